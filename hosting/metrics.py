@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from functools import partial
 
 import prometheus_client as prometheus
 from prometheus_client import Counter, Gauge, Histogram
@@ -35,10 +36,11 @@ _REASONS: Mapping[StopReason, str] = {  # values of vLLM's label
     StopReason.DEADLINE: "abort",
     StopReason.ERROR: "error",
 }
-Value = Callable[[Trace], float]
-
-# Name → help, and the fields of a run's summary that are added; "drafts" is the number of its steps
-# with a draft.
+_LINE = {
+    "vllm:num_requests_running": "Visitors whose request computes now.",
+    "vllm:num_requests_waiting": "Visitors who wait for their turn.",
+}
+# Name → help, and the values of a run that are added.
 _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
     "vllm:prompt_tokens": ("Tokens of prompts.", "prompt_tokens"),
     "vllm:generation_tokens": ("New tokens.", "new_tokens"),
@@ -66,40 +68,29 @@ _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
 }
 
 
-def _token_s(run: Trace) -> float:
-    """Seconds per token after the first step; nan without any."""
-    later = run.summary.new_tokens - len(run.steps[0].emitted)
-    return (run.summary.wall_s - run.summary.ttft_s) / later if later else math.nan
-
-
 # Name → help, buckets, seconds of one run. Time in the queue is not included.
-_TIMES: Mapping[str, tuple[str, tuple[float, ...], Value]] = {
-    "vllm:time_to_first_token_seconds": (
-        "Of a run: its first new token.",
-        _SHORT_S,
-        lambda run: run.summary.ttft_s,
-    ),
-    "vllm:e2e_request_latency_seconds": (
-        "Of a run: its last token.",
-        _LONG_S,
-        lambda run: run.summary.wall_s,
-    ),
-    "vllm:request_prefill_time_seconds": (
-        "Of a run: the prompt.",
-        _SHORT_S,
-        lambda run: run.summary.prefill_s,
-    ),
-    "vllm:request_decode_time_seconds": (
-        "Of a run: all after the prompt.",
-        _LONG_S,
-        lambda run: run.summary.wall_s - run.summary.prefill_s,
-    ),
+_TIMES: Mapping[str, tuple[str, tuple[float, ...], str]] = {
+    "vllm:time_to_first_token_seconds": ("Of a run: its first new token.", _SHORT_S, "ttft_s"),
+    "vllm:e2e_request_latency_seconds": ("Of a run: its last token.", _LONG_S, "wall_s"),
+    "vllm:request_prefill_time_seconds": ("Of a run: the prompt.", _SHORT_S, "prefill_s"),
+    "vllm:request_decode_time_seconds": ("Of a run: all after the prompt.", _LONG_S, "decode_s"),
     "vllm:request_time_per_output_token_seconds": (
         "Of a run: a token after the first step.",
         _TOKEN_S,
-        _token_s,
+        "token_s",
     ),
 }
+
+
+def _values(run: Trace) -> dict[str, float]:
+    """What the tables above name. ``token_s``: nan without a token after the first step."""
+    summary = run.summary
+    later = summary.new_tokens - sum(len(step.emitted) for step in run.steps[:1])
+    return asdict(summary) | {
+        "drafts": sum(step.drafted > 0 for step in run.steps),
+        "decode_s": summary.wall_s - summary.prefill_s,
+        "token_s": (summary.wall_s - summary.ttft_s) / later if later else math.nan,
+    }
 
 
 class ServerMetrics(logging.Handler):
@@ -118,21 +109,16 @@ class ServerMetrics(logging.Handler):
         self._models, self._rules = dict(models), frozenset(rules)
         self.registry = here = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=here)
-        running = Gauge(
-            "vllm:num_requests_running", "Visitors whose request computes now.", registry=here
-        )
-        waiting = Gauge(
-            "vllm:num_requests_waiting", "Visitors who wait for their turn.", registry=here
-        )
-        running.set_function(lambda: line()[0])
-        waiting.set_function(lambda: line()[1])
+        for at, metric in enumerate(_LINE):
+            gauge = Gauge(metric, _LINE[metric], registry=here)
+            gauge.set_function(partial(lambda at: line()[at], at))
         ended = "Runs that ended, whichever way."
         self._ended = Counter(
             "vllm:request_success", ended, (*_BY, "finished_reason"), registry=here
         )
         accepted = "Drafts of which the token at this position, from 0, was accepted."
-        at = "vllm:spec_decode_num_accepted_tokens_per_pos"
-        self._accepted_at = Counter(at, accepted, (*_BY, "position"), registry=here)
+        by_position = "vllm:spec_decode_num_accepted_tokens_per_pos"
+        self._accepted_at = Counter(by_position, accepted, (*_BY, "position"), registry=here)
         self._counts = [
             (Counter(name, text, _BY, registry=here), of) for name, (text, *of) in _COUNTS.items()
         ]
@@ -156,15 +142,15 @@ class ServerMetrics(logging.Handler):
             rule if rule in self._rules else OTHER,
         )
         self._ended.labels(*by, _REASONS[trace.stop_reason]).inc()
-        values = asdict(trace.summary) | {"drafts": sum(step.drafted > 0 for step in trace.steps)}
+        values = _values(trace)
         for counter, added in self._counts:
             value = sum(values[name] for name in added)  # counters must not decrease or become nan
             counter.labels(*by).inc(value if math.isfinite(value) and value > 0 else 0.0)
         for position, count in enumerate(_accepted_at(trace)):
             self._accepted_at.labels(*by, str(position)).inc(count)
         for histogram, of in self._times if trace.summary.new_tokens else ():
-            if math.isfinite(seconds := of(trace)):
-                histogram.labels(*by).observe(seconds)
+            if math.isfinite(values[of]):
+                histogram.labels(*by).observe(values[of])
 
     async def answer(self, _request: Request) -> Response:
         text = prometheus.generate_latest(self.registry)

@@ -11,6 +11,8 @@ from mars_core.models import PairSpec
 
 PUBLIC_PAIRS = ("smollm2-135m", "bundled")
 ON, OFF, AUTO = "on", "off", "auto"
+# owner/name on the Hub
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _SWITCH: Mapping[str, bool] = {
     ON: True,
     "1": True,

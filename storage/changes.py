@@ -84,23 +84,18 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
 
     A row is written as read; a later change of it is recorded as a new change.
     """
-    noted = "SELECT seq FROM backup_changes ORDER BY seq LIMIT ?"
+    noted = "SELECT max(seq), count(*) FROM (SELECT seq FROM backup_changes ORDER BY seq LIMIT ?)"
+    exported = (
+        "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
+        "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?"
+    )
     with store.read() as connection:
-        record = connection.exec_driver_sql(
-            f"SELECT max(seq), count(*) FROM ({noted})", (most,)
-        ).one()
-        runs = connection.exec_driver_sql(
-            "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
-            "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?",
-            (record[0],),
-        )
-        changes = Changes(
-            {}, {id_: comparison_id for id_, comparison_id in runs}, rows=record[1], last=record[0]
-        )
-    if not changes.rows:
+        last, count = connection.exec_driver_sql(noted, (most,)).one()
+        runs = dict(map(tuple, connection.exec_driver_sql(exported, (last,))))
+    if not count:
         return None
+    files, gone = dict[str, Path](), []
     with explained(_FAILURE, str(folder)):
-        gone = []
         for name, table in _TABLES.items():
             keys = [
                 f"it.[{key.name}] = json_extract(c.key, '$[{i}]')"
@@ -115,21 +110,12 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
                 else f"it.[{field.name}]"
                 for field in schema
             )
-            there = _pages(
-                store,
-                f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}",
-                changes.last,
-            )
-            changes.files.update(_written(folder, name, schema, there))
-            gone.append(
-                _pages(
-                    store,
-                    f"SELECT c.seq, c.name AS [table], c.key FROM {joined} AND {lost}",
-                    changes.last,
-                )
-            )
-        changes.files.update(_written(folder, DELETED, _GONE, chain.from_iterable(gone)))
-    return changes
+            there = f"SELECT c.seq, {', '.join(columns)} FROM {joined} AND NOT {lost}"
+            files |= _written(folder, name, schema, _pages(store, there, last))
+            deleted = f"SELECT c.seq, c.name AS [table], c.key FROM {joined} AND {lost}"
+            gone.append(_pages(store, deleted, last))
+        files |= _written(folder, DELETED, _GONE, chain.from_iterable(gone))
+    return Changes(files, runs, count, last)
 
 
 def forget_changes(store: RunStore, changes: Changes) -> None:

@@ -24,17 +24,16 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import select
 
 from mars_core.types import DraftNode, Step, Token, Trace
 from storage.errors import StorageError
 from storage.export import check_groups
-from storage.export.columns import SCHEMA_VERSION
-from storage.export.tables import EXPORTS
-from storage.runs.comparisons import add_run
-from storage.runs.records import NewRun, new_run, prompt_row, trace_row
+from storage.export.columns import RUNS, SCHEMA_VERSION, TOKENS
+from storage.export.tables import EXPORTS, read_values
+from storage.runs.comparisons import add_comparison, add_run
+from storage.runs.records import NewRun, new_run, read_prompt, trace_row
 from storage.schema import ComparisonRow, RunRow, Source
-from storage.schema.text import decode, mapped
 from storage.scope import EVERYBODY, check_id
 from storage.store import RunStore
 from storage.traces.flat import STEP, read_row
@@ -42,7 +41,6 @@ from storage.traces.flat import STEP, read_row
 RUNS_A_READ = 100
 MAX_JSON = 2**28  # bytes
 KINDS = ("runs", "tokens", "nodes")
-_JSON = ("rule_parameters", "environment", "processors")
 _DATA = "comparisons.json"  # in the ZIP: times, which the tables lack
 
 
@@ -103,17 +101,10 @@ def _add_records(store: RunStore, records: Sequence[ImportedRun]) -> int:
                 del unread[id_]
         for id_, record in unread.items():
             created = record.created_at or datetime.now(UTC)
-            about = {
-                "id": id_,
-                "created_at": created,
-                "owner": store.scope.owner,
-                "source": Source.SERVER,
-            }
-            row = prompt_row(record.trace.config.prompt) | about | {"comment": record.comment}
-            connection.execute(insert(ComparisonRow), row)
-            new = new_run(record.trace, 0, 0)
-            identified = NewRun(new.run | {"id": id_}, new.trace | {"run_id": id_})
-            add_run(connection, id_, identified)
+            more = {"id": id_, "created_at": created, "comment": record.comment}
+            prompt, owner = record.trace.config.prompt, store.scope.owner
+            add_comparison(connection, prompt, Source.SERVER, owner, **more)
+            add_run(connection, id_, new_run(record.trace, 0, 0, id_))
     return len(unread)
 
 
@@ -129,7 +120,7 @@ def _import_exports(store: RunStore, paths: Sequence[Path]) -> Imported:
             with pq.ParquetFile(path) as runs:
                 for batch in runs.iter_batches(RUNS_A_READ):
                     for row in batch.to_pylist():
-                        values = mapped(row, decode)
+                        values = read_values(RUNS, row)
                         steps = _steps(tokens.of(values["run_id"]), nodes.of(values["run_id"]))
                         created = times.get(values["comparison_id"])
                         added = _add(store, values, steps, created or values["created_at"])
@@ -158,28 +149,13 @@ def _files(
         if not path.is_file():
             raise StorageError(f"Nothing was imported: the file {path} does not exist.")
         try:
+            tables = [path]
             if is_zipfile(path):
-                with ZipFile(path) as archive:
-                    members = [
-                        archive.getinfo(name)
-                        for name in (_DATA, *(f"{kind}.parquet" for kind in KINDS))
-                    ]
-                    size, most = (
-                        sum(each.file_size for each in members),
-                        shutil.disk_usage(folder).free // 2,
-                    )
-                    if members[0].file_size > MAX_JSON or size > most:
-                        sizes = f"{members[0].file_size:,} bytes of {_DATA} and {size:,} in all"
-                        raise ValueError(
-                            f"it has {sizes}; at most {MAX_JSON:,}, and half of the free disk, are read"
-                        )
-                    for each in members[1:]:
-                        member = Path(archive.extract(each, folder / str(number)))
-                        files[_kind(member)].append(member)
-                    for row in json.loads(archive.read(members[0])):
-                        times[row["id"]] = datetime.fromisoformat(row["created_at"])
-            else:
-                files[_kind(path)].append(path)
+                data, *tables = _extracted(path, folder / str(number))
+                for row in json.loads(data.read_bytes()):
+                    times[row["id"]] = datetime.fromisoformat(row["created_at"])
+            for table in tables:
+                files[_kind(table)].append(table)
         except (BadZipFile, KeyError, ValueError, OSError, pa.ArrowException) as error:
             raise StorageError(
                 f"Nothing was imported: {path} is not an export of MARS Playground ({error})."
@@ -189,6 +165,19 @@ def _files(
             "Nothing was imported: no file has runs (runs.parquet, or the ZIP of your data)."
         )
     return files, times
+
+
+def _extracted(path: Path, folder: Path) -> list[Path]:
+    """_DATA and the Parquet files of a ZIP. Raises ValueError for one that is too large."""
+    with ZipFile(path) as archive:
+        names = (_DATA, *(f"{kind}.parquet" for kind in KINDS))
+        sizes = [archive.getinfo(name).file_size for name in names]
+        if sizes[0] > MAX_JSON or sum(sizes) > shutil.disk_usage(folder.parent).free // 2:
+            raise ValueError(
+                f"it has {sizes[0]:,} bytes of {_DATA} and {sum(sizes):,} in all; "
+                f"at most {MAX_JSON:,}, and half of the free disk, are read"
+            )
+        return [Path(archive.extract(name, folder)) for name in names]
 
 
 def _kind(path: Path) -> str:
@@ -224,7 +213,7 @@ class _Rows:
         file, groups = self._at.get(run_id, (None, ()))
         tables = (self._read(file, group) for group in groups)
         filtered = (table.filter(pc.equal(table["run_id"], run_id)) for table in tables)
-        return [mapped(row, decode) for table in filtered for row in table.to_pylist()]
+        return [read_values(TOKENS, row) for table in filtered for row in table.to_pylist()]
 
 
 def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) -> tuple[Step, ...]:
@@ -238,10 +227,7 @@ def _steps(tokens: Sequence[dict[str, Any]], nodes: Sequence[dict[str, Any]]) ->
             number,
             **{name: rows[0][f"step_{name}"] for name in STEP},
             nodes=drafts.get(number, ()),
-            tokens=tuple(
-                read_row(Token, row | {"top": [each.values() for each in row["top"]]})
-                for row in rows
-            ),
+            tokens=tuple(read_row(Token, row) for row in rows),
         )
         for number, rows in ((number, list(rows)) for number, rows in groupby(tokens, step))
     )
@@ -251,43 +237,27 @@ def _add(
     store: RunStore, row: Mapping[str, Any], steps: tuple[Step, ...], created: datetime
 ) -> bool:
     """Whether the run was new. ``created``: its comparison."""
-    for name in ("run_id", "comparison_id"):
-        check_id(row[name], name.removesuffix("_id"))
+    run_id, comparison_id = row["run_id"], row["comparison_id"]
+    check_id(run_id, "run")
+    check_id(comparison_id)
     with store._write("The run was not imported") as connection:
-        if connection.execute(select(RunRow.id).where(RunRow.id == row["run_id"])).first():
+        if connection.execute(select(RunRow.id).where(RunRow.id == run_id)).first():
             return False
         if len(steps) != row["steps"]:
             raise StorageError(
-                f"The run {row['run_id']} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
+                f"The run {run_id} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
             )
-        _comparison(connection, store.scope.owner, row, created)
-        run = {name: row[name] for name in row if name in RunRow.__table__.c} | {
-            "id": row["run_id"]
-        }
-        run |= {name: [list(each.values()) for each in row[name]] for name in ("given", "history")}
-        run |= {name: json.loads(row[name], strict=False) for name in _JSON}
-        trace = trace_row(run["id"], steps, row["seed"])
-        add_run(connection, row["comparison_id"], NewRun(run, trace))
-        return True
-
-
-def _comparison(
-    connection: Connection, owner: str, row: Mapping[str, Any], created: datetime
-) -> None:
-    """Adds the comparison of the run if it does not exist."""
-    there = connection.execute(
-        select(ComparisonRow.owner).where(ComparisonRow.id == row["comparison_id"])
-    ).first()
-    if there is not None:
-        if owner not in (EVERYBODY, there.owner):
+        of_comparison = select(ComparisonRow.owner).where(ComparisonRow.id == comparison_id)
+        known = connection.execute(of_comparison).first()
+        if known is None:
+            more = {name: row[name] for name in ("name", "tags", "comment")}
+            more |= {"id": comparison_id, "created_at": created}
+            source, owner = Source(row["source"]), store.scope.owner
+            add_comparison(connection, read_prompt(row), source, owner, **more)
+        elif store.scope.owner not in (EVERYBODY, known.owner):
             raise StorageError(
-                f"The run {row['run_id']} was not imported: its comparison belongs to another owner."
+                f"The run {run_id} was not imported: its comparison belongs to another owner."
             )
-        return
-    names = ("chat", "prompt", "system", "stop", "name", "tags", "comment", "source")
-    values = {name: row[name] for name in names} | {
-        "id": row["comparison_id"],
-        "created_at": created,
-        "owner": owner,
-    }
-    connection.execute(insert(ComparisonRow), values)
+        run = {name: row[name] for name in row if name in RunRow.__table__.c} | {"id": run_id}
+        add_run(connection, comparison_id, NewRun(run, trace_row(run_id, steps, row["seed"])))
+        return True

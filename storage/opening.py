@@ -19,7 +19,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,28 +73,23 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
         return RunStore(url), ""
     existed = path.exists()
     try:
-        store = _opened(url, path)
-        names = (each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES))
-        earlier = max(
-            (name for name in names if name.startswith(f"{path.name}.damaged-")), default=""
-        )
-        notice = (
-            f"There was no database at {path}; an earlier one was damaged and is now {earlier}."
-        )
-        return store, notice if earlier and not existed else ""
+        return _opened(url, path), "" if existed else _earlier(path)
     except StorageError as error:
-        if not _damaged(error) or not (url is None or _is_sqlite(path)):
-            return TemporaryStore(), f"Runs are stored only until the page stops. {error}"
-        damage = error
-    try:
-        aside = set_aside(path)
-        store = _opened(url, path)
-    except (StorageError, OSError, sqlite3.Error):
-        return TemporaryStore(), f"Runs are stored only until the page stops. {damage}"
-    return (
-        store,
-        f"The database was damaged; it was moved to {aside}, and a new one was created. {damage}",
-    )
+        reason = error
+    if _damaged(reason) and (url is None or _is_sqlite(path)):
+        with suppress(StorageError, OSError, sqlite3.Error):
+            moved = f"it was moved to {set_aside(path)}, and a new one was created"
+            return _opened(url, path), f"The database was damaged; {moved}. {reason}"
+    return TemporaryStore(), f"Runs are stored only until the page stops. {reason}"
+
+
+def _earlier(path: Path) -> str:
+    """Where a damaged database of this name is, if there is one."""
+    names = [each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES)]
+    damaged = [name for name in names if name.startswith(f"{path.name}.damaged-")]
+    if not damaged:
+        return ""
+    return f"There was no database at {path}; an earlier one was damaged and is now {max(damaged)}."
 
 
 def set_aside(path: Path) -> Path:

@@ -23,6 +23,7 @@ from storage.schema import ComparisonRow, Facet, Link, Shared, Study, StudyTask
 SCOPE = "mars_scope"  # execution option of every connection of a store
 EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
+IN_A_STATEMENT = 500  # rows that are named by their ids
 Item = TypeVar("Item")
 Conditions = tuple[ColumnElement[bool], ...]
 Table = type[ComparisonRow | Study]
@@ -66,20 +67,20 @@ class Linked:
     def of(self, table: Table | type[Link | Facet]) -> Conditions:
         if table is Study:
             return (Study.id.in_(self._linked(Link.study_id)),)
-        return self._comparisons() if table is ComparisonRow else (false(),)
+        if table is Facet:
+            return (Facet.comparison_id.in_(self._comparisons()),)
+        there = ComparisonRow.deleted_at.is_(None), ComparisonRow.id.in_(self._comparisons())
+        return there if table is ComparisonRow else (false(),)
 
-    def _comparisons(self) -> Conditions:
-        there = ComparisonRow.deleted_at.is_(None)
+    def _comparisons(self) -> Select[Any]:
         if self.kind is Shared.COMPARISON:
-            return there, ComparisonRow.id.in_(self._linked(Link.comparison_id))
+            return self._linked(Link.comparison_id)
         each = func.json_each(StudyTask.comparison_ids).table_valued("value")
         if self.dialect != "sqlite":
             ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
             each = ids.table_valued("value").render_derived()
         tasks = select(each.c.value).select_from(StudyTask).join(each, true())
-        return there, ComparisonRow.id.in_(
-            tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
-        )
+        return tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
 
     def _linked(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
         """The id that the link shares; no row after the link is removed."""
@@ -119,7 +120,7 @@ def unknown(id_: str, noun: str = "comparison") -> StorageError:
 def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
     """``columns`` of the comparison or study with this id. Raises StorageError if it is not in the
     scope."""
-    noun = table.__name__.lower()
+    noun = "study" if table is Study else "comparison"
     check_id(id_, noun)
     statement = select(*(columns or (table.id,))).where(
         table.id == id_, *scope_of(connection).of(table)
@@ -135,7 +136,7 @@ def check_page(limit: int, offset: int = 0) -> None:
         raise StorageError(f"limit and offset must be 0 or more, not {limit} and {offset}.")
 
 
-def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+def batches(items: Sequence[Item], size: int = IN_A_STATEMENT) -> Iterator[Sequence[Item]]:
     """``items`` in order, at most ``size`` at a time: the number of parameters of a statement is
     limited."""
     return (items[start : start + size] for start in range(0, len(items), size))

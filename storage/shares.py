@@ -22,7 +22,7 @@ from storage.runs.comparisons import comparison_row
 from storage.schema import ComparisonRow, Link, Shared, Study
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
-from storage.scope import Linked, Table, row_of
+from storage.scope import Linked, row_of
 
 TOKEN_BYTES = 32
 TITLE_LENGTH = 120  # characters
@@ -51,21 +51,15 @@ class Shares(Connected):
         Name, tags and comment of a comparison are shared with it; votes are not. Access ends
         immediately with the link. Raises StorageError for an invalid or expired token.
         """
-        row = None
+        if _TOKEN.fullmatch(token) is None:
+            raise StorageError(ENDED)
+        query = select(*_OBJECT.values()).outerjoin(
+            ComparisonRow, ComparisonRow.id == Link.comparison_id
+        )
         with self.read() as connection:
-            if _TOKEN.fullmatch(token) is not None:
-                query = select(*_OBJECT.values()).outerjoin(
-                    ComparisonRow, ComparisonRow.id == Link.comparison_id
-                )
-                row = connection.execute(
-                    query.where(Link.token_hash == _hash(token), _LIVE)
-                ).one_or_none()
-            kinds = [
-                kind
-                for kind, object_id in zip(_OBJECT, row or (), strict=False)
-                if object_id is not None
-            ]
-            if len(kinds) != 1:
+            row = connection.execute(query.where(Link.token_hash == _hash(token), _LIVE)).first()
+            kinds = [kind for kind, of in zip(_OBJECT, row or (), strict=False) if of is not None]
+            if not kinds:
                 raise StorageError(ENDED)
             return self.scoped(Linked(_hash(token), kinds[0], connection.dialect.name))
 
@@ -74,30 +68,22 @@ class Shares(Connected):
         it."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         with self._write("Nothing was shared") as connection:
-            table, column = _link_column(connection, kind, object_id)
+            column, owner = _link_column(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
-            owner = connection.execute(
-                select(table.owner).where(table.id == object_id)
-            ).scalar_one()
-            row = {
-                "token_hash": _hash(token),
-                "owner": owner,
-                "created_at": datetime.now(UTC),
-                column.key: object_id,
-            }
-            connection.execute(insert(Link), row)
+            about = {"owner": owner, "created_at": datetime.now(UTC), column.key: object_id}
+            connection.execute(insert(Link), {"token_hash": _hash(token), **about})
         return token
 
     def unshare(self, kind: Shared, object_id: str) -> None:
         """Remove the link to an object, if any."""
         with self._write("Sharing was not ended") as connection:
-            _, column = _link_column(connection, kind, object_id)
+            column, _owner = _link_column(connection, kind, object_id)
             connection.execute(delete(Link).where(column == object_id))
 
     def shared(self, kind: Shared, object_id: str) -> bool:
         """Whether an object has a link."""
         with self.read() as connection:
-            _, column = _link_column(connection, kind, object_id)
+            column, _owner = _link_column(connection, kind, object_id)
             there = exists().where(column == object_id, *self.scope.of(Link))
             return connection.execute(select(there)).scalar_one()
 
@@ -118,12 +104,7 @@ class Shares(Connected):
         )
         with self.read() as connection:
             return tuple(
-                Share(
-                    kind,
-                    object_id,
-                    row.created_at,
-                    readable(row.title),
-                )
+                Share(kind, object_id, row.created_at, readable(row.title))
                 for row in connection.execute(statement)
                 for kind, object_id in zip(_OBJECT, row, strict=False)
                 if object_id is not None
@@ -132,14 +113,12 @@ class Shares(Connected):
 
 def _link_column(
     connection: Connection, kind: Shared, object_id: str
-) -> tuple[Table, InstrumentedAttribute[str | None]]:
-    """The table of this object, and its column in a link. Raises StorageError for an unknown
+) -> tuple[InstrumentedAttribute[str | None], str]:
+    """The column of this object in a link, and its owner. Raises StorageError for an unknown
     object."""
     if kind is Shared.COMPARISON:
-        comparison_row(connection, object_id)
-        return ComparisonRow, Link.comparison_id
-    row_of(connection, Study, object_id)
-    return Study, Link.study_id
+        return Link.comparison_id, comparison_row(connection, object_id)["owner"]
+    return Link.study_id, row_of(connection, Study, object_id, Study.owner)["owner"]
 
 
 def _hash(token: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
 
@@ -77,26 +77,18 @@ class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
 
     def counts(self) -> StoreCounts:
         """The number of stored objects."""
-
-        def number(
-            table: Table, *which: ColumnElement[bool], what: ColumnElement[int] | None = None
-        ) -> Any:
-            statement = select(func.count() if what is None else what).select_from(table)
-            return statement.where(*which, *self.scope.of(table)).scalar_subquery()
-
-        live = ComparisonRow.deleted_at.is_(None)
-        voted = (
-            select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists(),
-            *self.scope.votes,
-        )
-        runs = func.coalesce(func.sum(ComparisonRow.runs), 0)
+        live, visible = ComparisonRow.deleted_at.is_(None), self.scope.of(ComparisonRow)
+        number = func.count()
+        votes = select(number).select_from(Vote).join(ComparisonRow)
+        votes = votes.where(live, *visible, *self.scope.votes).correlate(None)
+        studies = select(number).select_from(Study).where(*self.scope.of(Study))
         query = select(
-            number(ComparisonRow, live).label("comparisons"),
-            number(ComparisonRow, live, what=runs).label("runs"),
-            number(ComparisonRow, live, *voted).label("votes"),
-            number(Study).label("studies"),
-            number(ComparisonRow, not_(live)).label("deleted"),
-        )
+            number.filter(live).label("comparisons"),
+            func.coalesce(func.sum(ComparisonRow.runs).filter(live), 0).label("runs"),
+            number.filter(not_(live)).label("deleted"),
+            votes.scalar_subquery().label("votes"),
+            studies.scalar_subquery().label("studies"),
+        ).where(*visible)
         shares = len(self.shares())
         with self.read() as connection:
             return StoreCounts(**connection.execute(query).mappings().one(), shares=shares)

@@ -4,7 +4,6 @@ disks (``docs/hosting.md``)."""
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from huggingface_hub import HfApi
 
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
+from hosting.settings import REPOSITORY
 from storage.journal import mount_of
 
 __all__ = ["Backup", "backup_of"]
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _LOCAL = "fuse.fuse-overlayfs"  # the disk of a container without root
 _LOOPBACK = (
     "localhost",
@@ -33,7 +32,7 @@ def backup_of(
     server. Raises ValueError."""
     if not repo:
         return None
-    if not _NAME.fullmatch(repo):
+    if not REPOSITORY.fullmatch(repo):
         raise ValueError(
             f"MARS_BACKUP_REPO is {repo[:80]!r}; it must be owner/name of a dataset repository."
         )

@@ -19,25 +19,21 @@ from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from huggingface_hub import CommitScheduler
 
 from hosting.backup.repository import VIEWS, BackupError, Repository, Snapshot
 from storage import RunStore, StorageError, write_parquet
 from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
 from storage.journal import SIDES, synced
 
-RESTORE_S, PUSH_S, RETRY_S = (
-    900.0,
-    900.0,
-    60.0,
-)  # the last one: between tries while the Hub is unreachable
+RESTORE_S, PUSH_S = 900.0, 900.0
+RETRY_S = 60.0  # after a push that failed
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
 CLEAN_S = 10.0  # for removing the folder of a restore
 ROWS_A_PUSH, MAX_FILES = 1000, 1000
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
-class Backup(CommitScheduler):
+class Backup:
     """``restore`` before the database is opened, then ``start``, at the end ``stop``. None of them
     raises.
 
@@ -47,19 +43,13 @@ class Backup(CommitScheduler):
     def __init__(
         self, database: Path, repository: Repository, minutes: float, log: logging.Logger
     ) -> None:
-        self._database, self._repository, self._every, self._log = (
-            database,
-            repository,
-            minutes,
-            log,
-        )
+        self._database, self._repository, self._log = database, repository, log
+        self._every_s = 60.0 * minutes
         self._folder = database.with_name(f".{database.name}.backup")
-        self._ending, self._begun, self._compared, self._tidy_at = (
-            threading.Event(),
-            False,
-            False,
-            datetime.now(UTC),
-        )
+        self._ending, self._lock = threading.Event(), threading.Lock()
+        self._tidy_at = datetime.now(UTC)
+        self._store: RunStore | None = None
+        self._compared = False
         self.pushed_at: datetime | None = None
         self.problem = ""
 
@@ -71,11 +61,8 @@ class Backup(CommitScheduler):
         one touches the database's files.
         """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
-        file, built, over = (
-            self._repository.label,
-            Future[tuple[Path, int] | None](),
-            threading.Event(),
-        )
+        file = self._repository.label
+        built, over = Future[tuple[Path, int] | None](), threading.Event()
         if self._database.exists():
             return f"The existing database is used; it is backed up to {file}."
         thread = _in_thread(partial(self._build, built, over))
@@ -94,11 +81,11 @@ class Backup(CommitScheduler):
 
     def start(self, store: RunStore) -> None:
         """Push changes of ``store`` at intervals from now on."""
-        self._store = store
         if not self._ending.is_set():
+            self._store = store
             with self._reported("The backup was not started"):
                 follow(store, self._repository.name)
-            _in_thread(self._begin)
+            _in_thread(self._run)
 
     def hold(self, why: str) -> None:
         """Disable pushes in this process: the open database is not the one that was backed up."""
@@ -106,27 +93,25 @@ class Backup(CommitScheduler):
         self.problem = f"Nothing is pushed to {self._repository.label}: {why}"
         self._log.warning(self.problem)
 
-    def stop(self, seconds: float) -> str:  # type: ignore[override]  # returns the result
+    def stop(self, seconds: float) -> str:
         """Push once more, and stop. Returns a sentence with the result. Takes at most
         ``seconds``."""
         self._ending.set()
-        if not self._begun:
-            return self.problem or f"Nothing was pushed to {self._repository.label}."
-        self.problem = (
-            f"The last push to {self._repository.label} did not end within {seconds:g} s."
-        )
-        self.trigger().join(seconds)
-        super().stop()
-        return self.problem or f"The backup at {self._repository.label} is up to date."
+        label = self._repository.label
+        if self._store is None:
+            return self.problem or f"Nothing was pushed to {label}."
+        last = _in_thread(self.push)
+        last.join(seconds)
+        if last.is_alive():
+            return f"The last push to {label} did not end within {seconds:g} s."
+        return self.problem or f"The backup at {label} is up to date."
 
-    def trigger(self) -> threading.Thread:  # type: ignore[override]  # process exit would wait for a Future's thread
-        return _in_thread(self._push_to_hub)
-
-    def push_to_hub(self) -> None:
-        lock = self.lock
+    def push(self) -> None:
+        """Push all changes, one call after the other; one that does not return is given up."""
+        lock = self._lock
         with self._reported("The backup was not pushed"):
             if not lock.acquire(timeout=PUSH_S):
-                self.lock = threading.Lock()  # the old lock is held by a push that does not return
+                self._lock = threading.Lock()
                 raise BackupError(f"{self._repository.label} took too long.")
             try:
                 self._push()
@@ -138,47 +123,36 @@ class Backup(CommitScheduler):
                 return self._tidy()
             self._tidy_at = datetime.now(UTC)
 
-    def _begin(self) -> None:
-        hub = self._repository
+    def _run(self) -> None:
         while not self._ending.is_set():
-            with self._reported("The backup was not pushed"):  # the next line pushes too
-                super().__init__(
-                    every=self._every,
-                    folder_path=self._folder,
-                    hf_api=hub.api,
-                    private=True,
-                    **hub.where,
-                )
-                self._begun = True
-                return
-            self._ending.wait(RETRY_S)
+            _in_thread(self.push).join(self._every_s)
+            self._ending.wait(RETRY_S if self.problem else self._every_s)
 
     def _push(self) -> None:
+        store, hub = self._store, self._repository
+        assert store is not None
         if not self._compared:
-            snapshot = self._repository.look()
-            follow(self._store, self._repository.name, everything=not snapshot.pushes)
+            follow(store, hub.name, everything=not hub.look().pushes)
             self._compared = True
         while True:
             with self._work() as folder:
-                changes = write_changes(self._store, folder, ROWS_A_PUSH)
+                changes = write_changes(store, folder, ROWS_A_PUSH)
                 if changes is None:
                     return
-                self._repository.push(_files(self._store, changes, folder))
-            forget_changes(self._store, changes)
+                hub.push(_files(store, changes, folder))
+            forget_changes(store, changes)
             self.pushed_at = datetime.now(UTC)
-            self._log.info(
-                "Backup pushed to %s: %d changed rows.", self._repository.label, changes.rows
-            )
+            self._log.info("Backup pushed to %s: %d changed rows.", hub.label, changes.rows)
 
     def _tidy(self) -> None:
         """Replace all files if due, and permanently remove deleted rows."""
         snapshot = self._repository.look()
-        deleted = any("/deleted/" in path for *_, path in snapshot.pushes)
-        aged = (
-            len({number for number, *_ in snapshot.pushes}) > 1
-            and datetime.now(UTC) - snapshot.pushes[0][1] > WEEK
+        numbers = {number for number, *_ in snapshot.pushes}
+        due = (
+            any("/deleted/" in path for *_, path in snapshot.pushes)
+            or (len(numbers) > 1 and datetime.now(UTC) - snapshot.pushes[0][1] > WEEK)
+            or len(snapshot.pushes) > MAX_FILES
         )
-        due = deleted or aged or len(snapshot.pushes) > MAX_FILES
         if due:
             with self._work() as folder, self._assembled(snapshot, folder) as store:
                 follow(store, "", everything=True)

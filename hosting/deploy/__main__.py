@@ -8,7 +8,6 @@ binary files use Xet, as the Hub requires (it rejects a plain git push of weight
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,10 +24,10 @@ from huggingface_hub.errors import (
 )
 
 from hosting.deploy.files import FLAVOURS, DeployError, Flavour, Upload, tree, uploads
+from hosting.settings import REPOSITORY
 
 ROOT = Path(__file__).parents[2]
 HUB_FILES = frozenset({".gitattributes"})  # maintained by the Hub
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _UNREACHABLE = (
     "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
 )
@@ -63,7 +62,7 @@ def main(
     options = _parser().parse_args(arguments)
     flavour, space = FLAVOURS[options.flavour], options.space
     try:
-        if not _NAME.fullmatch(space):
+        if not REPOSITORY.fullmatch(space):
             name = f"SPACE is {space[:80]!r}; it must be the owner and the name of a Space, such as me/mars-playground."
             raise DeployError(name)
         commit, paths = tree(root, dirty=options.dirty)

@@ -30,6 +30,7 @@ TYPES: dict[str, pa.DataType] = {
         pa.struct([("id", pa.int64()), ("piece", pa.string()), ("p", pa.float64())])
     ),
 }
+STRUCTS = ("given tokens", "turns", "alternatives")
 
 
 class ExportColumn(NamedTuple):

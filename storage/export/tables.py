@@ -25,6 +25,7 @@ from storage.export.columns import (
     NODES,
     RUNS,
     SCHEMA_VERSION,
+    STRUCTS,
     TOKENS,
     VOTES,
     ExportColumn,
@@ -32,7 +33,7 @@ from storage.export.columns import (
 )
 from storage.runs.votes import votes_of
 from storage.schema import ComparisonRow, RunRow, RunTrace
-from storage.schema.text import encode, mapped
+from storage.schema.text import decode, encode, mapped
 from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
 from storage.traces.derived import TraceShape, judged
@@ -41,7 +42,6 @@ from storage.traces.packing import checked, unpack
 
 COMPARISONS_A_READ = 50
 TOKENS_A_TABLE = 20_000
-_CHECK_A_READ = 1000
 _RENAMED = {"comparison_id": ComparisonRow.id, "run_id": RunRow.id, "created_at": RunRow.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
 _KIND = "tv_kind"  # from the environment of the run
@@ -88,12 +88,23 @@ def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]])
             return json.dumps(finite(value), ensure_ascii=False)
         if kinds[name] == "floats":
             return list(map(float, value))  # "nan"
-        return list(map(tuple, value)) if kinds[name] in ("given tokens", "turns") else value
+        return list(map(tuple, value)) if kinds[name] in STRUCTS else value
 
     values = [{name: stored(name, value) for name, value in row.items()} for row in rows]
     return pa.Table.from_pylist(
         [{"schema_version": SCHEMA_VERSION, **row} for row in values], arrow_schema(columns)
     )
+
+
+def read_values(columns: tuple[ExportColumn, ...], row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a table as the database has it."""
+    values = mapped(row, decode)
+    for each in columns:
+        if each.kind == "JSON":
+            values[each.name] = json.loads(values[each.name], strict=False)
+        elif each.kind in STRUCTS and each.name in values:
+            values[each.name] = [list(item.values()) for item in values[each.name]]
+    return dict(values)
 
 
 def _trace_values(
@@ -275,7 +286,7 @@ def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str]
     live = select(ComparisonRow.id).where(
         ComparisonRow.deleted_at.is_(None), *store.scope.of(ComparisonRow)
     )
-    for some in batches(wanted, _CHECK_A_READ):
+    for some in batches(wanted):
         known = {id_ for (id_,) in _fetch(store, live.where(ComparisonRow.id.in_(some)))}
         if missing := [comparison_id for comparison_id in some if comparison_id not in known]:
             raise unknown(missing[0])

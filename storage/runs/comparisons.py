@@ -39,7 +39,6 @@ from storage.scope import batches, check_id, new_id, row_of, unknown
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
 MAX_TAGS = 20
 ROWS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
-RUNS_A_READ = 500
 TRACES_A_READ = 50
 _TRACE = (RunTrace.version, RunTrace.data)
 _OF_COMPARISON = (
@@ -201,7 +200,7 @@ class Comparisons(Connected):
         there = there.where(
             *() if traces else (ComparisonRow.deleted_at.is_(None),), *self.scope.of(ComparisonRow)
         )
-        for some in batches(list(dict.fromkeys(run_ids)), RUNS_A_READ):
+        for some in batches(list(dict.fromkeys(run_ids))):
             yield from connection.execute(there.where(RunRow.id.in_(some))).mappings().all()
 
     def annotate(
@@ -266,18 +265,16 @@ class Comparisons(Connected):
         return removed
 
 
-def add_comparison(connection: Connection, prompt: PromptConfig, source: Source, owner: str) -> str:
-    """The id of a new comparison, which belongs to ``owner``."""
-    comparison_id = new_id()
-    row = {
-        "id": comparison_id,
-        "created_at": datetime.now(UTC),
-        **prompt_row(prompt),
-        "owner": owner,
-    }
-    connection.execute(insert(ComparisonRow), row | {"source": source})
-    reindex(connection, [comparison_id])
-    return comparison_id
+def add_comparison(
+    connection: Connection, prompt: PromptConfig, source: Source, owner: str, **more: Any
+) -> str:
+    """The id of a new comparison, which belongs to ``owner``. ``more``: further columns, or others
+    than of a new one."""
+    row: dict[str, Any] = {"id": new_id(), "created_at": datetime.now(UTC), "source": source}
+    row |= {"owner": owner} | prompt_row(prompt) | more
+    connection.execute(insert(ComparisonRow), row)
+    reindex(connection, [row["id"]])
+    return str(row["id"])
 
 
 def remove(connection: Connection, ids: Sequence[str]) -> int:

@@ -22,7 +22,6 @@ from storage.schema.text import encode, folded
 from storage.scope import batches
 
 FACET_LENGTH = 200  # characters of a value
-COMPARISONS_A_WRITE = 500
 _BETWEEN = "Z"  # separator that does not occur in folded search texts
 _END = "ZZ"  # so that three characters begin with any one
 _BEST = ("tokens_per_s", "tau", "new_tokens")
@@ -103,7 +102,7 @@ def create_index(connection: sa.Connection) -> None:
 def reindex(connection: sa.Connection, comparison_ids: Iterable[str]) -> None:
     """Update the derived columns and facets of these comparisons. Call it after every change of
     them or their runs."""
-    for some in batches(sorted(set(comparison_ids)), COMPARISONS_A_WRITE):
+    for some in batches(sorted(set(comparison_ids))):
         rows = connection.execute(_READ, {"some": some}).mappings().all()
         runs: dict[str, list[sa.RowMapping]] = {row["id"]: [] for row in rows}
         for run in connection.execute(_READ_RUNS, {"some": some}).mappings():

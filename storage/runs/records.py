@@ -38,7 +38,7 @@ def prompt_row(prompt: PromptConfig) -> Values:
     }
 
 
-def read_prompt(row: RowMapping) -> PromptConfig:
+def read_prompt(row: Mapping[str, Any] | RowMapping) -> PromptConfig:
     return PromptConfig(row["prompt"], row["system"], row["chat"], tuple(row["stop"]))
 
 
@@ -47,15 +47,15 @@ def run_row(trace: Trace) -> Values:
     return {each.column: each.of(trace) for each in FIELDS}
 
 
-def new_run(trace: Trace, lane: int, order: int) -> NewRun:
-    """Raises StorageError unless steps and their tokens are numbered 0, 1, 2…, which is not
-    stored."""
+def new_run(trace: Trace, lane: int, order: int, run_id: str | None = None) -> NewRun:
+    """``run_id``: default a new one. Raises StorageError unless steps and their tokens are numbered
+    0, 1, 2…, which is not stored."""
     for number, step in enumerate(trace.steps):
         if step.index != number or any(token.step != number for token in step.tokens):
             raise StorageError(
                 f"The run was not saved: step {number} of the trace is numbered {step.index} or its tokens are."
             )
-    run_id = new_id()
+    run_id = run_id or new_id()
     keys = {"id": run_id, "lane": lane, "execution_order": order, "created_at": datetime.now(UTC)}
     return NewRun(keys | run_row(trace), trace_row(run_id, trace.steps, trace.config.seed))
 

@@ -12,49 +12,27 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from itertools import starmap
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    RowMapping,
-    Select,
-    case,
-    exists,
-    func,
-    select,
-    true,
-)
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, select, true
 
 from mars_core.types import Status
 from storage.connection import Connected
-from storage.runs.index import FACET_LENGTH, TRIGRAM, Candidates, candidates, containing
+from storage.runs.index import FACET_LENGTH, Candidates, candidates, containing
 from storage.runs.records import rule_label
 from storage.schema import NAMELESS, ComparisonRow, Facet, RunRow, Source
 from storage.schema.columns import SafeText
 from storage.schema.text import folded, readable
-from storage.scope import Linked, Owned, batches, check_page
+from storage.scope import Conditions, batches, check_page
 
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
-COMPARISONS_A_READ = 500
-_NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
+_OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
 _SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
-COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
+COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
-_COLUMNS = ("id", "created_at", "name", "tags", "comment", "source")
-_OF_RUNS = (
-    "comparison_id",
-    "lane",
-    "id",
-    "target",
-    "rule",
-    "rule_parameters",
-    "status",
-    *_NUMBERS,
-    *_SETTINGS,
-)
+_READ = ("id", "created_at", "name", "tags", "comment", "source")
+_OF_RUNS = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters")
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
 _SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
@@ -152,13 +130,10 @@ class Lists(Connected):
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
             try:
-                return SearchPage(total, _frame(connection, ids), more)
+                frame = _frame(connection, ids)
             except _UNREADABLE:
-                return SearchPage(
-                    total,
-                    _frame(connection, [id_ for id_ in ids if _readable(connection, id_)]),
-                    more,
-                )
+                frame = _frame(connection, [id_ for id_ in ids if _readable(connection, id_)])
+            return SearchPage(total, frame, more)
 
     def found_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""
@@ -178,48 +153,26 @@ class Lists(Connected):
         check_page(search.limit, search.offset)
         if connection.dialect.name == "postgresql":  # needed for parameters of unknown type
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
-        basic, text = self._basic(ComparisonRow, search), folded(search.text)
-        facets = [facet for facet in _facets(search) if facet[1]]
-        every, having = (
-            select(ComparisonRow.id).where(*basic),
-            [self._having(search, *facet) for facet in facets],
+        text, basic, facets = (
+            folded(search.text),
+            self._basic(ComparisonRow, search),
+            _facets(search),
         )
-        indexed = len(having) == 1 and not text and not isinstance(self.scope, Linked)
-        if indexed and search.sort is Sort.CREATED:
-            page = (
-                having[0]
-                .order_by(*_latest(Facet, search.descending))
-                .limit(search.limit)
-                .offset(search.offset)
-            )
-            return connection.scalars(page).all(), _count(connection, having[0]), False
-        conditions = [
-            *basic,
-            *starmap(_has, facets),
-            *([containing(connection, text)] if text else []),
+        every = select(ComparisonRow.id).where(*basic)
+        having = [
+            select(Facet.comparison_id).where(*facet, *self._basic(Facet, search))
+            for facet in facets
         ]
-        if not text and not facets:
-            return _page(connection, conditions, search), _count(connection, every), False
-        # No index serves such a text: all are read, but once.
-        if connection.dialect.name == "postgresql" and 0 < len(text) < TRIGRAM:
-            some = select(ComparisonRow.id).where(*conditions).limit(FEW + 1).subquery()
-            ids_if_few = case(
-                (func.count() <= FEW, func.array_agg(some.c.id))
-            )  # not sent if there are more
-            number, ids = connection.execute(
-                select(func.count(), ids_if_few).select_from(some)
-            ).one()
-            if number <= FEW:
-                ordered = (
-                    select(ComparisonRow.id)
-                    .where(ComparisonRow.id.in_(ids or ()))
-                    .order_by(*_order(search))
-                )
-                return (
-                    connection.scalars(ordered.limit(search.limit).offset(search.offset)).all(),
-                    number,
-                    False,
-                )
+        conditions = [*basic, *map(_has, facets)]
+        if text:
+            conditions.append(containing(connection, text))
+        # all matches, where one index counts them
+        counted = None if text or len(facets) > 1 else (having or [every])[0]
+        if counted is not None and not facets:
+            return _page(connection, conditions, search), _count(connection, counted), False
+        if counted is not None and search.sort is Sort.CREATED:
+            ordered = counted.order_by(*_latest(Facet, search.descending))
+            return _cut(connection, ordered, search), _count(connection, counted), False
         source: Candidates = (ComparisonRow.id, every)
         fewest = _count(connection, every, FEW + 1)
         if fewest > FEW:
@@ -229,51 +182,36 @@ class Lists(Connected):
             fewest, source = min(
                 zip(sizes, sources, strict=True), key=lambda each: each[0], default=(fewest, source)
             )
+        unsorted = select(ComparisonRow.id).where(*_unindexed(connection, conditions))
         if fewest <= FEW:
-            column, few = source
-            ordered = select(ComparisonRow.id).where(
-                column.in_(few), *_unindexed(connection, conditions)
-            )
-            matching = connection.scalars(ordered.order_by(*_order(search))).all()
-            return matching[search.offset : search.offset + search.limit], len(matching), False
-        if indexed:
-            return _page(connection, conditions, search), _count(connection, having[0]), False
-        counted = _count(
-            connection,
-            select(ComparisonRow.id).where(*_unindexed(connection, conditions)),
-            COUNTED + 1,
-        )
-        return _page(connection, conditions, search), min(counted, COUNTED), counted > COUNTED
+            few = unsorted.where(source[0].in_(source[1])).order_by(*_order(search))
+            matching = connection.scalars(few).all()
+            return matching[search.offset :][: search.limit], len(matching), False
+        if counted is not None:
+            return _page(connection, conditions, search), _count(connection, counted), False
+        some_ids = connection.scalars(unsorted.limit(COUNTED + 1)).all()
+        if more := len(some_ids) > COUNTED:
+            return _page(connection, conditions, search), COUNTED, more
+        ordered = select(ComparisonRow.id).where(ComparisonRow.id.in_(some_ids))
+        return _cut(connection, ordered.order_by(*_order(search)), search), len(some_ids), more
 
     def _basic(
         self, table: type[ComparisonRow | Facet], search: Search
     ) -> list[ColumnElement[bool]]:
-        """Conditions on columns of both tables: owner, deletion, source and time."""
-        there = [*self.scope.of(ComparisonRow), ComparisonRow.deleted_at.is_(None)]
-        if table is Facet:
-            there = [*self.scope.of(Facet)] if isinstance(self.scope, Owned) else []
+        """Conditions on columns of both tables: owner, deletion, source and time. A deleted
+        comparison has no facets."""
+        there = [*self.scope.of(table)]
+        there += [ComparisonRow.deleted_at.is_(None)] if table is ComparisonRow else []
         there += [table.source == search.source] if search.source else []
         there += [table.source.in_(_SINGLE)] if search.without_batches else []
         there += [table.created_at >= search.since] if search.since else []
         return there + ([table.created_at < search.until] if search.until else [])
 
-    def _having(self, search: Search, kind: str, value: str) -> Select[str]:
-        """The ids of comparisons with this facet, without the restriction to a link."""
-        facet = (Facet.kind == kind, Facet.value == value[:FACET_LENGTH])
-        return select(Facet.comparison_id).where(*facet, *self._basic(Facet, search))
-
     def _values(self, kind: str) -> Select[str]:
         """The values of all facets of one kind: each is looked up as the smallest above the
         previous one."""
-        if isinstance(self.scope, Linked):
-            visible = select(ComparisonRow.id).where(*self._basic(ComparisonRow, Search()))
-            return (
-                select(Facet.value)
-                .where(Facet.kind == kind, Facet.comparison_id.in_(visible))
-                .distinct()
-            )
         least = select(func.min(Facet.value).label("value")).where(
-            Facet.kind == kind, *self._basic(Facet, Search())
+            Facet.kind == kind, *self.scope.of(Facet)
         )
         values = least.cte("found", recursive=True)
         following = least.where(Facet.value > values.c.value).scalar_subquery()
@@ -284,35 +222,36 @@ class Lists(Connected):
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
     """In the order of the ids; columns as ``Lists.find`` says."""
     preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    query = select(*(ComparisonRow.__table__.c[name] for name in _COLUMNS), preview)
-    runs = select(*(RunRow.__table__.c[name] for name in _OF_RUNS))
+    query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
+    names = (*_OF_RUNS, *_OF_LANES, *_SETTINGS)
+    runs = select(*(RunRow.__table__.c[name] for name in names))
     runs = runs.order_by(RunRow.comparison_id, RunRow.lane, RunRow.execution_order)
     rows: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
-    for some in batches(ids, COMPARISONS_A_READ):
-        rows |= {
-            row["id"]: row
-            for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings()
-        }
+    for some in batches(ids):
+        for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings():
+            rows[row["id"]] = row
         for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
-    lanes = [list(each.values()) for each in first.values()]
-    data: dict[str, list[Any]] = {
-        name: [rows[id_][name] for id_ in ids] for name in ("id", "created_at", "source")
+    listed = [_listed(rows[id_], [*first[id_].values()]) for id_ in ids]
+    frame = pd.DataFrame(listed, columns=[*COLUMNS, *_NOTES])
+    return frame.astype({"created_at": "datetime64[us, UTC]"})
+
+
+def _listed(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
+    """A comparison as a row of the frame."""
+    values = {name: tuple(run[name] for run in lanes) for name in (*_OF_LANES, *_SETTINGS)}
+    # pandas keeps strings as UTF-8
+    texts = {name: readable(row[name]) for name in ("prompt", "name", "comment")}
+    return {
+        **row,
+        **values,
+        **texts,
+        "tags": tuple(row["tags"]),
+        "target": readable(lanes[0]["target"]) if lanes else "",
+        "rules": tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lanes),
+        "run_ids": tuple(run["id"] for run in lanes),
     }
-    for name in ("prompt", "name", "comment"):  # pandas keeps strings as UTF-8
-        data[name] = [readable(rows[id_][name]) for id_ in ids]
-    data["tags"] = [tuple(rows[id_]["tags"]) for id_ in ids]
-    data["target"] = [readable(lane[0]["target"]) if lane else "" for lane in lanes]
-    data["rules"] = [
-        tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lane) for lane in lanes
-    ]
-    for name, column in (
-        ("run_ids", "id"),
-        *((name, name) for name in ("status", *_NUMBERS, *_SETTINGS)),
-    ):
-        data[name] = [tuple(run[column] for run in lane) for lane in lanes]
-    return pd.DataFrame(data)[[*COLUMNS, *_NOTES]].astype({"created_at": "datetime64[us, UTC]"})
 
 
 def _readable(connection: Connection, id_: str) -> bool:
@@ -325,18 +264,24 @@ def _readable(connection: Connection, id_: str) -> bool:
     return True
 
 
-def _facets(search: Search) -> tuple[tuple[str, str], ...]:
-    status = search.status.value if search.status else ""
-    return ("rule", search.rule), ("target", search.target), ("status", status), ("tag", search.tag)
+def _facets(search: Search) -> list[Conditions]:
+    """The wanted facets, as conditions on one."""
+    wanted = {
+        "rule": search.rule,
+        "target": search.target,
+        "status": search.status.value if search.status else "",
+        "tag": search.tag,
+    }
+    return [
+        (Facet.kind == kind, Facet.value == value[:FACET_LENGTH])
+        for kind, value in wanted.items()
+        if value
+    ]
 
 
-def _has(kind: str, value: str) -> ColumnElement[bool]:
-    conditions = (
-        Facet.comparison_id == ComparisonRow.id,
-        Facet.kind == kind,
-        Facet.value == value[:FACET_LENGTH],
-    )
-    return exists(select(1).where(*conditions).correlate(ComparisonRow))
+def _has(facet: Conditions) -> ColumnElement[bool]:
+    same = Facet.comparison_id == ComparisonRow.id
+    return exists(select(1).where(same, *facet).correlate(ComparisonRow))
 
 
 def _unindexed(
@@ -355,32 +300,32 @@ def _count(connection: Connection, statement: Select[Any], most: int | None = No
     ).scalar_one()
 
 
+def _cut(
+    connection: Connection, ordered: Select[str], search: Search, offset: int | None = None
+) -> Sequence[str]:
+    """One page of the ids. ``offset``: default that of the search."""
+    page = ordered.limit(search.limit).offset(search.offset if offset is None else offset)
+    return connection.scalars(page).all()
+
+
 def _page(
     connection: Connection, conditions: list[ColumnElement[bool]], search: Search
 ) -> Sequence[str]:
     """The ids of one page, read in the order of an index."""
-
-    def ids(statement: Select[str], before: int) -> Sequence[str]:
-        return connection.scalars(statement.limit(search.limit).offset(before)).all()
-
     if search.sort is Sort.CREATED:
-        return ids(
-            select(ComparisonRow.id).where(*conditions).order_by(*_order(search)), search.offset
-        )
+        latest = select(ComparisonRow.id).where(*conditions).order_by(*_order(search))
+        return _cut(connection, latest, search)
     missing, *order = _order(search)
     there = select(ComparisonRow.id).where(*_unindexed(connection, conditions)).order_by(*order)
-    if search.descending != (
-        search.sort is Sort.NAME
-    ):  # MISSING_NUMBER and NAMELESS come last by themselves
-        return ids(there, search.offset)
+    # MISSING_NUMBER and NAMELESS come last by themselves
+    if search.descending != (search.sort is Sort.NAME):
+        return _cut(connection, there, search)
     valued = there.where(~missing)
-    page = ids(valued, search.offset)
+    page = _cut(connection, valued, search)
     if len(page) == search.limit:
         return page
-    others = ids(
-        there.where(missing), 0 if page else max(0, search.offset - _count(connection, valued))
-    )
-    return [*page, *others][: search.limit]
+    before = 0 if page else max(0, search.offset - _count(connection, valued))
+    return [*page, *_cut(connection, there.where(missing), search, before)][: search.limit]
 
 
 def _latest(

@@ -95,20 +95,17 @@ class Votes(Connected):
                 select(Vote.id).where(Vote.comparison_id == comparison_id)
             ).first():
                 raise StorageError("The vote was not saved: this comparison has one already.")
-            vote_id = new_id()
             row = {
-                "id": vote_id,
+                "id": new_id(),
                 "comparison_id": comparison_id,
                 "created_at": datetime.now(UTC),
                 "choice": choice,
-            }
-            row |= {
                 "left_run_id": _run(connection, comparison_id, left_lane),
+                "right_run_id": _run(connection, comparison_id, right_lane),
                 "comment": checked("comment", comment),
             }
-            row |= {"right_run_id": _run(connection, comparison_id, right_lane)}
             connection.execute(insert(Vote), row)
-            return vote_id
+            return str(row["id"])
 
     def comment_vote(self, vote_id: str, comment: str) -> None:
         """Replace the comment (at most 10,000 characters)."""

@@ -67,14 +67,13 @@ class Claims(Connected):
             if task is None:
                 return None
             claim = Claim(study_id, task, new_id())
-            values = {
+            claimed = {
                 "token": claim.token,
                 "worker": worker,
                 "claimed_until": now + _lease(lease_s),
             }
-            connection.execute(
-                update(StudyTask).filter_by(study_id=study_id, task=task).values(values)
-            )
+            of_task = update(StudyTask).filter_by(study_id=study_id, task=task)
+            connection.execute(of_task.values(claimed))
             return claim
 
     def beat(self, claim: Claim, lease_s: float) -> bool:

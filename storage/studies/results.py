@@ -13,11 +13,11 @@ from sqlalchemy import (
     JSON,
     Connection,
     Text,
-    bindparam,
     cast,
     delete,
     insert,
     select,
+    tuple_,
     type_coerce,
     update,
 )
@@ -44,7 +44,6 @@ from storage.schema.text import ESCAPE
 from storage.scope import batches, row_of
 from storage.studies.claims import PATIENCE_S, UNCLAIMED, Claim, claimed_task, lock_study
 
-RUNS_A_WRITE = 500
 Relatives = Mapping[int, Mapping[str, Any]]  # lane → values relative to its baseline
 _TASK = (StudyTask.study_id == StudyResult.study_id) & (StudyTask.task == StudyResult.task)
 
@@ -157,36 +156,31 @@ class Results(Connected):
         Tasks with a valid claim are not changed.
         """
         status = type_coerce(StudyResult.data, JSON)["status"].as_string()
-        of_task = StudyResult.study_id == study_id, StudyResult.task == bindparam("of")
-        in_study = StudyTask.study_id == study_id, StudyTask.task == bindparam("of")
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
             idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
-            statement = select(StudyResult.task, StudyResult.lane, StudyResult.run_ids).join(
-                StudyTask, _TASK
+            failed = (
+                select(StudyResult.task, StudyResult.lane, StudyResult.run_ids)
+                .join(StudyTask, _TASK)
+                .where(StudyResult.study_id == study_id, status == Status.FAILED.value, idle)
+                .with_for_update(of=StudyTask)
             )
-            statement = statement.where(
-                StudyResult.study_id == study_id, status == Status.FAILED.value, idle
-            )
-            failed = connection.execute(statement.with_for_update(of=StudyTask)).all()
-            for some in batches([run_id for row in failed for run_id in row.run_ids], RUNS_A_WRITE):
-                of_runs = select(RunRow.comparison_id).where(RunRow.id.in_(some)).distinct()
-                changed = connection.scalars(of_runs).all()
-                connection.execute(delete(RunRow).where(RunRow.id.in_(some)))
+            rows = connection.execute(failed).all()
+            for some in batches(rows):
+                of_result = RunRow.id.in_([run_id for row in some for run_id in row.run_ids])
+                changed = connection.scalars(select(RunRow.comparison_id).where(of_result)).all()
+                connection.execute(delete(RunRow).where(of_result))
                 reindex(connection, changed)
-            opened = [{"of": task} for task in {row.task for row in failed}]
-            if opened:
-                each = [{"of": row.task, "at": row.lane} for row in failed]
-                connection.execute(
-                    delete(StudyResult).where(*of_task, StudyResult.lane == bindparam("at")), each
+                tasks = {row.task for row in some}
+                in_tasks = (StudyResult.study_id == study_id, StudyResult.task.in_(tasks))
+                lanes = tuple_(StudyResult.task, StudyResult.lane).in_(row[:2] for row in some)
+                connection.execute(delete(StudyResult).where(*in_tasks, lanes))
+                connection.execute(update(StudyResult).where(*in_tasks).values(relative=None))
+                reopened = update(StudyTask).where(
+                    StudyTask.study_id == study_id, StudyTask.task.in_(tasks)
                 )
-                connection.execute(
-                    update(StudyResult).where(*of_task).values(relative=None), opened
-                )
-                connection.execute(
-                    update(StudyTask).where(*in_study).values(UNCLAIMED | {"done_at": None}), opened
-                )
-            return len(opened)
+                connection.execute(reopened.values(UNCLAIMED | {"done_at": None}))
+            return len({row.task for row in rows})
 
     def add_judgement(
         self,
@@ -250,34 +244,21 @@ class Results(Connected):
         with self.read() as connection:
             row_of(connection, Study, study_id)
             rows = connection.execute(statement.order_by(StudyResult.task, StudyResult.lane)).all()
-        if not rows:
-            return ()
-        tasks, lanes, workers, times, *texts = zip(*rows, strict=True)
-        run_ids, data, relatives, comparison_ids = map(_parsed, texts)
-        comparisons = map(tuple, comparison_ids)
-        columns = zip(
-            tasks,
-            lanes,
-            map(tuple, run_ids),
-            workers,
-            times,
-            data,
-            relatives,
-            comparisons,
-            strict=True,
+        columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [()] * 8
+        of_rows = zip(*columns[:4], *map(_parsed, columns[4:]), strict=True)
+        return tuple(
+            StoredResult(
+                task, lane, tuple(runs), worker, created, data, relative, tuple(comparisons)
+            )
+            for task, lane, worker, created, runs, data, relative, comparisons in of_rows
         )
-        return tuple(StoredResult(*values) for values in columns)
 
 
 def _save_relatives(connection: Connection, claim: Claim, relatives: Relatives | None) -> None:
-    if not relatives:
-        return
-    same = (StudyResult.study_id == claim.study_id, StudyResult.task == claim.task)
-    change = update(StudyResult).where(*same, StudyResult.lane == bindparam("at"))
-    values = [{"at": lane, "value": relative} for lane, relative in relatives.items()]
-    connection.execute(
-        change.values(relative=bindparam("value", type_=StudyResult.relative.type)), values
-    )
+    of_task = {"study_id": claim.study_id, "task": claim.task}
+    for lane, relative in (relatives or {}).items():
+        of_lane = update(StudyResult).filter_by(**of_task, lane=lane)
+        connection.execute(of_lane.values(relative=relative))
 
 
 def _comparisons(

@@ -27,7 +27,6 @@ from storage.scope import batches, check_page, new_id, row_of
 from storage.studies.claims import lock_study
 
 MAX_TASKS = 1_000_000
-COMPARISONS_A_WRITE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ class Studies(Connected):
                 .where(ComparisonRow.deleted_at.is_(None))
                 .values(deleted_at=clock(connection))
             )
-            for some in batches(ids_of_study, COMPARISONS_A_WRITE):
+            for some in batches(ids_of_study):
                 connection.execute(mark.where(ComparisonRow.id.in_(some)))
                 reindex(connection, some)
             connection.execute(delete(Study).where(Study.id == study_id))

@@ -188,40 +188,56 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
     """The flat columns of the runs in the rows of ``table``."""
     stored = {name: _Column(table, name) for name in table.column_names}
     flat: Flat = {"run.seed": np.array(seeds, object), "run.steps": stored["step.tokens"].counts}
-    flat |= {"run.vocabulary": stored[PIECE].counts} | {
-        name: stored[name].values for name in (PIECE, "vocabulary.id")
-    }
-    flat |= {name: stored[name].values for name in ("step.tokens", "step.nodes", "token.parent")}
+    flat["run.vocabulary"] = stored[PIECE].counts
+    for name in (PIECE, "vocabulary.id", "step.tokens", "step.nodes", "token.parent"):
+        flat[name] = stored[name].values
     shape = TraceShape(flat)
-    lengths = {"step": flat["run.steps"], "token": shape.counts, "node": shape.nodes}
-    joined: dict[bytes, Any] = {}
+    restored = _Restored(stored, shape, flat["run.steps"])
+    for group, numbers in _FIELDS.items():
+        names = (f"{group}.{name}" for name in (*_ALWAYS[group], *numbers))
+        flat |= {name: restored.column(name) for name in names if name not in DERIVED}
+    start = shape.vocabulary_start[shape.run_of_row]
+    flat["token.token"] = flat["token.token"] + start
+    tops = {name: stored[name].values for name in ("token.top", *TOP)}
+    at = restored.index(stored["token.top"], shape.counts > 0)
+    flat |= _repeated_tops(tops, at, shape.run_of_row)
+    flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
+    for name, derive in DERIVED.items():
+        flat[name] = restored.column(name, derive(flat, shape))
+    return flat
 
-    def index(column: _Column, there: Any) -> Any:
+
+class _Restored:
+    """Columns of several runs, from stored values and derived ones."""
+
+    def __init__(self, stored: Mapping[str, _Column], shape: TraceShape, steps: Any) -> None:
+        self._stored, self._shape = stored, shape
+        self._counts = {"step": steps, "token": shape.counts, "node": shape.nodes}  # [runs]
+        self._known: dict[bytes, Any] = {}
+
+    def index(self, column: _Column, there: Any) -> Any:
         """Where the value of each token is, of runs that are ``there``: with fewer values than rows
         they have one per position."""
-        key = column.counts.tobytes() + there.tobytes()
-        if key not in joined:
+        key, shape = column.counts.tobytes() + there.tobytes(), self._shape
+        if key not in self._known:
             short = there & (column.counts != shape.counts)
             number = shape.position_of_row - shape.position_of_row[shape.row_start]
-            row = (
-                np.where(short[shape.run_of_row], number, places(shape.counts))
-                + column.start[shape.run_of_row]
-            )
-            joined[key] = row[there[shape.run_of_row]]
-        return joined[key]
+            row = np.where(short[shape.run_of_row], number, places(shape.counts))
+            row = row + column.start[shape.run_of_row]
+            self._known[key] = row[there[shape.run_of_row]]
+        return self._known[key]
 
-    def restored(name: str, derived: Any = None) -> Any:
-        """The column, from stored values and derived ones; of derived integers the differences are
-        stored."""
+    def column(self, name: str, derived: Any = None) -> Any:
+        """All values of a column; of derived integers the differences are stored."""
         group, _, field = name.partition(".")
-        column, some, counts = stored.get(name), stored.get(f"{name}@"), lengths[group]
+        column, counts = self._stored.get(name), self._counts[group]
         if derived is None and (column is None or len(column.values) < counts.sum()):
             kind = _FIELDS[group][field]
             derived = np.full(counts.sum(), ABSENT[kind], kind)
         if column is None:
             return derived
         add = name in DERIVED and derived.dtype.kind == "i"
-        there = column.counts > 0
+        there, some = column.counts > 0, self._stored.get(f"{name}@")
         if some is None and len(column.values) == counts.sum():
             return derived + column.values if add else column.values
         values = derived.copy()
@@ -230,24 +246,10 @@ def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
             rows = total + (starts(counts) - np.concatenate([[0], total])[some.start])[run]
             values[rows] = column.values[column.start[run] + places(some.counts)]
             there = there & (some.counts == 0)
-        rows = there[numbered(counts)]
-        new = column.values[
-            index(column, there) if group == "token" else there[numbered(column.counts)]
-        ]
+        at = self.index(column, there) if group == "token" else there[numbered(column.counts)]
+        rows, new = there[numbered(counts)], column.values[at]
         values[rows] = values[rows] + new if add else new
         return values
-
-    for group, numbers in _FIELDS.items():
-        names = (f"{group}.{name}" for name in (*_ALWAYS[group], *numbers))
-        flat |= {name: restored(name) for name in names if name not in DERIVED}
-    start = shape.vocabulary_start[shape.run_of_row]
-    flat["token.token"] = flat["token.token"] + start
-    tops = {name: stored[name].values for name in ("token.top", *TOP)}
-    flat |= _repeated_tops(tops, index(stored["token.top"], shape.counts > 0), shape.run_of_row)
-    flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
-    for name, derive in DERIVED.items():
-        flat[name] = restored(name, derive(flat, shape))
-    return flat
 
 
 def _small(column: Any) -> Any:

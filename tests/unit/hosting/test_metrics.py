@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
@@ -18,8 +19,6 @@ from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.kit.errors import fault
-
-Labels = dict[str, str]
 
 
 def observed(*traces: Trace) -> ServerMetrics:
@@ -31,6 +30,10 @@ def observed(*traces: Trace) -> ServerMetrics:
 
 def value(metrics: ServerMetrics, name: str, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
+
+
+def samples(metrics: ServerMetrics) -> list[Sample]:
+    return [sample for family in metrics.registry.collect() for sample in family.samples]
 
 
 @pytest.mark.parametrize("tree", [False, True])
@@ -108,7 +111,7 @@ def test_what_a_visitor_types_never_becomes_a_label() -> None:
     trace = make_trace()
     config = replace(trace.config, target=ModelRef("/home/zebra/model"), rule=RuleConfig("zebra"))
     metrics = observed(replace(trace, config=config))
-    labels = [sample.labels for family in metrics.registry.collect() for sample in family.samples]
+    labels = [sample.labels for sample in samples(metrics)]
     assert {"model_name": OTHER, "rule": OTHER} in labels
     assert "zebra" not in repr(labels)
 
@@ -121,7 +124,7 @@ def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
             trace, status=Status.FAILED, stop_reason=StopReason.ERROR, steps=(), summary=summary
         )
     )
-    names = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    names = {sample.name for sample in samples(metrics)}
     assert names and "vllm:time_to_first_token_seconds_count" not in names
     assert value(metrics, "mars:total_variation_total", model_name="the/model", rule="strict") == 0
 
@@ -129,8 +132,8 @@ def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
 def test_positions_are_bounded() -> None:
     trace = make_trace()
     metrics = observed(replace(trace, steps=(replace(trace.steps[0], kept=POSITIONS + 9),)))
-    samples = [sample for family in metrics.registry.collect() for sample in family.samples]
-    places = [sample.labels["position"] for sample in samples if "position" in sample.labels]
+    labels = [sample.labels for sample in samples(metrics)]
+    places = [each["position"] for each in labels if "position" in each]
     assert places == [str(position) for position in range(POSITIONS)]
 
 
@@ -147,19 +150,19 @@ def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
         answer = client.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(answer.text)
-    samples = {
+    read = {
         sample.name: sample.value
         for family in families
         for sample in family.samples
         if not sample.labels
     }
-    assert samples["process_resident_memory_bytes"] > 0
+    assert read["process_resident_memory_bytes"] > 0
     expected = {
         "vllm:num_requests_running": 1,
         "vllm:num_requests_waiting": 7,
         "mars:faults_total": 1,
     }
-    assert samples.items() >= expected.items()
+    assert read.items() >= expected.items()
     assert "zebra" not in answer.text
     assert "_created" not in answer.text
 

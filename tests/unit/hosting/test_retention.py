@@ -33,6 +33,18 @@ class Clock:
         return len(self.waited) == self.times
 
 
+def passed(
+    store: RunStore,
+    times: int,
+    days: int | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Clock:
+    """A page that ran for so many waits."""
+    clock = Clock(times, meanwhile)
+    Retention(store, days, clock.now, clock.wait).run()
+    return clock
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RunStore]:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
@@ -53,9 +65,7 @@ def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on
                 connection.exec_driver_sql("SELECT count(*) FROM comparisons").scalar_one()
             )
 
-    clock = Clock(32, count)
-    Retention(store, None, clock.now, clock.wait).run()
-    assert clock.waited == [DAY_S] * 32
+    assert passed(store, 32, meanwhile=count).waited == [DAY_S] * 32
     assert counts == [2] * 30 + [1] * 2
     assert store.load(remaining).runs
     with pytest.raises(StorageError):
@@ -66,11 +76,9 @@ def test_comparisons_whose_process_was_killed_go_after_a_day(store: RunStore) ->
     trace = make_trace()
     saved, killed = (store.new_comparison(trace.config.prompt) for _ in range(2))
     store.save_run(saved, trace, lane=0, order=0)
-    clock = Clock(1)
-    Retention(store, None, clock.now, clock.wait).run()
+    passed(store, 1)
     assert store.count() == 2  # it may have been begun by another process
-    clock = Clock(3)
-    Retention(store, None, clock.now, clock.wait).run()
+    passed(store, 3)
     assert store.count() == 1 and store.load(saved).runs
     with pytest.raises(StorageError, match="no comparison"):
         store.load(killed)
@@ -80,13 +88,10 @@ def test_with_a_limit_all_that_is_older_goes_and_the_log_counts_it(
     store: RunStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mars.retention")
-    trace, hers = make_trace(), store.of("anna")
-    save(hers, trace)
-    clock = Clock(7)
-    Retention(store, 7, clock.now, clock.wait).run()
+    save(store.of("anna"), make_trace())
+    passed(store, 7, days=7)
     assert store.count() == 1 and not caplog.records
-    clock.times = 9
-    Retention(store, 7, clock.now, clock.wait).run()
+    passed(store, 9, days=7)
     assert store.count() == 0
     (record,) = caplog.records
     assert (record.getMessage(), vars(record)["count"], vars(record)["where"]) == (
@@ -108,9 +113,7 @@ def test_after_a_failure_it_is_tried_again_sooner(
         return 4
 
     monkeypatch.setattr(RunStore, "purge", purge)
-    clock = Clock(4)
-    Retention(store, None, clock.now, clock.wait).run()
-    assert clock.waited == [AGAIN_S, AGAIN_S, DAY_S, DAY_S]
+    assert passed(store, 4).waited == [AGAIN_S, AGAIN_S, DAY_S, DAY_S]
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
         "not removed"
     ] * 2

@@ -30,6 +30,18 @@ from tests.unit.storage.exports import save
 REPO = "mars/backup"
 
 
+def rows(store: RunStore) -> dict[str, list[str]]:
+    """Every row of every table, as the database has it, except what is specific to a database."""
+    by_table = {}
+    with store.read() as connection:
+        for name in Base.metadata.tables:
+            every = connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()
+            by_table[name] = sorted(
+                repr(sorted(row.items() - {("number", row.get("number"))})) for row in every
+            )
+    return by_table
+
+
 class Page:
     """A database and its backup, one thing after the other: no thread pushes."""
 
@@ -52,8 +64,14 @@ class Page:
             self.backup._tidy()
         return self.backup.problem
 
-    def close(self) -> None:
-        self.store.close()
+    @property
+    def rows(self) -> dict[str, list[str]]:
+        return rows(self.store)
+
+    @property
+    def prompts(self) -> list[str]:
+        ids = self.store.comparisons()["id"]
+        return sorted(self.store.load(id_).prompt.text for id_ in ids)
 
 
 @pytest.fixture
@@ -68,46 +86,32 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def page(hub: Hub) -> Iterator[Callable[..., Page]]:
+def page(tmp_path: Path, hub: Hub) -> Iterator[Callable[..., Page]]:
+    """Opens the database in the folder of this name."""
     pages: list[Page] = []
 
-    def page(path: Path, **more: str) -> Page:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pages.append(Page(path, hub.url, **more))
+    def page(name: str, **more: str) -> Page:
+        (tmp_path / name).mkdir(exist_ok=True)
+        pages.append(Page(tmp_path / name / "runs.db", hub.url, **more))
         return pages[-1]
 
     yield page
     for each in pages:
-        each.close()
+        each.store.close()
 
 
 @pytest.fixture
-def first(tmp_path: Path, page: Callable[..., Page]) -> Page:
+def first(page: Callable[..., Page]) -> Page:
     """It has pushed a run."""
-    made = page(tmp_path / "first" / "runs.db")
+    made = page("first")
     save(made.store, make_trace(new_tokens=5, prompt="a prompt"))
     made.push()
     return made
 
 
 @pytest.fixture
-def every_kind(tmp_path: Path) -> Path:
+def every_kind(tmp_path: Path) -> str:
     """A database with every kind of thing, which knows of no backup."""
-    path = tmp_path / "first" / "runs.db"
-    path.parent.mkdir()
-    shutil.copy(SQLITE, path)
-    return path
-
-
-def rows(store: RunStore) -> dict[str, list[str]]:
-    """Every row of every table, as the database has it, except what is specific to a database."""
-    by_table = {}
-    with store.read() as connection:
-        for name in Base.metadata.tables:
-            every = [
-                dict(row) for row in connection.exec_driver_sql(f"SELECT * FROM {name}").mappings()
-            ]
-            by_table[name] = sorted(
-                repr(sorted(row.items() - {("number", row.get("number"))})) for row in every
-            )
-    return by_table
+    (tmp_path / "first").mkdir()
+    shutil.copy(SQLITE, tmp_path / "first" / "runs.db")
+    return "first"

@@ -25,6 +25,9 @@ LARGE = (".gz", ".parquet")
 STAMP = "2026-11-21T00:00:00.000Z"
 
 
+Answer = tuple[int, Any] | tuple[int, Any, Mapping[str, str]]
+
+
 @dataclass
 class Fault:
     """``status`` instead of an answer; ``delay_s`` before it; ``late``: the work is done and the
@@ -71,13 +74,7 @@ class Hub:
         self.asked: list[str] = []
         self.token = TOKEN  # the one that is valid
         self.lock = threading.Lock()
-        hub = self
-
-        class Handler(_Handler):
-            def hub(self) -> Hub:
-                return hub
-
-        self._server = _Server(("127.0.0.1", 0), Handler)
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
@@ -109,8 +106,7 @@ def _large(path: str, content: bytes) -> dict[str, Any]:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def hub(self) -> Hub:
-        raise NotImplementedError
+    hub: Hub
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
@@ -118,22 +114,22 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.split("?")[0]
-        self.hub().asked.append(f"{self.command} {path}")
-        fault = self.hub().fault(path)
+        self.hub.asked.append(f"{self.command} {path}")
+        fault = self.hub.fault(path)
         if fault.delay_s:
             time.sleep(fault.delay_s)
         if fault.status:
             return self._answer(fault.status, {"error": "injected"})
         if (
             not path.startswith("/lfs/")
-            and self.headers.get("Authorization") != f"Bearer {self.hub().token}"
+            and self.headers.get("Authorization") != f"Bearer {self.hub.token}"
         ):
             return self._answer(
                 401,
                 {"error": "no"},
                 {"X-Error-Message": "Invalid credentials in Authorization header"},
             )
-        with self.hub().lock:
+        with self.hub.lock:
             answer = self._route(path, body)
         if fault.late:
             self.close_connection = True
@@ -142,10 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = _serve
 
-    def _route(
-        self, path: str, body: bytes
-    ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
-        hub = self.hub()
+    def _route(self, path: str, body: bytes) -> Answer:
+        hub = self.hub
         if path == "/api/repos/create":
             request = json.loads(body)
             name = f"{request['organization']}/{request['name']}"
@@ -168,16 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
             }
         match = re.fullmatch(r"/(?:api/)?datasets/([^/]+/[^/.]+)(?:\.git)?(?:/(.*))?", path)
         if match is None or match[1] not in hub.repos:
-            return (
-                404,
-                {"error": "no"},
-                {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
-            )
+            return 404, {"error": "no"}, {"X-Error-Code": "RepoNotFound"}
         return self._in_repo(match[1], hub.repos[match[1]], match[2] or "", body)
 
-    def _in_repo(
-        self, name: str, repo: Repo, what: str, body: bytes
-    ) -> tuple[int, Any] | tuple[int, Any, Mapping[str, str]]:
+    def _in_repo(self, name: str, repo: Repo, what: str, body: bytes) -> Answer:
         if not what or what.startswith("revision/"):
             siblings = [
                 {"rfilename": path, **_large(path, content)} for path, content in repo.files.items()
@@ -190,14 +178,10 @@ class _Handler(BaseHTTPRequestHandler):
                 "tags": [],
             }
         if what.startswith("preupload/"):
-            paths = [file["path"] for file in json.loads(body)["files"]]
-            modes = {path: "lfs" if path.endswith(LARGE) else "regular" for path in paths}
-            return 200, {
-                "files": [
-                    {"path": path, "uploadMode": modes[path], "shouldIgnore": False}
-                    for path in paths
-                ]
-            }
+            files = json.loads(body)["files"]
+            for file in files:
+                file["uploadMode"] = "lfs" if file["path"].endswith(LARGE) else "regular"
+            return 200, {"files": [file | {"shouldIgnore": False} for file in files]}
         if what == "info/lfs/objects/batch":
             objects = [self._upload(name, item) for item in json.loads(body)["objects"]]
             return 200, {"transfer": "basic", "objects": objects}
@@ -239,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _upload(self, repo: str, item: dict[str, Any]) -> dict[str, Any]:
         address = base64.urlsafe_b64encode(f"{repo}\n{item['oid']}\n".encode()).decode()
-        return {**item, "actions": {"upload": {"href": f"{self.hub().url}/lfs/{address}"}}}
+        return {**item, "actions": {"upload": {"href": f"{self.hub.url}/lfs/{address}"}}}
 
     def _commit(self, name: str, repo: Repo, lines: list[dict[str, Any]]) -> tuple[int, Any]:
         parent = lines[0]["value"].get("parentCommit")
@@ -257,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif line["key"] == "deletedFile":
                 del files[value["path"]]
         repo.commit(files)
-        url = f"{self.hub().url}/datasets/{name}"
+        url = f"{self.hub.url}/datasets/{name}"
         answer = {
             "commitUrl": f"{url}/commit/{repo.head}",
             "pullRequestUrl": f"{url}/discussions/1",

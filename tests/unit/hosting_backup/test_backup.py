@@ -24,7 +24,7 @@ from storage.export.columns import NODES, RUNS, TOKENS
 from storage.schema import ComparisonRow
 from tests.data.release import OWNER, said
 from tests.traces import ENVIRONMENT, make_trace
-from tests.unit.hosting_backup.conftest import REPO, Page, rows
+from tests.unit.hosting_backup.conftest import REPO, Page
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
 from tests.unit.storage.exports import save as save_traces
 
@@ -68,16 +68,16 @@ def everything_stored(hub: Hub) -> bytes:
 
 
 def test_everything_comes_back_as_it_was(
-    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+    every_kind: str, tmp_path: Path, hub: Hub, page: Open
 ) -> None:
     first = page(every_kind)
     assert "The existing database is used" in first.told
-    before = rows(first.store)
+    before = first.rows
     assert all(before.values()), "a table without rows is not tested"
     assert first.push() == "" and first.backup.pushed_at
-    second = page(tmp_path / "second" / "runs.db")
+    second = page("second")
     assert second.told == f"Restored from the dataset repository {REPO}; comparisons: 20."
-    assert rows(second.store) == before
+    assert second.rows == before
     assert said(second.store) == said(first.store)
     for text in ("STRASSE", "task", "name"):
         totals = [store.find(Search(text=text)).total for store in (first.store, second.store)]
@@ -91,9 +91,7 @@ def test_everything_comes_back_as_it_was(
     assert left == [".runs.db.backup"] and not list((tmp_path / "second" / left[0]).iterdir())
 
 
-def test_what_changes_later_is_a_newer_version(
-    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
-) -> None:
+def test_what_changes_later_is_a_newer_version(every_kind: str, hub: Hub, page: Open) -> None:
     first = page(every_kind)
     first.push()
     old = dict(hub.repos[REPO].files)
@@ -107,13 +105,13 @@ def test_what_changes_later_is_a_newer_version(
     made = save(first.store, "new", runs=2)
     assert first.push() == ""
     assert {path: hub.repos[REPO].files[path] for path in old} == old, "a file was changed"
-    second = page(tmp_path / "second" / "runs.db")
-    assert rows(second.store) == rows(first.store)
+    second = page("second")
+    assert second.rows == first.rows
     assert repr(second.store.load(made)) == repr(first.store.load(made))
 
 
-def test_readers_find_each_run_once(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "runs.db")
+def test_readers_find_each_run_once(hub: Hub, page: Open) -> None:
+    first = page("first")
     made = save(first.store, "one")
     hidden = save(first.store, "hidden")
     first.store.delete(hidden)
@@ -122,22 +120,18 @@ def test_readers_find_each_run_once(tmp_path: Path, hub: Hub, page: Open) -> Non
     first.store.save_run(made, trace, lane=1, order=1)
     first.push()
     first.push()
-    runs = {row["run_id"]: row for row in table(hub, "runs")}
+    runs = first.store.load(made).runs
     assert sorted(row["lane"] for row in table(hub, "runs")) == [0, 1]
-    assert Counter(row["run_id"] for row in table(hub, "tokens")) == {
-        run.id: sum(len(step.tokens) for step in run.trace.steps)
-        for run in first.store.load(made).runs
-    }
-    nodes = {
-        run.id: sum(len(step.nodes) for step in run.trace.steps)
-        for run in first.store.load(made).runs
-    }
-    assert Counter(row["run_id"] for row in table(hub, "nodes")) == nodes
-    assert set(runs) == {run.id for run in first.store.load(made).runs}
+    for name in ("tokens", "nodes"):
+        expected = {
+            run.id: sum(len(getattr(step, name)) for step in run.trace.steps) for run in runs
+        }
+        assert Counter(row["run_id"] for row in table(hub, name)) == expected
+    assert {row["run_id"] for row in table(hub, "runs")} == {run.id for run in runs}
 
 
 def test_deleted_things_leave_files_history_and_storage(
-    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+    every_kind: str, hub: Hub, page: Open
 ) -> None:
     first = page(every_kind)
     mine = first.store.of("somebody")
@@ -157,14 +151,12 @@ def test_deleted_things_leave_files_history_and_storage(
     assert {row["run_id"] for row in table(hub, "runs")} == {
         run.id for id_ in first.store.comparisons()["id"] for run in first.store.load(id_).runs
     }
-    second = page(tmp_path / "second" / "runs.db")
-    assert rows(second.store) == rows(first.store)
+    second = page("second")
+    assert second.rows == first.rows
 
 
-def test_history_that_could_not_be_removed_is_removed_the_next_time(
-    tmp_path: Path, hub: Hub, page: Open
-) -> None:
-    first = page(tmp_path / "runs.db")
+def test_history_that_could_not_be_removed_is_removed_the_next_time(hub: Hub, page: Open) -> None:
+    first = page("first")
     save(first.store.of("somebody"), "secret words")
     first.push()
     first.store.of("somebody").delete_everything()
@@ -180,7 +172,7 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(
     assert first.tidy() == ""
     assert b"secret words" not in everything_stored(hub)
     assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md"]
-    assert "no backup" in page(tmp_path / "second" / "runs.db").told
+    assert "no backup" in page("second").told
 
 
 @pytest.mark.parametrize(
@@ -189,7 +181,6 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(
     ids=["neither", "old", "many"],
 )
 def test_old_versions_go_after_a_week_or_when_there_are_many_files(
-    tmp_path: Path,
     hub: Hub,
     page: Open,
     monkeypatch: pytest.MonkeyPatch,
@@ -198,7 +189,7 @@ def test_old_versions_go_after_a_week_or_when_there_are_many_files(
     due: bool,
 ) -> None:
     monkeypatch.setattr(service, "MAX_FILES", files)
-    first = page(tmp_path / "runs.db")
+    first = page("first")
     made = save(first.store, "a prompt")
     first.store.annotate(made, name="old name")
     first.push()
@@ -218,12 +209,12 @@ def test_old_versions_go_after_a_week_or_when_there_are_many_files(
 
 
 def test_two_pages_that_push_lose_nothing(
-    tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = page(tmp_path / "one" / "runs.db")
+    one = page("one")
     shared, gone = save(one.store, "of both"), save(one.store, "gone")
     one.push()
-    other = page(tmp_path / "other" / "runs.db")
+    other = page("other")
     save(one.store, "of one")
     save(other.store, "of the other")
     other.store.annotate(shared, comment="by the other")
@@ -237,13 +228,9 @@ def test_two_pages_that_push_lose_nothing(
 
     monkeypatch.setattr(repository.Repository, "commit", late)
     assert one.push() == ""
-    third = page(tmp_path / "third" / "runs.db")
-    by_prompt = {
-        third.store.load(id_).prompt.text: third.store.load(id_)
-        for id_ in third.store.comparisons()["id"]
-    }
-    assert sorted(by_prompt) == ["of both", "of one", "of the other"]
-    assert by_prompt["of both"].comment == "by the other"
+    third = page("third")
+    assert third.prompts == ["of both", "of one", "of the other"]
+    assert third.store.load(shared).comment == "by the other"
     numbers = [
         path.split("/")[-1][:8]
         for path in hub.repos[REPO].files
@@ -251,18 +238,16 @@ def test_two_pages_that_push_lose_nothing(
     ]
     assert sorted(numbers) == ["00000001", "00000002", "00000003"]
     assert one.tidy() == ""  # what one writes anew holds what it has never had
-    fourth = page(tmp_path / "fourth" / "runs.db")
-    assert rows(fourth.store) == rows(third.store)
+    fourth = page("fourth")
+    assert fourth.rows == third.rows
 
 
-def test_a_page_that_started_without_the_hub_adds_its_runs(
-    tmp_path: Path, hub: Hub, page: Open
-) -> None:
-    first = page(tmp_path / "first" / "runs.db")
+def test_a_page_that_started_without_the_hub_adds_its_runs(hub: Hub, page: Open) -> None:
+    first = page("first")
     save(first.store, "before")
     first.push()
     hub.fail("/api/datasets/", *[Fault(status=503)] * 30)
-    second = page(tmp_path / "second" / "runs.db")
+    second = page("second")
     assert (
         second.told
         == "The backup was not restored: the dataset repository mars/backup answered with HTTP 503."
@@ -270,15 +255,12 @@ def test_a_page_that_started_without_the_hub_adds_its_runs(
     save(second.store, "meanwhile")
     hub.faults.clear()
     assert second.push() == ""
-    third = page(tmp_path / "third" / "runs.db")
-    assert sorted(third.store.load(id_).prompt.text for id_ in third.store.comparisons()["id"]) == [
-        "before",
-        "meanwhile",
-    ]
+    third = page("third")
+    assert third.prompts == ["before", "meanwhile"]
 
 
-def test_a_push_that_fails_is_made_up_for(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "runs.db")
+def test_a_push_that_fails_is_made_up_for(hub: Hub, page: Open) -> None:
+    first = page("first")
     save(first.store, "a prompt")
     for word, status in product(("/commit/", "/lfs/", "/preupload/"), (401, 403, 500)):
         hub.fail(word, *[Fault(status=status)] * 30)  # huggingface_hub asks again up to five times
@@ -292,23 +274,21 @@ def test_a_push_that_fails_is_made_up_for(tmp_path: Path, hub: Hub, page: Open) 
 
 
 def test_a_token_that_expires_is_said_and_never_told(
-    tmp_path: Path, hub: Hub, page: Open, caplog: pytest.LogCaptureFixture
+    hub: Hub, page: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    first = page(tmp_path / "runs.db")
+    first = page("first")
     save(first.store, "one")
     hub.token = "hf_a_new_one"
     sentence = "the token may not read and write the dataset repository mars/backup (HTTP 401)."
     assert first.push() == f"The backup was not pushed: {sentence}"
-    assert page(tmp_path / "second" / "runs.db").told == f"The backup was not restored: {sentence}"
+    assert page("second").told == f"The backup was not restored: {sentence}"
     hub.token = TOKEN
     assert first.push() == ""
     assert TOKEN not in caplog.text
 
 
-def test_a_repository_that_is_not_for_backups_is_refused(
-    tmp_path: Path, hub: Hub, page: Open
-) -> None:
+def test_a_repository_that_is_not_for_backups_is_refused(hub: Hub, page: Open) -> None:
     others = Repo()
     others.commit({"train.parquet": b"data"})
     for name, repo, sentence in (
@@ -316,7 +296,7 @@ def test_a_repository_that_is_not_for_backups_is_refused(
         ("b", others, "holds other files"),
     ):
         hub.repos[REPO] = repo
-        first = page(tmp_path / name / "runs.db")
+        first = page(name)
         assert sentence in first.told
         save(first.store, "a prompt")
         assert sentence in first.push()
@@ -324,25 +304,23 @@ def test_a_repository_that_is_not_for_backups_is_refused(
 
 
 def test_another_repository_and_one_that_was_emptied_get_everything(
-    every_kind: Path, tmp_path: Path, hub: Hub, page: Open
+    every_kind: str, hub: Hub, page: Open
 ) -> None:
     first = page(every_kind)
     first.push()
-    first.close()
+    first.store.close()
     moved = page(every_kind, repo="mars/other")
     assert moved.push() == ""
-    assert rows(page(tmp_path / "second" / "runs.db", repo="mars/other").store) == rows(moved.store)
-    moved.close()
+    assert page("second", repo="mars/other").rows == moved.rows
+    moved.store.close()
     del hub.repos["mars/other"]
     again = page(every_kind, repo="mars/other")
     assert again.push() == ""
-    assert rows(page(tmp_path / "third" / "runs.db", repo="mars/other").store) == rows(again.store)
+    assert page("third", repo="mars/other").rows == again.rows
 
 
 @pytest.mark.usefixtures("first")
-def test_a_file_that_is_damaged_or_newer_leaves_no_database(
-    tmp_path: Path, hub: Hub, page: Open
-) -> None:
+def test_a_file_that_is_damaged_or_newer_leaves_no_database(hub: Hub, page: Open) -> None:
     repo = hub.repos[REPO]
     (path,) = [path for path in repo.files if path.startswith("data/runs/")]
     original = repo.files[path]
@@ -353,15 +331,13 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(
         (newer.getvalue(), "update the app"),
     ):
         repo.commit({**repo.files, path: content})
-        assert sentence in page(tmp_path / f"{len(content)}" / "runs.db").backup.problem
+        assert sentence in page(f"{len(content)}").backup.problem
     repo.commit({**repo.files, path: original})
-    assert "comparisons: 1." in page(tmp_path / "last" / "runs.db").told
+    assert "comparisons: 1." in page("last").told
 
 
 @pytest.mark.usefixtures("first")
-def test_a_run_whose_comparison_was_not_pushed_is_left_out(
-    tmp_path: Path, hub: Hub, page: Open
-) -> None:
+def test_a_run_whose_comparison_was_not_pushed_is_left_out(hub: Hub, page: Open) -> None:
     repo = hub.repos[REPO]
     repo.commit(
         {
@@ -370,9 +346,9 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(
             if not path.startswith("data/comparisons/")
         }
     )
-    second = page(tmp_path / "second" / "runs.db")
+    second = page("second")
     assert "comparisons: 0." in second.told
-    assert not any(rows(second.store).values())
+    assert not any(second.rows.values())
 
 
 @pytest.mark.usefixtures("first")
@@ -399,7 +375,7 @@ def test_a_restore_changes_no_file_that_is_there(
             before.append(target.with_name(name).read_bytes())
 
     monkeypatch.setattr(service, "follow", meanwhile)
-    backup = page(tmp_path / "other" / "runs.db").backup
+    backup = page("other").backup
     before.clear()
     backup._database, backup._folder = target, target.with_name(".backup")
     target.parent.mkdir()
@@ -410,7 +386,7 @@ def test_a_restore_changes_no_file_that_is_there(
 
 @pytest.mark.usefixtures("first")
 def test_a_restore_that_was_given_up_touches_nothing(
-    tmp_path: Path, hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is saved meanwhile stays, though the thread goes on; it leaves nothing behind."""
     may, fetch = threading.Event(), repository.Repository.fetch
@@ -421,7 +397,7 @@ def test_a_restore_that_was_given_up_touches_nothing(
 
     monkeypatch.setattr(repository.Repository, "fetch", late)
     monkeypatch.setattr(service.Backup.restore, "__defaults__", (0.1,))
-    second = page(tmp_path / "second" / "runs.db")
+    second = page("second")
     assert (
         second.told == f"The backup was not restored: the dataset repository {REPO} took too long."
     )
@@ -456,7 +432,7 @@ def test_a_backup_of_release_0_1_0_says_what_was_exact_as_later_ones(
         runs = runs.append_column(name, pa.array([value] * len(runs)))
     pq.write_table(runs.replace_schema_metadata({"mars_schema": "0007"}), tmp_path / "runs.parquet")
     repo.commit(repo.files | {path: (tmp_path / "runs.parquet").read_bytes()})
-    store = page(tmp_path / "second" / "runs.db").store
+    store = page("second").store
     (run,) = store.load(str(store.comparisons()["id"][0])).runs
     assert run.trace.config.environment == ENVIRONMENT | {"exact": "6 rows, 192 positions"}
 

@@ -40,14 +40,3 @@ def test_a_mounted_bucket_is_refused_and_no_disk(
         refuse_mounted(tmp_path / "deeper" / "runs.db", table)
     refuse_mounted(Path("/elsewhere/runs.db"), table)
     refuse_mounted(tmp_path / "runs.db", [])
-
-
-def test_the_mount_on_top_counts_and_links_are_followed(tmp_path: Path) -> None:
-    bucket = tmp_path / "a bucket"
-    bucket.mkdir()
-    link = tmp_path / "link"
-    link.symlink_to(bucket)
-    table = [mount(bucket, "fuse.hf-mount", "owner/name"), DISK]
-    with pytest.raises(ValueError, match="of kind fuse"):
-        refuse_mounted(link / "runs.db", table)
-    refuse_mounted(bucket / "runs.db", [*table, mount(bucket, "ext4", "/dev/vdb")])

@@ -85,7 +85,7 @@ def test_a_page_pushes_at_its_start_and_at_its_end(
         assert hub.repos[REPO].private
         save(store, "later")
         assert backup.stop(60.0) == f"The backup at the dataset repository {REPO} is up to date."
-        assert rows(page(tmp_path / "two" / "runs.db").store) == rows(store)
+        assert page("two").rows == rows(store)
 
 
 def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub, backup: Backup) -> None:
@@ -94,7 +94,7 @@ def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub, back
     assert backup.restore() == f"The backup was not restored: {problem}"
     with begun(tmp_path, backup):
         until(lambda: "not pushed" in backup.problem)
-        assert backup.stop(1.0) == f"The backup was not pushed: {problem}"
+        assert backup.stop(60.0) == f"The backup was not pushed: {problem}"
 
 
 def test_a_page_whose_database_is_another_one_pushes_nothing(
@@ -132,27 +132,27 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
         until(lambda: table(hub, "data/runs"))
     child.kill()
     hub.faults.clear()
-    first = page(path)
+    first = page("one")
     assert first.push() == ""
     assert first.store.count() == 1
     assert [each.name for each in (tmp_path / "one").glob(".runs.db.backup/*")] == []
-    second = page(tmp_path / "two" / "runs.db")
-    assert rows(second.store) == rows(first.store)
+    second = page("two")
+    assert second.rows == first.rows
     assert second.push() == "" and second.tidy() == ""
 
 
 @pytest.mark.parametrize("word", ["/commit/", "/resolve/"])
 def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open, word: str) -> None:
     """In a push or a restore; with all that an interpreter does at its end, so it is not forked."""
-    save((first := page(tmp_path / "first" / "runs.db")).store, "a prompt")
+    save((first := page("first")).store, "a prompt")
     first.push()
     hub.asked.clear()
     hub.fail(word, *[Fault(delay_s=600)] * 20)
     path = tmp_path / "one" / "runs.db"
     path.parent.mkdir()
-    restore_s = 0.5 if word == "/resolve/" else 60
+    last_s, restore_s = (60, 0.5) if word == "/resolve/" else (0.5, 60)
     code = "from tests.unit.hosting_backup.test_pages import *; "
-    code += f"print(run_page(Path({str(path)!r}), {hub.url!r}, 0.5, input, {restore_s}))"
+    code += f"print(run_page(Path({str(path)!r}), {hub.url!r}, {last_s}, input, {restore_s}))"
     environment = os.environ | {"HF_HUB_DISABLE_XET": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
@@ -169,7 +169,7 @@ def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open,
 
 
 def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page(tmp_path / "first" / "runs.db")
+    first = page("first")
     save(first.store, "a prompt")
     first.push()
     hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
@@ -180,7 +180,7 @@ def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, 
     child.kill()
     hub.faults.clear()
     assert not path.exists()
-    assert rows(page(path).store) == rows(first.store)
+    assert page("one").rows == first.rows
 
 
 def test_a_push_that_hangs_is_given_up(
@@ -190,12 +190,12 @@ def test_a_push_that_hangs_is_given_up(
     hub.fail("/commit/", Fault(delay_s=30))
     with begun(tmp_path, backup):
         until(lambda: commits(hub))
-        backup.trigger().join()
+        backup.push()
         assert (
             backup.problem
             == f"The backup was not pushed: the dataset repository {REPO} took too long."
         )
-        backup.trigger().join()
+        backup.push()
         assert backup.problem == "" and backup.pushed_at
         backup.stop(10.0)
 

@@ -102,6 +102,10 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def deployed(project: Path, *options: str, hub: Hub | None = None) -> int:
+    return main(["me/space", *options], api=cast(HfApi, hub), root=project)
+
+
 def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
 
@@ -174,9 +178,9 @@ def test_a_tree_that_is_not_clean_is_refused_unless_told(
 ) -> None:
     (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")
     (project / "runs.db").write_bytes(b"SQLite format 3\0")
-    assert main(["me/space", "--dry-run"], root=project) == 2
+    assert deployed(project, "--dry-run") == 2
     assert "2 files differ from the last commit" in capsys.readouterr().err
-    assert main(["me/space", "--dry-run", "--dirty"], root=project) == 0
+    assert deployed(project, "--dry-run", "--dirty") == 0
     output = capsys.readouterr().out
     assert "ui/page.py" in output and "runs.db" not in output and "+changes" in output
 
@@ -204,7 +208,7 @@ def test_secrets_databases_and_links_are_refused_even_when_tracked(
 
 
 def test_a_folder_without_git_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["me/space", "--dry-run"], root=tmp_path) == 2
+    assert deployed(tmp_path, "--dry-run") == 2
     assert "not a readable git repository" in capsys.readouterr().err
 
 
@@ -212,7 +216,7 @@ def test_one_commit_makes_the_space_what_the_tree_is(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub = Hub(present=("old.py", ".gitattributes", "app.py"))
-    assert main(["me/space"], api=cast(HfApi, hub), root=project) == 0
+    assert deployed(project, hub=hub) == 0
     commit = hub.arguments_of("create_commit")
     added = [
         operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)
@@ -238,16 +242,13 @@ def test_one_commit_makes_the_space_what_the_tree_is(
     assert "removed there: old.py" in capsys.readouterr().out
     hub = Hub()
     hub.variables = {"MARS_PAIRS": "bundled"}  # which stay
-    assert main(["me/space"], api=cast(HfApi, hub), root=project) == 0
+    assert deployed(project, hub=hub) == 0
     assert "add_space_variable" not in [name for name, _ in hub.calls]
 
 
 def test_a_dry_run_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hub = Hub()
-    assert (
-        main(["me/space", "--dry-run", "--flavour", "docker"], api=cast(HfApi, hub), root=project)
-        == 0
-    )
+    assert deployed(project, "--dry-run", "--flavour", "docker", hub=hub) == 0
     output = capsys.readouterr().out
     assert (
         not hub.calls
@@ -280,7 +281,7 @@ def test_what_the_hub_refuses_is_one_sentence(
     call: str, error: Exception, sentence: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub = Hub(**{call: error})
-    assert main(["me/space"], api=cast(HfApi, hub), root=project) == 2
+    assert deployed(project, hub=hub) == 2
     message = capsys.readouterr().err
     assert sentence in message and message.count("\n") == 1 and "hf_sss" not in message
     assert call == "create_commit" or "create_commit" not in [name for name, _ in hub.calls]

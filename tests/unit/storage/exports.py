@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 import resource
 import tracemalloc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mars_core.types import DraftNode, Token, Trace
+from mars_core.types import Trace
 from storage import RunStore
 from storage.export import write_csv
-
-NUMBERS = (
-    "z1",
-    "z2",
-    "r",
-    "gap",
-    "p",
-    "q",
-    "entropy",
-    "forgiveness",
-    "u",
-    "coin",
-    "edge",
-    "tv",
-    "kl",
-    "logprob",
-)
 
 
 def save(store: RunStore, *traces: Trace) -> str:
@@ -46,42 +26,14 @@ def save(store: RunStore, *traces: Trace) -> str:
     return comparison_id
 
 
-def _csv(name: str, store: RunStore, ids: list[str] | None = None) -> str:
+def csv_of(name: str, store: RunStore, ids: list[str] | None = None) -> str:
     stream = io.BytesIO()
     write_csv(name, store, stream, ids)
     return stream.getvalue().decode()
 
 
-runs_csv, tokens_csv, nodes_csv, votes_csv = (
-    partial(_csv, name) for name in ("runs", "tokens", "nodes", "votes")
-)
-
-
 def parsed(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
-
-
-def all_tokens(trace: Trace) -> list[Token]:
-    return [token for step in trace.steps for token in step.tokens]
-
-
-def all_nodes(trace: Trace) -> list[tuple[int, int, DraftNode]]:
-    """Every drafted node with its step and its number."""
-    return [
-        (step.index, number, node)
-        for step in trace.steps
-        for number, node in enumerate(step.nodes, start=1)
-    ]
-
-
-def number(text: str) -> float:
-    assert text != "nan", "nan is an empty cell"
-    return float(text) if text else math.nan
-
-
-def pieces(rows: Iterable[Mapping[str, str]], name: str = "piece") -> list[str]:
-    """A column of pieces in CSV."""
-    return [json.loads(row[name]) for row in rows]
 
 
 def peak(export: Callable[[], object]) -> int:

@@ -3,14 +3,14 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func, select, update
 
 from mars_core.types import Exchange, PromptConfig, Trace
-from storage import Claim, RunStore
+from storage import Claim, Preferred, RunStore
 from storage.schema import Base, StudyTask
 from tests.traces import make_trace
 
@@ -34,14 +34,24 @@ def begun(store: RunStore, tasks: int = 1) -> Claim:
     return claimed(store, store.new_study("", {}, tasks))
 
 
-def worked_off(
-    store: RunStore, study_id: str, lanes: int = 2, data: Mapping[str, Any] = DATA
-) -> Claim:
-    """The next task, done."""
+def saved(
+    store: RunStore,
+    claim: Claim,
+    lane: int = 0,
+    traces: Sequence[Trace] = (make_trace(new_tokens=1),),
+    data: Mapping[str, Any] = DATA,
+    **more: Any,
+) -> tuple[str, ...]:
+    """The runs of the saved result of a lane."""
+    return store.save_result(claim, lane, traces, data, **{"order": lane, **more})
+
+
+def worked_off(store: RunStore, study_id: str) -> Claim:
+    """The next task, done in two lanes."""
     claim = claimed(store, study_id)
-    for lane in range(lanes):
-        store.save_result(claim, lane, [make_trace(new_tokens=1)], data, order=lane)
-    store.finish_task(claim, {lane: {"same": True, "bleu": "nan"} for lane in range(lanes)})
+    for lane in range(2):
+        saved(store, claim, lane)
+    store.finish_task(claim, {lane: {"same": True, "bleu": "nan"} for lane in range(2)})
     return claim
 
 
@@ -58,12 +68,23 @@ def conversation(rule: str, answers: tuple[str, ...]) -> list[Trace]:
     return traces
 
 
+STRICT, MARS, NONE = (
+    conversation(rule, (answer,))
+    for rule, answer in (("strict", "a"), ("mars", "b"), ("none", "c"))
+)  # of two turns
+
+
+def judge(
+    store: RunStore, study_id: str, task: int, lane: int, choice: Preferred, **more: Any
+) -> None:
+    values = {"swapped": False, "judge": "j", "choice": choice, **more}
+    store.add_judgement(study_id, task, lane, **values)
+
+
 def run_out(store: RunStore, claim: Claim) -> None:
     """Let the lease of a claim end."""
+    task = update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task)
     with store._write("not changed") as connection:
-        task = update(StudyTask).where(
-            StudyTask.study_id == claim.study_id, StudyTask.task == claim.task
-        )
         connection.execute(task.values(claimed_until=datetime(2020, 1, 1, tzinfo=UTC)))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from storage import Claim, ClaimLost, RunStore, StorageError
 from tests.traces import make_trace
-from tests.unit.storage.studying import DATA, LEASE_S, begun, claimed, counts, run_out
+from tests.unit.storage.studying import DATA, LEASE_S, begun, claimed, counts, run_out, saved
 from tests.unit.storage.test_comparisons import plans_of
 
 
@@ -45,7 +45,7 @@ def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
 
     def writes_nothing(claim: Claim) -> None:
         with pytest.raises(ClaimLost, match="Task 0 of the study no longer belongs to this worker"):
-            lasting_store.save_result(claim, 0, [make_trace(new_tokens=1)], DATA, order=0)
+            saved(lasting_store, claim)
         with pytest.raises(ClaimLost):
             lasting_store.finish_task(claim, {0: {}})
 
@@ -54,7 +54,7 @@ def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
     assert counts(lasting_store) == before
     assert lasting_store.beat(owner, LEASE_S)
     assert [row.worker for row in lasting_store.claims(lost.study_id)] == ["owner"]
-    lasting_store.save_result(owner, 0, [make_trace(new_tokens=1)], DATA, order=0)
+    saved(lasting_store, owner)
     lasting_store.finish_task(owner, {})
     writes_nothing(owner)  # it ends with the task
     assert not lasting_store.beat(owner, LEASE_S)
@@ -63,7 +63,7 @@ def test_lost_claim_writes_nothing(lasting_store: RunStore) -> None:
 def test_claim_holds_until_another_takes_the_task(lasting_store: RunStore) -> None:
     late = begun(lasting_store)
     run_out(lasting_store, late)
-    lasting_store.save_result(late, 0, [make_trace(new_tokens=1)], DATA, order=0)
+    saved(lasting_store, late)
     assert lasting_store.beat(late, LEASE_S)
     assert lasting_store.claim_task(late.study_id, "other", LEASE_S) is None
     lasting_store.finish_task(late, {})

@@ -15,24 +15,10 @@ from mars_core.types import PromptConfig, Status
 from storage import RunStore, Search, Source, StorageError
 from storage.runs.index import reindex
 from storage.runs.records import prompt_row, run_row
+from storage.runs.search import COLUMNS
 from storage.schema import ComparisonRow, RunRow
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
-
-COLUMNS = [
-    "id",
-    "created_at",
-    "prompt",
-    "target",
-    "rules",
-    "status",
-    "new_tokens",
-    "tau",
-    "tokens_per_s",
-    "ttft_s",
-    "wall_s",
-    "relaxed_share",
-]
 
 
 def fill(store: RunStore, count: int) -> list[str]:
@@ -94,34 +80,31 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     for lane in (1, 2, 0):
         store.save_run(comparison_id, traces[lane], lane=lane, order=lane)
     store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
-    assert list(store.comparisons().columns) == COLUMNS
     frame = store.find(Search()).frame
-    settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
-    assert list(frame.columns) == [
-        *COLUMNS,
-        "name",
-        "tags",
-        "comment",
-        "source",
-        "run_ids",
-        *settings,
-    ]
-    (row,) = frame.to_dict("records")
-    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0000 name", ("\x00", "a"), "\\ud800")
-    runs = store.load(comparison_id).runs
-    assert (row["source"], row["run_ids"]) == (Source.COMPARE, tuple(run.id for run in runs))
-    assert row["seed"] == tuple(run.trace.config.seed for run in runs)
-    assert row["temperature"] == tuple(run.trace.config.sampling.temperature for run in runs)
-    assert (row["id"], row["prompt"], row["target"]) == (
-        comparison_id,
-        mars.config.prompt.text,
-        "demo/target",
-    )
-    assert row["rules"] == ("strict", "mars(theta=0.84)", "none")
-    assert row["status"] == ("completed", "cancelled", "completed")
-    for name in COLUMNS[6:]:
-        assert row[name] == tuple(getattr(trace.summary, name) for trace in traces)
+    assert store.comparisons().equals(frame[COLUMNS])
     assert str(frame["created_at"].dtype) == "datetime64[us, UTC]"
+    (row,) = frame.drop(columns="created_at").to_dict("records")
+    runs, drafters = store.load(comparison_id).runs, [trace.config.drafter for trace in traces]
+    summaries = {name: [getattr(each.summary, name) for each in traces] for name in COLUMNS[6:]}
+    lanes = summaries | {
+        "rules": ["strict", "mars(theta=0.84)", "none"],
+        "status": ["completed", "cancelled", "completed"],
+        "run_ids": [run.id for run in runs],
+        "drafter": [each.kind for each in drafters],
+        "k": [each.k for each in drafters],
+        "tree_tokens": [None] * 3,
+        "temperature": [trace.config.sampling.temperature for trace in traces],
+        "seed": [trace.config.seed for trace in traces],
+    }
+    assert row == {name: tuple(values) for name, values in lanes.items()} | {
+        "id": comparison_id,
+        "prompt": mars.config.prompt.text,
+        "target": "demo/target",
+        "name": "A\\u0000 name",
+        "tags": ("\x00", "a"),
+        "comment": "\\ud800",
+        "source": Source.COMPARE,
+    }
 
 
 def test_comparison_without_runs_is_listed(store: RunStore) -> None:
@@ -153,7 +136,7 @@ def test_a_record_says_where_its_run_is(store: RunStore) -> None:
 
 
 def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.runs.comparisons.RUNS_A_READ", 2)
+    monkeypatch.setattr("storage.scope.batches.__defaults__", (2,))
     ids = [
         run.id
         for seed in range(3)

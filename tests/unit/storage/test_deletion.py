@@ -12,13 +12,13 @@ import pytest
 
 from mars_core.types import PromptConfig
 from storage import Choice, RunStore, Search, StorageError, write_csv
+from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.exports import nodes_csv, parsed, runs_csv, save, tokens_csv, votes_csv
+from tests.unit.storage.exports import csv_of, parsed, save
 from tests.unit.storage.studying import counts
 
 LATER = datetime.now(UTC) + timedelta(days=1)
-EXPORTS = (runs_csv, tokens_csv, nodes_csv, votes_csv)
 
 
 def two(store: RunStore) -> tuple[str, str]:
@@ -44,7 +44,7 @@ def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
         == [remaining]
     )
     assert [vote.comparison_id for vote in store.votes()] == [remaining]
-    assert {row["comparison_id"] for export in EXPORTS for row in parsed(export(store))} == {
+    assert {row["comparison_id"] for name in EXPORTS for row in parsed(csv_of(name, store))} == {
         remaining
     }
     refused: tuple[Callable[[], object], ...] = (
@@ -67,10 +67,10 @@ def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
 def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
     _, gone = two(store)
     store.annotate(gone, name="A name", tags=["t"])
-    before = (store.load(gone), store.votes(), [export(store) for export in EXPORTS])
+    before = (store.load(gone), store.votes(), [csv_of(name, store) for name in EXPORTS])
     store.delete(gone)
     store.restore(gone)
-    after = (store.load(gone), store.votes(), [export(store) for export in EXPORTS])
+    after = (store.load(gone), store.votes(), [csv_of(name, store) for name in EXPORTS])
     assert same(after[0].runs[0].trace, before[0].runs[0].trace)
     assert (after[0].name, after[0].tags, after[0].created_at) == (
         "A name",

@@ -15,15 +15,7 @@ import pytest
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared, StorageError, write_everything
 from tests.traces import make_trace
-from tests.unit.storage.exports import (
-    file_limit,
-    nodes_csv,
-    parsed,
-    runs_csv,
-    save,
-    tokens_csv,
-    votes_csv,
-)
+from tests.unit.storage.exports import csv_of, file_limit, parsed, save
 from tests.unit.storage.test_owners import make
 
 HOSTILE = "=1+1\x00\ud800␛<script>"
@@ -63,9 +55,7 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
         ]
         assert [mark for mark in boris.marks if mark in repr(exact)] == []
     assert token not in everything
-    assert [texts[f"{name}.csv"] for name in TABLES] == [
-        written(mine) for written in (runs_csv, tokens_csv, nodes_csv, votes_csv)
-    ]
+    assert all(texts[f"{name}.csv"] == csv_of(name, mine) for name in TABLES)
     comparisons = {item["id"]: item for item in json.loads(texts["comparisons.json"])}
     assert comparisons.keys() == {anna.comparison, anna.deleted, anna.of_done, anna.studied}
     assert comparisons[anna.comparison]["comment"] == HOSTILE

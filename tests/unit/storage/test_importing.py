@@ -52,16 +52,11 @@ def parquet(store: RunStore, folder: Path) -> list[Path]:
 
 
 def same(one: RunStore, another: RunStore, *, created: bool) -> None:
-    ids = [str(id_) for id_ in one.comparisons()["id"]]
-    assert ids and {*ids} == {*map(str, another.comparisons()["id"])}
+    ids = one.comparisons()["id"].tolist()
+    assert ids and {*ids} == {*another.comparisons()["id"]}
     for id_ in ids:
         old, new = one.load(id_), another.load(id_)
-        if not created:
-            old, new = (
-                {**{name: getattr(each, name) for name in each.__slots__}, "created_at": None}
-                for each in (old, new)
-            )  # type: ignore[assignment]
-        assert repr(old) == repr(new)  # nan is nan
+        assert repr(old) == repr(new if created else replace(new, created_at=old.created_at))
 
 
 def test_parquet_files_bring_every_run_exactly_and_once(

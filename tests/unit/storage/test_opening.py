@@ -7,8 +7,6 @@ import os
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -92,9 +90,16 @@ def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize(
-    "name", ["cut", "cut in the first page", "overwritten", "overwritten schema", "one bit"]
-)
+def asides(path: Path) -> tuple[list[Path], list[bytes]]:
+    """Where the database was moved to, and the journals there."""
+    moved = sorted(path.parent.glob(f"{path.name}.damaged-*"))
+    journals = [each for each in moved if each.name.endswith("-journal")]
+    return [each for each in moved if each not in journals], [
+        each.read_bytes() for each in journals
+    ]
+
+
+@pytest.mark.parametrize("name", damages(bytes(8192)))
 def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
     """With its journals, and also if that happens twice in a second."""
     damaged = damages(path.read_bytes())[name]
@@ -102,20 +107,11 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
         path.write_bytes(damaged)
         Path(f"{path}-journal").write_bytes(b"\x00left behind")  # no hot one: SQLite leaves it
         with opened(path) as (store, notice):
-            asides = [
-                each
-                for each in path.parent.glob("runs.db.damaged-*")
-                if not each.name.endswith("-journal")
-            ]
-            assert [aside.read_bytes() for aside in asides] == [damaged] * times
-            journals = [each.read_bytes() for each in path.parent.glob("*.damaged-*-journal")]
+            moved, journals = asides(path)
+            assert [aside.read_bytes() for aside in moved] == [damaged] * times
             assert journals == [b"\x00left behind"] * times
-            assert any(
-                notice.startswith(
-                    f"The database was damaged; it was moved to {aside}, and a new one was created. "
-                )
-                for aside in asides
-            )
+            sentence = f"was damaged; it was moved to {moved[-1]}, and a new one was created. "
+            assert notice.startswith(f"The database {sentence}")
             assert len(notice.splitlines()) == 1
             assert (store.path, store.count()) == (path, 0)
             assert_works(store)
@@ -128,22 +124,24 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
         token = store.share(Shared.COMPARISON, ids[0])
         save(store, make_trace(new_tokens=3))
     rule = "UPDATE sqlite_schema SET sql = ? WHERE name = 'comparisons'"
-    with closing(sqlite3.connect(path)) as connection:
-        (sql,) = connection.execute(
-            "SELECT sql FROM sqlite_schema WHERE name = 'comparisons'"
-        ).fetchone()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        read = "SELECT sql FROM sqlite_schema WHERE name = 'comparisons'"
+        (sql,) = connection.execute(read).fetchone()
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(rule, [sql.replace(" NOT NULL", "")])
-        connection.commit()
-    with closing(sqlite3.connect(path)) as connection:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
         connection.execute("UPDATE shares SET comparison_id = NULL")
-        connection.execute("UPDATE runs SET status = 'exploded' WHERE comparison_id = ?", ids[:1])
-        connection.execute("UPDATE comparisons SET tags = 'no JSON' WHERE id = ?", ids[1:2])
-        connection.execute("UPDATE comparisons SET comment = NULL WHERE id = ?", ids[2:])
+        for at, change in enumerate(
+            (
+                "runs SET status = 'exploded' WHERE comparison_id = ?",
+                "comparisons SET tags = 'no JSON' WHERE id = ?",
+                "comparisons SET comment = NULL WHERE id = ?",
+            )
+        ):
+            connection.execute(f"UPDATE {change}", [ids[at]])
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(rule, [sql])
-        connection.commit()
     with closing(sqlite3.connect(path)) as connection:
         assert len(connection.execute("PRAGMA quick_check").fetchall()) == 2
     with opened(path) as (store, notice):
@@ -207,11 +205,7 @@ def test_killed_while_it_is_moved_a_database_stays_whole(
     child.rest()
     assert child.process.exitcode == -signal.SIGKILL and path.exists() is not moved
     with opened(path) as (store, notice):
-        (aside,) = (
-            each
-            for each in path.parent.glob("runs.db.damaged-*")
-            if not each.name.endswith("-journal")
-        )
+        ((aside,), _journals) = asides(path)
         assert aside.name in notice and "damaged" in notice
         assert aside.read_bytes() == damaged
         assert Path(f"{aside}-journal").read_bytes() == b"\x00of it"
@@ -228,13 +222,9 @@ def test_default_file_of_anything_is_moved_aside(
     default.write_bytes(b"\x07random" * 10_000)
     store, notice = open_or_set_aside()
     with store:
-        assert (store.path, "moved to" in notice, "not a database" in notice) == (
-            default,
-            True,
-            True,
-        )
+        assert store.path == default and "moved to" in notice and "not a database" in notice
         assert_works(store)
-    assert next(default.parent.glob("runs.db.damaged-*")).read_bytes() == b"\x07random" * 10_000
+    assert asides(default)[0][0].read_bytes() == b"\x07random" * 10_000
 
 
 def test_file_that_never_was_a_database_stays_where_it_is(path: Path) -> None:
@@ -262,12 +252,17 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
         store.of("anna").close()  # the store of one owner ends nothing of the others'
         assert store.count() == 1
         temporary = store.path
-        assert temporary is not None
-        assert temporary.exists()
+        assert temporary and temporary.exists()
         assert store.location == "a temporary file"
     assert not temporary.parent.exists()
     assert path.read_bytes() == before
     assert {each.name for each in path.parent.iterdir()} == {"runs.db"}
+
+
+def lock_it(pipe: Connection, path: Path, lock: str) -> None:
+    sqlite3.connect(path, isolation_level=None).execute(f"BEGIN {lock}")
+    pipe.send("locked")
+    pipe.recv()
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
@@ -275,20 +270,13 @@ def test_locked_database_is_left_as_it_is(
     path: Path, monkeypatch: pytest.MonkeyPatch, lock: str
 ) -> None:
     monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
-    program = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('BEGIN {lock}'); print(1, flush=True); input()"
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdin is not None
-        other.stdout.readline()
-        with opened(path) as (store, notice):
-            assert notice.startswith(NOT_KEPT)
-            assert "database is locked" in notice
-            assert "Another program is writing to it" in notice
-            assert_works(store)
-        other.stdin.write("\n")
+    other = Child(lock_it, path, lock)
+    assert other.pipe.recv() == "locked"
+    with opened(path) as (store, notice):
+        assert notice.startswith(NOT_KEPT)
+        assert "database is locked" in notice and "Another program is writing to it" in notice
+        assert_works(store)
+    other.kill()
     with opened(path) as (store, notice):
         assert (notice, store.count()) == ("", 3)
 

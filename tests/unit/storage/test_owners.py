@@ -31,7 +31,7 @@ from storage import (
 from storage.export.tables import EXPORTS
 from storage.schema import Base
 from tests.traces import make_trace
-from tests.unit.storage.studying import DATA, claimed, worked_off
+from tests.unit.storage.studying import DATA, claimed, judge, worked_off
 
 Call = Callable[[RunStore, "Things"], object]
 Dump = dict[str, list[dict[str, Any]]]
@@ -83,7 +83,7 @@ def make(store: RunStore, mark: str) -> Things:
     of_done = store.results(done)[0].comparison_ids[0]
     study = store.new_study(f"study {mark}", {"x": f"plan {mark}"}, 3)
     worked_off(store, study)
-    store.add_judgement(study, 0, 0, swapped=False, judge=f"judge {mark}", choice=Preferred.TIE)
+    judge(store, study, 0, 0, Preferred.TIE, judge=f"judge {mark}")
     (result, *_rest) = store.results(study)
     (record,) = store.records(result.run_ids)
     claim = claimed(store, study, f"worker {mark}")
@@ -99,64 +99,62 @@ def world(lasting_store: RunStore) -> World:
     return lasting_store, anna, boris, make(lasting_store, "everybodys things")
 
 
+def calls(name: str, /, *arguments: str, **more: Any) -> Call:
+    """A call of a method with these attributes of somebody's things."""
+    return lambda store, things: getattr(store, name)(
+        *(getattr(things, each) for each in arguments), **more
+    )
+
+
+def of_objects(name: str) -> tuple[Call, ...]:
+    return (
+        lambda s, t: getattr(s, name)(Shared.COMPARISON, t.comparison),
+        lambda s, t: getattr(s, name)(Shared.STUDY, t.study),
+    )
+
+
+OF_A_STUDY = (
+    "study",
+    "study_progress",
+    "delete_study",
+    "claims",
+    "results",
+    "reopen_failed",
+    "judgements",
+)
+JUDGED = {"task": 0, "lane": 0, "swapped": True, "judge": "j", "choice": Preferred.RULE}
 UNKNOWN: dict[str, tuple[Call, ...]] = {
-    "load": (
-        lambda s, t: s.load(t.comparison),
-        lambda s, t: s.load(t.of_done),
-        lambda s, t: s.load(t.studied),
-    ),
+    **{name: (calls(name, "study"),) for name in OF_A_STUDY},
+    **{name: of_objects(name) for name in ("share", "unshare", "shared")},
+    "load": tuple(calls("load", each) for each in ("comparison", "of_done", "studied")),
     "records": (lambda s, t: s.records([t.run]), lambda s, t: s.records([t.studied_run])),
-    "annotate": (lambda s, t: s.annotate(t.comparison, name="stolen"),),
-    "delete": (lambda s, t: s.delete(t.comparison),),
-    "restore": (lambda s, t: s.restore(t.deleted), lambda s, t: s.restore(t.comparison)),
-    "save_run": (lambda s, t: s.save_run(t.comparison, TRACE, lane=7, order=7),),
-    "add_vote": (lambda s, t: s.add_vote(t.of_done, left_lane=0, right_lane=1, choice=Choice.TIE),),
-    "comment_vote": (lambda s, t: s.comment_vote(t.vote, "stolen"),),
-    "study": (lambda s, t: s.study(t.study),),
-    "study_progress": (lambda s, t: s.study_progress(t.study),),
-    "delete_study": (lambda s, t: s.delete_study(t.study),),
-    "claim_task": (lambda s, t: s.claim_task(t.study, "w", 60.0),),
-    "claims": (lambda s, t: s.claims(t.study),),
+    "annotate": (calls("annotate", "comparison", name="stolen"),),
+    "delete": (calls("delete", "comparison"),),
+    "restore": (calls("restore", "deleted"), calls("restore", "comparison")),
+    "save_run": (calls("save_run", "comparison", trace=TRACE, lane=7, order=7),),
+    "add_vote": (calls("add_vote", "of_done", left_lane=0, right_lane=1, choice=Choice.TIE),),
+    "comment_vote": (calls("comment_vote", "vote", comment="stolen"),),
+    "claim_task": (calls("claim_task", "study", worker="w", lease_s=60.0),),
     "release_worker": (lambda s, t: s.release_worker(t.study, t.marks[0]),),
-    "task_results": (lambda s, t: s.task_results(t.study, 0),),
-    "results": (lambda s, t: s.results(t.study),),
-    "reopen_failed": (lambda s, t: s.reopen_failed(t.study),),
-    "add_judgement": (
-        lambda s, t: s.add_judgement(t.study, 0, 0, swapped=True, judge="j", choice=Preferred.RULE),
-    ),
-    "judgements": (lambda s, t: s.judgements(t.study),),
-    "share": (
-        lambda s, t: s.share(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.share(Shared.STUDY, t.study),
-    ),
-    "unshare": (
-        lambda s, t: s.unshare(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.unshare(Shared.STUDY, t.study),
-    ),
-    "shared": (
-        lambda s, t: s.shared(Shared.COMPARISON, t.comparison),
-        lambda s, t: s.shared(Shared.STUDY, t.study),
-    ),
+    "task_results": (calls("task_results", "study", task=0),),
+    "add_judgement": (calls("add_judgement", "study", **JUDGED),),
 }
 LOST: dict[str, Call] = {
-    "save_result": lambda s, t: s.save_result(t.claim, 0, [TRACE], DATA, order=0),
-    "finish_task": lambda s, t: s.finish_task(t.claim, {}),
+    "save_result": calls("save_result", "claim", lane=0, traces=[TRACE], data=DATA, order=0),
+    "finish_task": calls("finish_task", "claim", relatives={}),
 }
 LISTS: dict[str, Call] = {
+    **{
+        name: calls(name)
+        for name in ("choices", "count", "votes", "vote_counts", "studies", "shares", "counts")
+    },
     "comparisons": lambda s, _: s.comparisons().to_csv(),
     "find": lambda s, t: [s.find(Search(text=text)).frame.to_csv() for text in ("", t.marks[0])],
     "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
-    "choices": lambda s, _: s.choices(),
-    "count": lambda s, _: s.count(),
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "accepted_by_step": lambda s, t: s.accepted_by_step([t.run, t.deleted_run, t.studied_run]),
-    "votes": lambda s, _: (s.votes(), s.vote_counts()),
-    "vote_counts": lambda s, _: s.vote_counts(),
-    "studies": lambda s, _: s.studies(),
-    "shares": lambda s, _: s.shares(),
-    "counts": lambda s, _: s.counts(),
-    "beat": lambda s, t: s.beat(t.claim, 60.0),
-    "release_task": lambda s, t: s.release_task(t.claim),
+    "beat": calls("beat", "claim", lease_s=60.0),
+    "release_task": calls("release_task", "claim"),
 }
 OF_THE_STORE_ITSELF = {
     "close",

@@ -13,10 +13,7 @@ from sqlalchemy import Connection, Engine, event, text
 from mars_core.types import PromptConfig
 from storage import RunStore, Shared
 from storage.schema import ComparisonRow, Study
-from tests.traces import make_trace
-from tests.unit.storage.exports import save
 from tests.unit.storage.studying import counts, worked_off
-from tests.unit.storage.test_comparisons import plans_of
 from tests.unit.storage.test_owners import everything_of, make
 
 NOW = datetime.now(UTC)
@@ -127,10 +124,3 @@ def test_old_things_expire(store: RunStore) -> None:
     left = repr(everything_of(store))
     assert not [mark for mark in new.marks if mark in left]
     assert all(mark in left for mark in boris.marks)
-
-
-def test_lists_of_one_owner_read_their_index(sqlite_store: RunStore) -> None:
-    mine = sqlite_store.of("anna")
-    save(mine, make_trace(new_tokens=1))
-    (count,) = plans_of(mine, mine.count)
-    assert "COVERING INDEX ix_comparisons_by_owner" in " ".join(count)

@@ -5,20 +5,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from mars_core.types import PromptConfig, Status
+from mars_core.types import PromptConfig
 from storage import ClaimLost, Preferred, RunStore, Source, StorageError
-from tests.traces import make_trace, same
+from tests.traces import same
 from tests.unit.storage.studying import (
     DATA,
     LEASE_S,
+    MARS,
+    NONE,
+    STRICT,
     begun,
     claimed,
     conversation,
     counts,
+    judge,
     run_out,
+    saved,
     worked_off,
 )
 from tests.unit.storage.test_comparisons import statements
@@ -51,8 +57,8 @@ def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunSt
 def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 2)
     claim = claimed(lasting_store, study_id, "wörker\x00")
-    run_ids = lasting_store.save_result(claim, 1, conversation("mars", ("a",)), FAILED, order=0)
-    lasting_store.save_result(claim, 0, [], DATA, order=1)
+    run_ids = saved(lasting_store, claim, 1, MARS, FAILED)
+    saved(lasting_store, claim, 0, [])
     open_ = lasting_store.task_results(study_id, 0)
     assert list(open_) == [0, 1]
     assert (open_[1].task, open_[1].lane, open_[1].run_ids, open_[1].worker) == (
@@ -78,22 +84,14 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
-    lasting_store.save_result(claim, 1, conversation("mars", ("a",)), DATA, order=0)
+    saved(lasting_store, claim, 1, MARS)
     relatives = {0: {"same": True}, 1: {"same": False}}
-    lasting_store.save_result(
-        claim, 0, conversation("strict", ("b",)), DATA, order=1, relatives=relatives
-    )
+    saved(lasting_store, claim, 0, STRICT, relatives=relatives)
     lasting_store.release_task(claim)
     results = lasting_store.results(claim.study_id)
     assert {result.lane: result.relative for result in results} == relatives
-    (first,), (second,) = (
-        {result.comparison_ids[:1] for result in results},
-        {result.comparison_ids[1:] for result in results},
-    )
-    assert [lasting_store.load(id_).source for id_ in (*first, *second)] == [
-        Source.STUDY,
-        Source.STUDY,
-    ]
+    (ids,) = {result.comparison_ids for result in results}
+    assert [lasting_store.load(id_).source for id_ in ids] == [Source.STUDY] * 2
 
 
 def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
@@ -116,65 +114,55 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
-    first, second = conversation("mars", ("a",))
-    before = counts(lasting_store)
-    broken = (
-        ([first, with_impossible_last_token(second)], DATA, "The result was not saved"),
-        ([first, replace(second, steps=second.steps[1:])], DATA, "numbered"),
-        ([first, second], {"x": object()}, "JSON has no type for object"),
-    )
-    for traces, data, message in broken:
-        with pytest.raises(StorageError, match=message):
-            lasting_store.save_result(claim, 0, traces, data, order=0)
+    first, second = MARS
+
+    def refused(
+        message: str, lane: int, *result: Any, kind: type[Exception] = StorageError
+    ) -> None:
+        before = counts(lasting_store)
+        with pytest.raises(kind, match=message):
+            saved(lasting_store, claim, lane, *result)
         assert counts(lasting_store) == before
-    lasting_store.save_result(claim, 0, [first, second], DATA, order=0)
-    with pytest.raises(StorageError, match="its prompt is not the prompt of its comparison"):
-        lasting_store.save_result(claim, 1, [second, first], DATA, order=1)
-    before = counts(lasting_store)
-    with pytest.raises(
-        ClaimLost, match="Lane 0 of task 0 of the study has a result; nothing was saved"
-    ):
-        lasting_store.save_result(claim, 0, [first, second], FAILED, order=1)
-    assert counts(lasting_store) == before
+
+    refused("The result was not saved", 0, [first, with_impossible_last_token(second)])
+    refused("numbered", 0, [first, replace(second, steps=second.steps[1:])])
+    refused("JSON has no type for object", 0, MARS, {"x": object()})
+    saved(lasting_store, claim, 0, MARS)
+    refused("its prompt is not the prompt of its comparison", 1, [second, first])
+    message = "Lane 0 of task 0 of the study has a result; nothing was saved"
+    refused(message, 0, MARS, FAILED, kind=ClaimLost)
 
 
 def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     claim = begun(lasting_store)
-    first = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), DATA, order=0)
+    first = saved(lasting_store, claim, 0, STRICT)
     comparisons = [record.comparison_id for record in lasting_store.records(first)]
     for comparison_id in comparisons:
         lasting_store.delete(comparison_id)
-    lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)  # joins them
+    saved(lasting_store, claim, 1, MARS)  # joins them
     assert lasting_store.traces([*first, "0" * 32]).keys() == set(first)  # until they are purged
     lasting_store.restore(comparisons[1])
     assert len(lasting_store.load(comparisons[1]).runs) == 2
     lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
-    third = lasting_store.save_result(
-        claim, 2, conversation("none", ("c",)), DATA, order=2
-    )  # in the place of what is gone
+    third = saved(lasting_store, claim, 2, NONE)  # in the place of what is gone
     lasting_store.finish_task(claim, {})
     assert [result.data for result in lasting_store.results(claim.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
     results = lasting_store.traces([*first, *third])
     assert results.keys() == {first[1], *third}
-    assert all(
-        same(results[id_], trace)
-        for id_, trace in zip(third, conversation("none", ("c",)), strict=True)
-    )
+    assert all(same(results[id_], trace) for id_, trace in zip(third, NONE, strict=True))
 
 
 def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 2)
     worked_off(lasting_store, study_id)
     claim = claimed(lasting_store, study_id)
-    failed = lasting_store.save_result(claim, 0, conversation("strict", ("a",)), FAILED, order=0)
-    new_runs = lasting_store.save_result(claim, 1, conversation("mars", ("b",)), DATA, order=1)
+    failed = saved(lasting_store, claim, 0, STRICT, FAILED)
+    new_runs = saved(lasting_store, claim, 1, MARS)
     lasting_store.finish_task(claim, {0: {"same": True}, 1: {"same": False}})
     for task, lane in ((0, 1), (1, 0), (1, 1)):
-        lasting_store.add_judgement(
-            study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE
-        )
+        judge(lasting_store, study_id, task, lane, Preferred.TIE)
     assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
     assert [result.task for result in lasting_store.results(study_id)] == [0, 0, 1]
     assert [(one.task, one.lane) for one in lasting_store.judgements(study_id)] == [(0, 1), (1, 1)]
@@ -183,41 +171,25 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     assert set(lasting_store.traces([*failed, *new_runs])) == set(new_runs)
     again = claimed(lasting_store, study_id)
     assert again.task == 1
-    lasting_store.save_result(again, 0, conversation("strict", ("a",)), DATA, order=0)
+    saved(lasting_store, again, 0, STRICT)
     lasting_store.finish_task(again, {0: {"same": True}, 1: {"same": True}})
     results = lasting_store.results(study_id)[2:]
-    assert [(result.task, result.lane, result.data) for result in results] == [
-        (1, 0, DATA),
-        (1, 1, DATA),
-    ]
-    comparisons = [
-        lasting_store.load(record.comparison_id) for record in lasting_store.records(new_runs)
-    ]
-    assert [len(comparison.runs) for comparison in comparisons] == [2, 2]
+    assert [(one.task, one.lane, one.data) for one in results] == [(1, n, DATA) for n in (0, 1)]
+    records = lasting_store.records(new_runs)
+    assert [len(lasting_store.load(each.comparison_id).runs) for each in records] == [2, 2]
 
 
 def test_failure_in_a_task_that_is_worked_on_is_its_worker_s(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 3)
-    busy, back, gone = (
-        claimed(lasting_store, study_id, worker) for worker in ("busy", "back", "gone")
-    )
+    busy, back, gone = (claimed(lasting_store, study_id, name) for name in ("busy", "back", "gone"))
     for claim in (busy, back, gone):
-        lasting_store.save_result(
-            claim, 0, [make_trace(new_tokens=0, status=Status.FAILED)], FAILED, order=0
-        )
+        saved(lasting_store, claim, data=FAILED)
     lasting_store.release_task(back)
     run_out(lasting_store, gone)
     assert lasting_store.reopen_failed(study_id) == 2
-    assert [set(lasting_store.task_results(study_id, task)) for task in range(3)] == [
-        {0},
-        set(),
-        set(),
-    ]
-    assert [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)] == [
-        True,
-        False,
-        False,
-    ]
+    assert {one.task for one in lasting_store.results(study_id)} == {busy.task}
+    held = [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)]
+    assert held == [True, False, False]
 
 
 def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
@@ -225,29 +197,19 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
     for id_ in (study_id, study_id, other):
         worked_off(lasting_store, id_)
     text = "".join(HOSTILE)
-    lasting_store.add_judgement(
-        study_id, 0, 1, swapped=True, judge="replaced", choice=Preferred.RULE
-    )
+    judge(lasting_store, study_id, 0, 1, Preferred.RULE, swapped=True, judge="replaced")
     places = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
-    for (task, lane, swapped), choice in zip(places, (*Preferred, Preferred.TIE), strict=True):
-        lasting_store.add_judgement(
-            study_id, task, lane, swapped=swapped, judge=text, choice=choice, text=text
-        )
+    choices = dict(zip(places, (*Preferred, Preferred.TIE), strict=True))
+    for (task, lane, swapped), choice in choices.items():
+        more = {"swapped": swapped, "judge": text, "text": text}
+        judge(lasting_store, study_id, task, lane, choice, **more)
     results = lasting_store.judgements(study_id)
     assert [(one.task, one.lane, one.swapped) for one in results] == sorted(places)
-    assert [one.choice for one in results] == [
-        Preferred.TIE,
-        Preferred.TIE,
-        Preferred.BASELINE,
-        Preferred.RULE,
-    ]
+    assert [one.choice for one in results] == [choices[place] for place in sorted(places)]
     assert {(one.judge, one.text) for one in results} == {(text, text)}
     assert abs(results[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.judgements(other) == ()
     for task, lane in ((0, 2), (1, 2), (99, 0)):
-        with pytest.raises(
-            StorageError, match=f"lane {lane} of task {task} of the study has no result"
-        ):
-            lasting_store.add_judgement(
-                study_id, task, lane, swapped=False, judge="j", choice=Preferred.TIE
-            )
+        message = f"lane {lane} of task {task} of the study has no result"
+        with pytest.raises(StorageError, match=message):
+            judge(lasting_store, study_id, task, lane, Preferred.TIE)

@@ -24,9 +24,8 @@ from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import save
-from tests.unit.storage.test_workers import trace_of
-
-TABLES = ("comparisons", "runs", "run_traces")
+from tests.unit.storage.studying import counts
+from tests.unit.storage.test_workers import trace_of, work_off
 
 
 def save_many(
@@ -89,17 +88,12 @@ def save_and_study(pipe: Connection, url: str, study_id: str) -> None:
 
     def study(store: RunStore) -> None:
         while claim := store.claim_task(study_id, "worker", 600.0):
-            for lane in {0, 1} - set(store.task_results(study_id, claim.task)):
-                store.save_result(
-                    claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane
-                )
-                say(claim.task, lane)
-            store.finish_task(claim, {lane: {"same": True} for lane in range(2)})
+            work_off(store, claim, say)
 
     with RunStore(url) as store, ThreadPoolExecutor(1) as pool:
         pool.submit(study, store)
         while True:
-            say(save(store, make_trace(seed=7, new_tokens=100)))
+            say("comparison", save(store, make_trace(seed=7, new_tokens=100)))
 
 
 def killed_again_and_again(url: str, link: Path, times: int) -> None:
@@ -121,16 +115,15 @@ def killed_again_and_again(url: str, link: Path, times: int) -> None:
     store, message = open_or_set_aside(url)
     with store:
         results = store.results(study_id)
-        assert {(one.task, one.lane) for one in results} >= {
-            words for words in messages if len(words) == 2
-        } and not message
+        lanes = {("saved", one.task, one.lane) for one in results}
+        assert lanes >= {words for words in messages if words[0] == "saved"} and not message
         studied = {id_ for one in results for id_ in one.comparison_ids}
         for task, lane, trace in [
             (one.task, one.lane, store.traces(one.run_ids)) for one in results
         ]:
             assert [same(one, trace_of(task, lane)) for one in trace.values()] == [True]
         ids = set(store.comparisons(limit=100_000)["id"]) - studied
-        assert ids >= {words[0] for words in messages if len(words) == 1}
+        assert ids >= {words[1] for words in messages if words[0] == "comparison"}
         traces = [run.trace for id_ in ids for run in store.load(id_).runs]
         assert len(ids) - len(traces) <= times, "a comparison is created before its run is saved"
         assert all(same(trace, make_trace(seed=7, new_tokens=100)) for trace in traces)
@@ -198,12 +191,7 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
     refused(
         make_trace(prompt="another", new_tokens=2), "its prompt is not the prompt of its comparison"
     )
-    with store.read() as connection:
-        counts = [
-            connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar_one()
-            for name in TABLES
-        ]
-    assert counts == [1, 0, 0]
+    assert [counts(store)[name] for name in ("comparisons", "runs", "run_traces")] == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
     refused(trace, "The run was not saved")  # the place is taken
     (run,) = store.load(comparison_id).runs

@@ -39,6 +39,12 @@ def shared_by_anna(world: World, kind: Shared) -> tuple[str, RunStore]:
     return token, store.of("boris").through(token)
 
 
+def ended(store: RunStore, *tokens: str) -> None:
+    for token in tokens:
+        with pytest.raises(StorageError, match=ENDED):
+            store.through(token)
+
+
 def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
     store, anna, boris = world
     shared = {
@@ -122,9 +128,7 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         assert (linked.count(), linked.studies(), mine.shares()) == (0, (), ())
         with pytest.raises(StorageError, match="There is no comparison"):
             linked.load(anna.comparison)
-        for ended in (before, token):
-            with pytest.raises(StorageError, match=ENDED):
-                store.through(ended)
+        ended(store, before, token)
         mine.unshare(kind, thing)  # nothing to end
         assert not mine.shared(kind, thing)
 
@@ -134,8 +138,7 @@ def test_link_is_away_while_its_comparison_is(sqlite_world: World) -> None:
     token, linked = shared_by_anna(sqlite_world, Shared.COMPARISON)
     store.of("anna").delete(anna.comparison)
     assert (store.of("anna").shares(), linked.count(), linked.traces([anna.run])) == ((), 0, {})
-    with pytest.raises(StorageError, match=ENDED):
-        store.through(token)
+    ended(store, token)
     store.of("anna").restore(anna.comparison)
     assert store.through(token).count() == 1
 
@@ -148,9 +151,7 @@ def test_link_goes_with_what_it_shows(world: World) -> None:
     mine.delete_study(anna.study)
     mine.delete_everything()
     assert everything_of(store)["shares"] == []
-    for token in tokens:
-        with pytest.raises(StorageError, match=ENDED):
-            store.through(token)
+    ended(store, *tokens)
 
 
 def test_database_holds_no_token(sqlite_world: World) -> None:
@@ -164,20 +165,14 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
         assert token not in held
         digest = hashlib.sha256(token.encode()).hexdigest()
         assert digest in held
-        for wrong in (digest, token[:-1], f"{token} ", f"{token}\n", token.swapcase()):
-            with pytest.raises(StorageError, match=ENDED):
-                store.through(wrong)
-    for wrong in (
+        ended(store, digest, token[:-1], f"{token} ", f"{token}\n", token.swapcase())
+    ended(
+        store,
         "",
-        "a" * 43,
         "a" * 1000,
-        "\x00" * 43,
-        "\ud800" * 43,
-        "é" * 43,
         "' OR 1=1 --" * 4,
-    ):
-        with pytest.raises(StorageError, match=ENDED):
-            store.through(wrong)
+        *(43 * each for each in ("a", "\x00", "\ud800", "é")),
+    )
 
 
 def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore) -> None:

@@ -17,8 +17,17 @@ from storage import (
     StudyHead,
     WorkerProgress,
 )
-from tests.traces import make_trace, same
-from tests.unit.storage.studying import DATA, LEASE_S, claimed, conversation, run_out, worked_off
+from tests.traces import same
+from tests.unit.storage.studying import (
+    DATA,
+    LEASE_S,
+    claimed,
+    conversation,
+    judge,
+    run_out,
+    saved,
+    worked_off,
+)
 from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import ANY_TEXT
 
@@ -88,15 +97,15 @@ def test_progress_counts_tasks_results_and_workers(lasting_store: RunStore) -> N
     study_id = lasting_store.new_study("", {}, 5)
     worked_off(lasting_store, study_id)
     half = claimed(lasting_store, study_id, "half")
-    lasting_store.save_result(half, 1, [make_trace(new_tokens=1)], DATA, order=0)
+    saved(lasting_store, half, 1)
     claimed(lasting_store, study_id, "new")
     run_out(lasting_store, claimed(lasting_store, study_id, "gone"))
     progress = lasting_store.study_progress(study_id)
     assert (progress.tasks, progress.done, progress.results) == (5, 1, 3)
     first, second = (lasting_store.task_results(study_id, 0)[lane].created_at for lane in range(2))
-    saved = lasting_store.task_results(study_id, 1)[1].created_at
+    at = lasting_store.task_results(study_id, 1)[1].created_at
     assert progress.workers == (
-        WorkerProgress("half", 1, saved, saved, True),
+        WorkerProgress("half", 1, at, at, True),
         WorkerProgress("new", 0, None, None, True),
         WorkerProgress("w", 2, first, second, False),
     )
@@ -112,7 +121,7 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     claim = claimed(lasting_store, study_id)
     lasting_store.save_result(claim, 0, conversation("mars", ("a", "b")), DATA, order=0)
     everything = lasting_store.find(Search(source=Source.STUDY, limit=100))
-    lasting_store.add_judgement(study_id, 0, 1, swapped=False, judge="j", choice=Preferred.RULE)
+    judge(lasting_store, study_id, 0, 1, Preferred.RULE)
     lasting_store.delete_study(study_id)
     left = lasting_store.find(Search(source=Source.STUDY, limit=100))
     put_away = set(everything.frame["id"]) - set(left.frame["id"])
@@ -120,7 +129,7 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     with pytest.raises(StorageError, match="There is no study"):
         lasting_store.results(study_id)
     with pytest.raises(ClaimLost):
-        lasting_store.save_result(claim, 1, [make_trace(new_tokens=1)], DATA, order=1)
+        saved(lasting_store, claim, 1)
     assert not lasting_store.beat(claim, LEASE_S)
     assert len(lasting_store.results(remaining)) == 2
     for comparison_id in put_away:

@@ -29,7 +29,6 @@ from mars_core.types import (
     RuleConfig,
     RunConfig,
     Sampling,
-    Status,
     Trace,
 )
 from storage import RunStore, StorageError
@@ -38,21 +37,15 @@ from storage.traces.derived import DERIVED
 from storage.traces.flat import OUTCOMES, Flat, flatten, steps_of
 from storage.traces.packing import VERSION, opened, pack, sealed, unpack
 from tests.traces import make_trace, make_tree_trace
+from tests.unit.storage.test_roundtrip import TRACES as ROUND_TRIPS
 
 DATA = Path(__file__).parents[2] / "data"
 PLACES = ("token.token", "token.own", "top.token", "node.token")  # numbers of words
 COUNTS = ("step.tokens", "step.nodes", "token.top")
 HOSTILE = ["", "\x00", "\ud800␛", "=1\r\n", "日本", "␛0000"]
-TRACES = {
-    "chain": make_trace(rule="mars", new_tokens=40),
-    "tree": make_tree_trace(new_tokens=30),
-    "greedy": make_trace(rule="mars", temperature=0.0, new_tokens=20),
-    "no draft": make_trace(rule="none", new_tokens=20),
-    "prefix": make_trace(new_tokens=20, prefix=(3, 31, 0, 3)),
-    "hostile": make_tree_trace(new_tokens=9, words=HOSTILE),
-    "failed": make_trace(new_tokens=7, status=Status.FAILED),
-    "empty": make_trace(new_tokens=0),
-}
+CHAIN, TREE, GREEDY, GIVEN = "mars at 1.0", "tree at 0.0", "mars at 0.0", "given tokens"
+TRACES = {name: make() for name, make in ROUND_TRIPS.items() if name != "long prompt"}
+TRACES["hostile"] = make_tree_trace(new_tokens=9, words=HOSTILE)
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +113,9 @@ def test_several_runs_read_together_are_each_its_own() -> None:
 def stored_values(flat: Flat, name: str) -> Any:
     """What is written of a column."""
     batch = opened(pack(flat))
-    return (
-        batch.column(name)[0].values.to_numpy(zero_copy_only=False)
-        if name in batch.schema.names
-        else np.array([])
-    )
+    if name not in batch.schema.names:
+        return np.array([])
+    return batch.column(name)[0].values.to_numpy(zero_copy_only=False)
 
 
 def others(flat: Flat, name: str, values: Sequence[Any]) -> Flat:
@@ -137,7 +128,7 @@ def others(flat: Flat, name: str, values: Sequence[Any]) -> Flat:
 @pytest.mark.parametrize("name", DERIVED)
 def test_what_follows_is_not_written(real: Trace, name: str) -> None:
     flat = flat_of(
-        TRACES["chain"] if name in ("token.start", "token.end") else real
+        TRACES[CHAIN] if name in ("token.start", "token.end") else real
     )  # the words of ``real`` lack their spaces
     written = np.count_nonzero(
         np.nan_to_num(stored_values(flat, name))
@@ -155,7 +146,7 @@ def test_what_follows_is_not_written(real: Trace, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DERIVED)
-@pytest.mark.parametrize("trace", ["chain", "tree"])
+@pytest.mark.parametrize("trace", [CHAIN, TREE])
 def test_what_does_not_follow_is_written(name: str, trace: str) -> None:
     flat = flat_of(TRACES[trace])
     values: list[Any] = (
@@ -166,7 +157,7 @@ def test_what_does_not_follow_is_written(name: str, trace: str) -> None:
 
 @st.composite
 def any_flat(draw: st.DrawFn) -> Flat:
-    flat = flat_of(TRACES[draw(st.sampled_from(("chain", "tree", "greedy", "prefix")))])
+    flat = flat_of(TRACES[draw(st.sampled_from((CHAIN, TREE, GREEDY, GIVEN)))])
     for name in draw(
         st.sets(st.sampled_from(sorted(set(flat) - {*COUNTS, "vocabulary.piece"})), max_size=4)
     ):
@@ -200,7 +191,7 @@ def test_run_is_small(real: Trace, tokens: int, most: int) -> None:
 
 
 def test_every_damaged_byte_is_seen() -> None:
-    data = pack(flat_of(TRACES["chain"]))
+    data = pack(flat_of(TRACES[CHAIN]))
     damaged = [
         data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))
     ]
@@ -240,7 +231,7 @@ def changed_columns(
     ],
 )
 def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> None:
-    flat = flat_of(TRACES["tree"])
+    flat = flat_of(TRACES[TREE])
     columns = unpack([changed_columns(pack(flat), name), pack(flat)], [0, 0])
     count = len(flat[name])
     assert exact(columns[name]) == exact([value] * count) + exact(flat[name])
@@ -248,7 +239,7 @@ def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> N
 
 
 def test_column_of_a_later_form_is_left_alone() -> None:
-    flat = flat_of(TRACES["chain"])
+    flat = flat_of(TRACES[CHAIN])
     later = changed_columns(pack(flat), more={"token.news": [1, 2, 3]})
     assert_same(unpack([later], [0]), flat)
     assert_same(unpack([pack(flat), later], [0, 0]), unpack(2 * [pack(flat)], [0, 0]))
@@ -257,7 +248,7 @@ def test_column_of_a_later_form_is_left_alone() -> None:
 @pytest.mark.parametrize("lacking", ["token.outcome", "step.tokens", "vocabulary.piece"])
 def test_value_that_lacks_what_it_needs_is_damaged(lacking: str) -> None:
     with pytest.raises(LookupError, match=r"damaged \(KeyError\)"):
-        unpack([changed_columns(pack(flat_of(TRACES["chain"])), lacking)], [0])
+        unpack([changed_columns(pack(flat_of(TRACES[CHAIN])), lacking)], [0])
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("traces-*.json")), ids=lambda path: path.stem)
@@ -323,7 +314,7 @@ def bad_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 )
 def test_sizes_of_stored_traces_are_checked(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such bytes may come from another instance, by a backup."""
-    packed = pack(flat_of(TRACES["tree"]))
+    packed = pack(flat_of(TRACES[TREE]))
     monkeypatch.setattr("storage.traces.packing.MAX_BYTES", 2**40)
     changed = change(opened(packed))
     if isinstance(changed, pa.Buffer):
@@ -341,7 +332,7 @@ def test_sizes_of_stored_traces_are_checked(change: Any, monkeypatch: pytest.Mon
 def test_a_run_too_large_to_be_read_is_not_saved(
     sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    trace = TRACES["tree"]
+    trace = TRACES[TREE]
     comparison_id = sqlite_store.new_comparison(trace.config.prompt)
     monkeypatch.setattr(f"storage.traces.{limit}", 20)
     with pytest.raises(StorageError, match=r"The run was not saved: .* (at|are the) most"):

@@ -4,7 +4,6 @@ nothing that was removed stays in a file."""
 from __future__ import annotations
 
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from storage.journal import SIDES
 from tests.traces import make_trace, same
 from tests.unit.children import Child
 from tests.unit.storage.exports import save
+from tests.unit.storage.test_opening import lock_it
 from tests.unit.storage.test_owners import make
 from tests.unit.storage.test_safety import assert_sound
 
@@ -54,13 +54,6 @@ def waits(store: RunStore, threads: int) -> bool:
     return len(store._writing._queue) == threads
 
 
-def hold(pipe: Connection, path: str) -> None:
-    """Another process in the middle of a transaction."""
-    sqlite3.connect(path, isolation_level=None).execute("BEGIN IMMEDIATE")
-    pipe.send("had")
-    pipe.recv()
-
-
 def live_on(pipe: Connection, store: RunStore) -> None:
     """A child forked in the middle of a transaction: it uses the store, and lives until a signal
     to end."""
@@ -91,14 +84,14 @@ def test_waiting_writers_fail_side_by_side_at_their_deadline(
 ) -> None:
     """Whoever is in their way: a thread or another process; it still is when all have failed."""
     monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.2)
-    other = Child(hold, either.location)
+    other = Child(lock_it, either.path, "IMMEDIATE")
     message = r"The comparison was not saved: database is locked \(.*runs.db\)\. Another program is writing to it"
 
     def fails(_number: int) -> None:
         with pytest.raises(StorageError, match=message):
             new(either)
 
-    assert other.pipe.recv() == "had"
+    assert other.pipe.recv() == "locked"
     fails(0)
     other.kill()
     with ThreadPoolExecutor(6) as pool, either._write(""):

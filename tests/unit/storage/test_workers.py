@@ -48,12 +48,12 @@ def work(
     while (progress := store.study_progress(study_id)).done < progress.tasks:
         claim = store.claim_task(study_id, worker, lease_s)
         try:
-            _work_off(store, claim, say) if claim else time.sleep(0.02)
+            work_off(store, claim, say) if claim else time.sleep(0.02)
         except ClaimLost:
             say("lost")
 
 
-def _work_off(store: RunStore, claim: Claim, say: Callable[..., object]) -> None:
+def work_off(store: RunStore, claim: Claim, say: Callable[..., object]) -> None:
     there = store.task_results(claim.study_id, claim.task)
     for lane in {0, 1} - set(there):
         store.save_result(
