@@ -3,7 +3,6 @@ for what cannot be read."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -11,16 +10,23 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mars_core.drafting import offered
 from mars_core.models import PairSpec
-from mars_core.rules import RULES
 from mars_core.types import PROCESSORS
 from ui.public.access import parse
 from ui.settings.drafters import CHAIN, TREE, tree_shape
-from ui.settings.form import MOST_REPEATS, Form, LaneForm, catalog_pair, thinking_word
+from ui.settings.form import (
+    MOST_REPEATS,
+    Form,
+    LaneForm,
+    catalog_pair,
+    number_of,
+    quoted,
+    read_rule_text,
+    rule_of,
+    thinking_word,
+)
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call
-_RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
-_LONGEST_RULE = 400  # characters
 M = TypeVar("M", bound="Values")
 
 
@@ -41,7 +47,7 @@ class Values(BaseModel):
             raise ValueError(str(first["ctx"]["error"]))
         name = str(first["loc"][0])
         raise ValueError(
-            f"{name} is {_quoted(values[name])}; it must be {cls.model_fields[name].description}."
+            f"{name} is {quoted(values[name])}; it must be {cls.model_fields[name].description}."
         )
 
 
@@ -89,37 +95,11 @@ def _lane(item: object) -> LaneForm:
             or not isinstance(parameters, Mapping)
         ):
             raise ValueError(
-                f'A rule is {_quoted(item)}; as an object it has "rule" and "parameters".'
+                f'A rule is {quoted(item)}; as an object it has "rule" and "parameters".'
             )
     else:
-        match = (
-            _RULE.fullmatch(item.strip())
-            if isinstance(item, str) and len(item) <= _LONGEST_RULE
-            else None
-        )
-        if match is None:
-            raise ValueError(
-                f'A rule is {_quoted(item)}; write it like "strict" or "mars(theta=0.9)".'
-            )
-        pairs = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
-        name, parameters = match[1], {key.strip(): value.strip() for key, _, value in pairs}
-    if name not in RULES:
-        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
-    return LaneForm(
-        name,
-        RULES[name].values(
-            {str(key): _number(value, str(key)) for key, value in parameters.items()}
-        ),
-    )
-
-
-def _number(value: object, name: str) -> float:
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError
-        return float(value)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{name[:80]} is {_quoted(value)}; it must be a number.") from None
+        name, parameters = read_rule_text(item)
+    return rule_of(name, parameters)
 
 
 def _processors(value: object) -> dict[str, Any]:
@@ -136,11 +116,13 @@ def _processors(value: object) -> dict[str, Any]:
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
-            f"processors is {_quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
+            f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
         )
-    numbers = {name: _number(number, name) for name, number in settings.items()}
+    numbers = {name: number_of(number, name) for name, number in settings.items()}
     return numbers | {
-        "logit_bias": "\n".join(f"{word}={_number(number, word)}" for word, number in words.items())
+        "logit_bias": "\n".join(
+            f"{word}={number_of(number, word)}" for word, number in words.items()
+        )
     }
 
 
@@ -243,7 +225,3 @@ class ComparisonRequest(Values):
                 f"tree is {text[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or {CHAIN}."
             ) from None
         return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}
-
-
-def _quoted(value: object) -> str:
-    return repr(value)[:80]

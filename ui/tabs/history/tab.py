@@ -16,11 +16,17 @@ import gradio as gr
 from evaluation.format import displayable
 from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
-from ui.kit.address import Address, history_parameters, read_address, search_query, without_search
-from ui.kit.assets import to_json
+from ui.kit.address import (
+    Address,
+    address_patch,
+    history_parameters,
+    read_address,
+    search_query,
+    without_search,
+)
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.panel import panel_component, stamp, stamped
+from ui.kit.panel import panel_component, stamped
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import Updates
@@ -37,6 +43,9 @@ from ui.tabs.history.list import (
     searched,
 )
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
+
+# opens in Compare what is open here
+LOAD = "() => { document.dispatchEvent(new CustomEvent('mars:open', {detail: {tab: 'compare'}})); }"
 
 
 class HistorySession:
@@ -97,7 +106,7 @@ class HistoryTab:
             self.session: view,
             self.rows: stamped(found_page.html(notice)),
             self.downloads: downloads_html(*_groups(view)),
-            self.address: to_json({"at": stamp(), **history_parameters(view)}),
+            self.address: address_patch("history", history_parameters(view)),
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:
@@ -235,6 +244,7 @@ class HistoryTab:
         detail.close.click(
             on("close", lambda history, view, _: history.closed(view)), session, outputs, **PRIVATE
         )
+        detail.again.click(None, js=LOAD, **PRIVATE)
         wire_share(self.services, detail.sharing)
 
     def _handler(
