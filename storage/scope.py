@@ -119,7 +119,7 @@ def unknown(id_: str, noun: str = "comparison") -> StorageError:
 def row_of(connection: Connection, table: Table, id_: str, *columns: Any) -> RowMapping:
     """``columns`` of the comparison or study with this id. Raises StorageError if it is not in the
     scope."""
-    noun = table.__name__.lower()
+    noun = table.__name__.removesuffix("Row").lower()
     check_id(id_, noun)
     statement = select(*(columns or (table.id,))).where(
         table.id == id_, *scope_of(connection).of(table)

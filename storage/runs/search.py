@@ -40,7 +40,7 @@ from storage.scope import Linked, Owned, batches, check_page
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 COMPARISONS_A_READ = 500
 _NUMBERS = ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
-_SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
+_SETTINGS = ("drafter", "drafter_model", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", "status", *_NUMBERS]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
 _COLUMNS = ("id", "created_at", "name", "tags", "comment", "source")
@@ -147,7 +147,7 @@ class Lists(Connected):
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
         ``tags`` (a tuple), ``source``; and, each a tuple with one entry a lane: ``run_ids``,
-        ``drafter``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
+        ``drafter``, ``drafter_model``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)

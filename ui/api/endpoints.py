@@ -65,6 +65,9 @@ class Api:
         thinking: bool | None = None,
         repeats: int = 1,
         processors: dict[str, Any] | None = None,
+        target: str = "",
+        draft: str = "",
+        head: str = "",
         request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """
@@ -93,6 +96,9 @@ class Api:
 
             processors: min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, logit_bias (word
                 to number; a word is a text or ids such as [42, 7]) and banned (words); null is none
+            target: a model of your own in place of a pair, where the host allows it: Hub id, folder or GGUF file
+            draft: a draft model for it; may be empty
+            head: an EAGLE-3 head for it; may be empty
 
         Returns:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio to the first run with its interval, tau, counts, TV, KL,
@@ -103,6 +109,9 @@ class Api:
                 prompt=prompt,
                 rules=rules,
                 pair=pair,
+                target=target,
+                draft=draft,
+                head=head,
                 drafter=drafter,
                 k=k,
                 temperature=temperature,
@@ -120,7 +129,7 @@ class Api:
                 repeats=repeats,
                 processors=processors,
             )
-            form = values.form(services.catalog)
+            form = values.form(services)
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
             with closing(_jobs(services, form, values)) as events:
                 comparison = yield from _progress(events)

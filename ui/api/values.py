@@ -3,7 +3,7 @@ for what cannot be read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -11,15 +11,19 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from mars_core.drafting import offered
 from mars_core.models import PairSpec
 from mars_core.types import PROCESSORS
+from ui.jobs.services import Services
 from ui.public.access import parse
 from ui.settings.drafters import CHAIN, TREE, tree_shape
+from ui.settings.fields import OWN
 from ui.settings.form import (
+    LIST_ONLY,
     MOST_REPEATS,
     Form,
     LaneForm,
     catalog_pair,
     number_of,
     quoted,
+    read_custom_pair,
     read_rule_text,
     rule_of,
     thinking_word,
@@ -158,6 +162,9 @@ class ComparisonRequest(Values):
     prompt: Annotated[Text, AfterValidator(_not_blank)]
     rules: Annotated[tuple[LaneForm, ...], BeforeValidator(_rules)]
     pair: Text
+    target: Text
+    draft: Text
+    head: Text
     drafter: Text
     k: Number
     temperature: Number
@@ -177,11 +184,20 @@ class ComparisonRequest(Values):
     thinking: Annotated[bool | None, Field(description="true or false")]
     repeats: Annotated[float, integer(1, MOST_REPEATS)]
 
-    def form(self, catalog: Sequence[PairSpec]) -> Form:
+    def form(self, services: Services) -> Form:
         """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises
-        ValueError."""
-        spec = catalog_pair(self.pair or catalog[0].key, catalog)
+        ValueError and ModelError."""
+        catalog, own = services.catalog, (self.target, self.draft, self.head)
+        if any(own) and not services.custom_models:
+            raise ValueError(LIST_ONLY)
+        spec = (
+            read_custom_pair(*own)
+            if any(own)
+            else catalog_pair(self.pair or catalog[0].key, catalog)
+        )
+        models: dict[str, Any] = dict(zip(OWN, own, strict=True))
         return Form(
+            **models,
             prompt=self.prompt,
             pair=spec.key,
             temperature=self.temperature,

@@ -60,7 +60,7 @@ function write(patch, places) {
   const search = query.toString().replaceAll("%2C", ",");
   const target = location.pathname + (search ? "?" + search : "") + location.hash;
   if (target === location.pathname + location.search + location.hash) return;
-  history[places && PLACES.some(opened) ? "pushState" : "replaceState"](history.state, "", target);
+  history[places && PLACES.some(opened) ? "pushState" : "replaceState"](null, "", target);
   current = query;
 }
 
@@ -84,12 +84,19 @@ listen("mars:open", document, (event) => {
 // appears takes its properties away.
 const there = new Set();
 const names = (words) => NAMES.some((name) => name !== "tab" && words[name]);
+// What stood in Compare when the page was left comes back when it is loaded again.
+let entered = history.state?.entered;
+listen("pagehide", window, () => {
+  const prompt = document.querySelector("#prompt textarea")?.value;
+  history.replaceState({ entered: { prompt, values: window.marsEntered?.() } }, "");
+});
 function show(words) {
-  if (!there.has(words.tab) || !names(words)) return;
+  if (!there.has(words.tab) || !(names(words) || entered)) return;
   // what is shown while a run is under way is that run
   if (words.tab === props.first && document.body.dataset.compare === "running")
     write(latest[words.tab] || {}, false);
-  else trigger(EVENTS[words.tab], words);
+  else trigger(EVENTS[words.tab], { ...words, entered });
+  if (words.tab === props.first) entered = null;
 }
 function report() {
   const words = view();

@@ -5,7 +5,7 @@ const WIDE = 1200,
   LINES = 14, // of a text; what is longer is cut
   INK = "#1b1e24",
   SOFT = "#5b6270",
-  RELAXED = "#b34700",
+  RELAXED = "#a84a00",
   FONT = "system-ui, sans-serif";
 
 box.addEventListener("click", async ({ target }) => {

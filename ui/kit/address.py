@@ -30,6 +30,7 @@ TABS = (
     "votes",
     "about",
 )  # the first is what an address without a tab shows
+BY_MODEL = "model"  # the latest of every model
 SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "": (Sort.CREATED, True, "Latest first"),
     "oldest": (Sort.CREATED, False, "Oldest first"),
@@ -37,6 +38,7 @@ SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "tau": (Sort.TAU, True, "Highest τ first"),
     "tokens": (Sort.NEW_TOKENS, True, "Longest first"),
     "name": (Sort.NAME, False, "By name"),
+    BY_MODEL: (Sort.CREATED, True, "By model"),
 }  # name → column, descending, title
 EVERYTHING = "all"  # source: studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)

@@ -22,7 +22,8 @@ ABOUT = (
     "relaxed verification side by side, token by token, with what each gains and changes."
 )
 _STOCK = re.compile(rb'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>\s*')
-_HEAD_ENDS = b"</head>"
+# behind it, because what reads previews reads only the beginning of a page
+_CHARSET = re.compile(rb"<meta charset[^>]*>")
 
 
 class Described(NamedTuple):
@@ -63,7 +64,8 @@ class Previews:
             start, body = held[0], b"".join(each.get("body", b"") for each in held)
             headers = MutableHeaders(raw=start["headers"])
             if headers.get("content-type", "").startswith("text/html"):
-                body = _STOCK.sub(b"", body).replace(_HEAD_ENDS, tags + _HEAD_ENDS, 1)
+                body = _STOCK.sub(b"", body)
+                body = _CHARSET.sub(lambda found: found[0] + b"\n" + tags, body, count=1)
                 headers["content-length"] = str(len(body))
             await send(start)
             await send({"type": "http.response.body", "body": body})

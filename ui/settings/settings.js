@@ -94,7 +94,33 @@ box.addEventListener("input", ({ target }) => {
   keep();
   if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
+// Models of one's own that were given here before, kept by the browser.
+const RECENT = "mars-models",
+  MOST = 8;
+const offers = document.createElement("datalist");
+offers.id = element.id + "-models";
+element.append(offers);
+function models() {
+  try {
+    return JSON.parse(localStorage.getItem(RECENT)) || [];
+  } catch {
+    return [];
+  }
+}
+function offer(given) {
+  const known = [...new Set([...given, ...models()])].slice(0, MOST);
+  offers.replaceChildren(...known.map((name) => new Option("", name)));
+  if (!given.length) return;
+  try {
+    localStorage.setItem(RECENT, JSON.stringify(known));
+  } catch {
+    /* a private window keeps nothing */
+  }
+}
+offer([]);
+
 box.addEventListener("change", ({ target }) => {
+  if (target.dataset.name?.startsWith("own_") && target.value.trim()) offer([target.value.trim()]);
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
 });
@@ -111,6 +137,7 @@ box.addEventListener("click", ({ target }) => {
   else if (button?.dataset.do)
     trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
+if (element.id === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);
 update();
 setTimeout(look, SOON);

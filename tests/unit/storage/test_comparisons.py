@@ -96,7 +96,7 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     store.annotate(comparison_id, name="A\x00 name", tags=["\x00", "a"], comment="\ud800")
     assert list(store.comparisons().columns) == COLUMNS
     frame = store.find(Search()).frame
-    settings = ["drafter", "k", "tree_tokens", "temperature", "seed"]
+    settings = ["drafter", "drafter_model", "k", "tree_tokens", "temperature", "seed"]
     assert list(frame.columns) == [
         *COLUMNS,
         "name",

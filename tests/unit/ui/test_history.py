@@ -13,7 +13,6 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
@@ -29,8 +28,7 @@ from ui.kit.labels import settings_line
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
 from ui.settings.form import LaneForm, read_prompt
-from ui.settings.stored import stored_form
-from ui.tabs.history.detail import few, open_form
+from ui.settings.stored import few, stored_form
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import (
     MEASURES,
@@ -341,15 +339,6 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     )
     with pytest.raises(ValueError, match="turn 2 of a conversation"):
         stored_form(replace(stored, runs=(later,)), ())
-
-
-def test_loading_runs_of_an_earlier_sampler_tells_that_their_texts_will_differ(
-    store: RunStore,
-) -> None:
-    """Those of the traces here have none in their environment."""
-    for temperature, note in ((1.0, OTHER_SAMPLER), (0.0, "")):
-        address = Address(comparison=keep(store, "a lantern", temperature=temperature))
-        assert open_form(services_of(store), address)[1] == note
 
 
 @pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])

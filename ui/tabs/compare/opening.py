@@ -24,6 +24,7 @@ from ui.settings.form import FIRST_LANES, MOST_LANES
 from ui.settings.link import NAMES, read_link, settings_link
 from ui.settings.stored import few, stored_form
 from ui.sharing import READ_ONLY, share_of
+from ui.tabs.compare.arrange import empty_lane
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.prompt_panel import PromptPanel
 
@@ -75,10 +76,23 @@ class Opening:
     def open(
         self, event: gr.EventData, displayed: DisplayedComparison | None, request: gr.Request
     ) -> Updates:
+        """What the address names; the form as it was left, where the page was loaded again."""
         words = event_data(event)
+        opened, entered = self._opened(words, displayed, request), words.get("entered")
+        if isinstance(entered, Mapping) and (values := parse(entered.get("values"))):
+            return opened | self._fill(values, as_text(entered.get("prompt")))
+        return opened
+
+    def _opened(
+        self,
+        words: Mapping[str, Any],
+        displayed: DisplayedComparison | None,
+        request: gr.Request,
+    ) -> Updates:
         address, services = read_address(words), self.services.for_visitor(request)
         if not address.comparison:
-            return self._settings(words)
+            named = any(as_text(words.get(name)) for name in NAMES)
+            return self._settings(words) if named else {self.displayed: gr.skip()}
         if displayed and displayed.comparison == address.comparison:
             return {self.displayed: gr.skip()}
         try:
@@ -107,7 +121,9 @@ class Opening:
         except ValueError as error:
             notes.append(str(error))
         strip = replace(result.strip, side=" ".join(notes))
-        shown = self.view.update(strip, result.lanes) | self.view.show_lanes(len(result.lanes))
+        empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
+        shown = self.view.update(strip, result.lanes + empty)
+        shown |= self.view.show_lanes(len(result.lanes))
         owned = spec is not None and not address.share
         return (
             filled
