@@ -9,7 +9,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 from ui.settings.drafters import FIELDS, taken
-from ui.settings.fields import Values, as_text, form_values, lane_values
+from ui.settings.fields import Values, as_number, as_text, form_values, lane_values
 from ui.settings.form import DraftForm, Form, number_of, quoted, read_rule_text, rule_of
 
 _FIELDS: Mapping[str, Field[Any]] = {
@@ -24,7 +24,7 @@ def settings_link(form: Form) -> dict[str, Any]:
     """The names of an address that ask for this form; what has its default is left out."""
     values = form_values(form)
     named = {
-        name: str(values[name])
+        name: _text(values[name])
         for name, each in _FIELDS.items()
         if _asked(name, values) and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)
     }
@@ -38,10 +38,15 @@ def _asked(name: str, values: Values) -> bool:
     )
 
 
+def _text(value: object) -> str:
+    """A number as a person writes it."""
+    return str(as_number(value) if isinstance(value, float) else value)
+
+
 def _rule(lane: Values) -> str:
     """``mars(theta=0.9)``, in a lane that drafts in its own way with the fields of that."""
     named = [
-        f"{name}={value}"
+        f"{name}={_text(value)}"
         for name, value in lane.items()
         if name != "rule" and (name not in _OF_LANES or _asked(name, lane))
     ]

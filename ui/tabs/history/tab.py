@@ -82,7 +82,7 @@ class HistoryTab:
             self.downloads = downloads_component("downloads")
             self.chart = panel_component(chart_form(), elem_id="history-chart")
             self.figure = figure_component(
-                scope="history", name="runs", label="Runs of the list", empty=""
+                scope="history", name="plot", label="Runs of the list", empty=""
             )
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component that has
