@@ -24,11 +24,8 @@ box.addEventListener("click", async ({ target }) => {
     context.fillStyle = "#fff";
     context.fillRect(0, 0, WIDE, canvas.height);
     compose(context, values);
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(await new Promise((done) => canvas.toBlob(done)));
-    link.download = `mars-${values.id.slice(0, 8)}.png`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    const blob = await new Promise((done) => canvas.toBlob(done));
+    marsSave(blob, `mars-${values.id.slice(0, 8)}.png`);
     status.textContent = "The picture was saved.";
   } catch (error) {
     console.error(error);

@@ -4,19 +4,9 @@ const bar = document.createElement("div");
 bar.className = "mars-views";
 element.append(bar);
 
-function saved() {
-  try {
-    return JSON.parse(localStorage.getItem(VIEWS)) || {};
-  } catch {
-    return {};
-  }
-}
+const saved = () => marsKept.read(VIEWS) || {};
 function keep(views) {
-  try {
-    localStorage.setItem(VIEWS, JSON.stringify(views));
-  } catch {
-    /* a private window keeps nothing */
-  }
+  marsKept.write(VIEWS, views);
   list();
 }
 function button(text, label, action) {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
 
 from evaluation.format import plural, shorten
-from ui.figures.plot import Data, Plot, axis, drawn, plotly_text
+from ui.figures.plot import Data, Plot, axis, drawn
 from ui.kit.palette import LANES
 
 SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "star")
@@ -33,10 +34,10 @@ def scatter_plot(points: Sequence[RunPoint], x: str, y: str) -> Plot | None:
         {
             "type": "scatter",
             "mode": "markers",
-            "name": plotly_text(shorten(group, 60)),
+            "name": escape(shorten(group, 60)),
             "x": [point.x for point in drawable if point.group == group],
             "y": [point.y for point in drawable if point.group == group],
-            "text": [plotly_text(shorten(each.name)) for each in drawable if each.group == group],
+            "text": [escape(shorten(each.name)) for each in drawable if each.group == group],
             "marker": {
                 "color": LANES[index % len(LANES)],
                 "symbol": SYMBOLS[index // len(LANES) % len(SYMBOLS)],

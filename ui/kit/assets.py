@@ -52,4 +52,4 @@ def share_scripts(page: gr.Blocks) -> str:
                 f"marsScripts[{shared[code]}]({PROVIDED}{f', {constants}' if constants else ''});"
             )
     functions = ",\n".join(f"({PROVIDED}, CONSTANTS) => {{\n{code}\n}}" for code in shared)
-    return f"<script>window.marsScripts = [{functions}];</script>"
+    return f"<script>{asset('browser.js')}\nwindow.marsScripts = [{functions}];</script>"

@@ -1,6 +1,7 @@
 // The settings of a run: shows the fields that Python wrote and keeps their values as the component's value (ui/settings/panel.py).
 // morph.js comes before.
-const box = element.firstElementChild;
+const box = element.firstElementChild,
+  panel = box.closest("[id]").id;
 const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
 let now = 0,
   newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
@@ -98,29 +99,17 @@ box.addEventListener("input", ({ target }) => {
 const RECENT = "mars-models",
   MOST = 8;
 const offers = document.createElement("datalist");
-offers.id = element.id + "-models";
+offers.id = panel + "-models";
 element.append(offers);
-function models() {
-  try {
-    return JSON.parse(localStorage.getItem(RECENT)) || [];
-  } catch {
-    return [];
-  }
-}
-function offer(given) {
-  const known = [...new Set([...given, ...models()])].slice(0, MOST);
+function offer(...given) {
+  const known = [...new Set([...given, ...(marsKept.read(RECENT) || [])])].slice(0, MOST);
   offers.replaceChildren(...known.map((name) => new Option("", name)));
-  if (!given.length) return;
-  try {
-    localStorage.setItem(RECENT, JSON.stringify(known));
-  } catch {
-    /* a private window keeps nothing */
-  }
+  if (given.length) marsKept.write(RECENT, known);
 }
-offer([]);
+offer();
 
 box.addEventListener("change", ({ target }) => {
-  if (target.dataset.name?.startsWith("own_") && target.value.trim()) offer([target.value.trim()]);
+  if (target.dataset.name?.startsWith("own_") && target.value.trim()) offer(target.value.trim());
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
 });
@@ -137,7 +126,7 @@ box.addEventListener("click", ({ target }) => {
   else if (button?.dataset.do)
     trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
-if (element.id === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
+if (panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);
 update();
 setTimeout(look, SOON);

@@ -58,7 +58,7 @@ class Opening:
 
     def follow(self, displayed: DisplayedComparison | None, request: gr.Request) -> Updates:
         """The address is that of the comparison that is displayed."""
-        if displayed is None:
+        if displayed is None or not displayed.comparison:  # no run began yet
             return {self.sharing: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "") | {"comparison": displayed.comparison}
         services = self.services.for_visitor(request)
