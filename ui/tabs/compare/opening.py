@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from evaluation.commands import OTHER_SAMPLER
-from mars_core.models import PairSpec
+from mars_core.models import ModelError, PairSpec
 from storage import Shared, StorageError, StoredComparison
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
@@ -106,31 +106,25 @@ class Opening:
         self, services: Services, stored: StoredComparison, address: Address
     ) -> Updates:
         """Without the settings where they cannot be asked for here."""
-        result, spec = reopened(stored), None
+        result, displayed = reopened(stored), None
         filled: Updates = {}
         notes = [READ_ONLY] if address.share else []
         if any(run.trace.config.draws_otherwise for run in stored.runs):
             notes.append(OTHER_SAMPLER)
         try:
             form = stored_form(stored, services.catalog)
-            spec = chosen_pair(services, form)
-            values = form_values(form)
+            displayed, values = _displayed(stored, chosen_pair(services, form)), form_values(form)
             lanes = {run.lane: lane for run, lane in zip(stored.runs, values["lanes"], strict=True)}
             columns = [lanes.get(lane, {}) for lane in range(len(result.lanes))]
             filled = self._fill(values | {"lanes": columns}, form.prompt)
-        except ValueError as error:
-            notes.append(str(error))
+        except (ValueError, ModelError) as error:
+            notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
         shown = self.view.update(strip, result.lanes + empty)
         shown |= self.view.show_lanes(len(result.lanes))
-        owned = spec is not None and not address.share
-        return (
-            filled
-            | shown
-            | self.view.show(result.details, address.share)
-            | {self.displayed: _displayed(stored, spec) if owned and spec else None}
-        )
+        shown |= self.view.show(result.details, address.share)
+        return filled | shown | {self.displayed: None if address.share else displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
         """The form as the address says, and one sentence where it asks for what cannot be."""
