@@ -33,7 +33,7 @@ CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"
 @dataclass(frozen=True, slots=True)
 class ShareView:
     """What the component shows. Without an ``id`` nothing is shown. ``public``: links can be made;
-    ``token``: of one that was just made; ``ready``: the tab that is there once this is."""
+    ``token``: of one that was just made; ``ready``: Compare is there once this is."""
 
     kind: str = ""
     id: str = ""
@@ -41,7 +41,7 @@ class ShareView:
     shared: bool = False
     token: str = ""
     message: str = ""
-    ready: str = ""
+    ready: bool = False
 
     def html(self) -> str:
         return render("public/share.html.jinja", share=self)
@@ -53,7 +53,7 @@ HIDDEN = ShareView()
 def share_component(name: str) -> gr.HTML:
     """``name``: compare, history or quality."""
     return panel_component(
-        replace(HIDDEN, ready=name).html(),
+        replace(HIDDEN, ready=name == "compare").html(),
         elem_id=f"{name}-share",
         scripts=("picture.js",),
         elem_classes=["mars-share-block"],

@@ -86,7 +86,7 @@ const there = new Set();
 const names = (words) => NAMES.some((name) => name !== "tab" && words[name]);
 // What stood in Compare when the page was left comes back when it is loaded again.
 let entered = history.state?.entered;
-listen("pagehide", window, () => {
+listen("beforeunload", window, () => {
   const prompt = document.querySelector("#prompt textarea")?.value;
   history.replaceState({ entered: { prompt, values: window.marsEntered?.() } }, "");
 });

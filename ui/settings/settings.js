@@ -1,7 +1,6 @@
 // The settings of a run: shows the fields that Python wrote and keeps their values as the component's value (ui/settings/panel.py).
 // morph.js comes before.
-const box = element.firstElementChild,
-  panel = box.closest("[id]").id;
+const box = element.firstElementChild;
 const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
 let now = 0,
   newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
@@ -99,7 +98,7 @@ box.addEventListener("input", ({ target }) => {
 const RECENT = "mars-models",
   MOST = 8;
 const offers = document.createElement("datalist");
-offers.id = panel + "-models";
+offers.id = CONSTANTS.panel + "-models";
 element.append(offers);
 function offer(...given) {
   const known = [...new Set([...given, ...(marsKept.read(RECENT) || [])])].slice(0, MOST);
@@ -126,7 +125,7 @@ box.addEventListener("click", ({ target }) => {
   else if (button?.dataset.do)
     trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
-if (panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
+if (CONSTANTS.panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);
 update();
 setTimeout(look, SOON);
