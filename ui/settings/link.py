@@ -26,12 +26,12 @@ def settings_link(form: Form) -> dict[str, Any]:
     named = {
         name: _text(values[name])
         for name, each in _FIELDS.items()
-        if _asked(name, values) and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)
+        if _applies(name, values) and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)
     }
     return {"prompt": form.prompt, "rule": list(map(_rule, values["lanes"]))} | named
 
 
-def _asked(name: str, values: Values) -> bool:
+def _applies(name: str, values: Values) -> bool:
     """Whether the drafter takes the field, where not every one does; and whether it has a value."""
     return values[name] is not None and (
         name not in FIELDS or name in taken(values["drafter"], values["shape"])
@@ -48,7 +48,7 @@ def _rule(lane: Values) -> str:
     named = [
         f"{name}={_text(value)}"
         for name, value in lane.items()
-        if name != "rule" and (name not in _OF_LANES or _asked(name, lane))
+        if name != "rule" and (name not in _OF_LANES or _applies(name, lane))
     ]
     return f"{lane['rule']}({','.join(named)})" if named else str(lane["rule"])
 
