@@ -26,7 +26,8 @@ def settings_link(form: Form) -> dict[str, Any]:
     named = {
         name: _text(values[name])
         for name, each in _FIELDS.items()
-        if _applies(name, values) and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)
+        if _applies(name, values)
+        and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)
     }
     return {"prompt": form.prompt, "rule": list(map(_rule, values["lanes"]))} | named
 
