@@ -4,6 +4,7 @@ reads no environment."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +14,29 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import Receive, Scope, Send
 
 from evaluation.format import displayable
-from storage import StorageError
 from ui.api.endpoints import build_api
 from ui.jobs.services import Services
 from ui.kit.address import TABS, address_component, wire_tabs
 from ui.kit.assets import asset, share_scripts
-from ui.kit.components import message_strip, text_panel
+from ui.kit.components import text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OwnPages, VisitorCookie
+from ui.public.preview import TITLE, Previews
 from ui.result.figure import plotly_script
 from ui.routes import page_routes
+from ui.settings.link import NAMES as SETTINGS
+from ui.sharing import described
 from ui.tabs.about import AboutTab
 from ui.tabs.account.panel import AccountPanel
 from ui.tabs.compare.tab import CompareTab
-from ui.tabs.history.detail import open_form
-from ui.tabs.history.tab import HistorySession, HistoryTab
+from ui.tabs.history.tab import HistoryTab
 from ui.tabs.study.tab import QualityTab
 from ui.tabs.votes.tab import VotesTab
 
-TITLE = "MARS Playground"
 # whose values Gradio keeps; then those unused for longest go, with what they had selected
 MOST_SESSIONS = 2_000
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
@@ -65,46 +66,25 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
                 "mars-page mars-notice",
                 displayable(error_message(services.notice, public=services.public)),
             )
-        address = address_component()
+        address = address_component(SETTINGS)
         with gr.Tabs() as tabs:
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
             with each["compare"]:
-                compare_tab = CompareTab(services)
+                compare_tab = CompareTab(services, address)
                 compare_tab.wire()
             with each["quality"] as tab:
                 QualityTab(services).wire(tab)
             with each["history"] as tab:
                 if services.public:
                     AccountPanel(services).wire(tab)
-                history = HistoryTab(services, address)
-                history.wire(tab)
+                HistoryTab(services, address).wire(tab)
             with each["votes"] as tab:
                 VotesTab(services).wire(tab)
             with each["about"]:
                 AboutTab(services)
         wire_tabs(address, tabs, each)
-        _wire_reopening(services, history, compare_tab, tabs)
         report_progress_on(page, compare_tab.view.strip)
     return page
-
-
-def _wire_reopening(
-    services: Services, history: HistoryTab, compare: CompareTab, tabs: gr.Tabs
-) -> None:
-    """From History back to Compare: the settings of the open comparison fill the fields there, to
-    be run again or changed."""
-
-    def load(session: HistorySession, request: gr.Request) -> dict[Any, Any]:
-        try:
-            form, note = open_form(services.for_visitor(request), session.view)
-        except (StorageError, ValueError) as error:
-            message = message_strip(error_message(error, public=services.public), "failed")
-            return {history.detail.view.strip: message.html()}
-        notice = {compare.view.strip: message_strip(note).html()} if note else {}
-        return compare.fill(form) | notice | {tabs: gr.update(selected="compare")}
-
-    outputs = [*compare.outputs, compare.view.strip, tabs, history.detail.view.strip]
-    history.detail.again.click(load, history.session, outputs, **PRIVATE)
 
 
 class PageCompression(GZipMiddleware):
@@ -127,6 +107,7 @@ def page_layers(
         *([Middleware(VisitorCookie)] if services.public else []),
         Middleware(Access, public=services.public),
         Middleware(PageCompression, compresslevel=5),
+        Middleware(Previews, describe=partial(described, services)),
     ]
 
 

@@ -1,25 +1,28 @@
-"""Sharing: the panel with which a comparison or a study is shared, what a request may read
-through a link, and the line beside Compare that says what is stored of what is typed.
+"""Sharing: the panel with the address of a comparison or a study, with which it is also shared,
+what a request may read through a link, and the line beside Compare that says what is stored of what
+is typed.
 
-A link is shown once, when it is created; the store has only its hash. In private mode there are no
-links: everybody can open every address.
+In private mode everybody can open every address. In public mode an address opens for its owner
+alone, and a link for everybody; a link is shown once, when it is created: the store has only its
+hash.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
 from starlette.requests import Request
 
-from evaluation.format import plural
+from evaluation.format import displayable, plural, shorten
 from storage import RunStore, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import ID, TOKEN
 from ui.kit.events import PRIVATE, event_data
+from ui.kit.labels import lane_labels, settings_line
 from ui.kit.panel import panel_component, render
 
 READ_ONLY = "Shared with you: read only."
@@ -29,14 +32,16 @@ CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"
 
 @dataclass(frozen=True, slots=True)
 class ShareView:
-    """What the component shows. Without an ``id`` nothing is shown. ``token``: of a link that was
-    just made."""
+    """What the component shows. Without an ``id`` nothing is shown. ``public``: links can be made;
+    ``token``: of one that was just made; ``ready``: Compare is there once this is."""
 
     kind: str = ""
     id: str = ""
+    public: bool = False
     shared: bool = False
     token: str = ""
     message: str = ""
+    ready: bool = False
 
     def html(self) -> str:
         return render("public/share.html.jinja", share=self)
@@ -46,18 +51,22 @@ HIDDEN = ShareView()
 
 
 def share_component(name: str) -> gr.HTML:
-    """``name``: history or quality."""
+    """``name``: compare, history or quality."""
     return panel_component(
-        HIDDEN.html(), elem_id=f"{name}-share", elem_classes=["mars-share-block"]
+        replace(HIDDEN, ready=name == "compare").html(),
+        elem_id=f"{name}-share",
+        scripts=("picture.js",),
+        elem_classes=["mars-share-block"],
     )
 
 
 def share_of(services: Services, kind: Shared, object_id: str) -> ShareView:
-    """What is shown where this is open; hidden on a private page, for readers of a link, without an
-    id, and of what is not one's own."""
-    if services.public and not services.store.read_only and ID.fullmatch(object_id):
+    """What is shown where this is open; hidden for readers of a link, without an id, and of what is
+    not one's own."""
+    if not services.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
-            return ShareView(str(kind), object_id, services.store.shared(kind, object_id))
+            shared = services.public and services.store.shared(kind, object_id)
+            return ShareView(kind, object_id, services.public, shared)
     return HIDDEN
 
 
@@ -69,15 +78,16 @@ def act(services: Services, data: Mapping[str, Any]) -> ShareView:
         return HIDDEN
     try:
         shared = read_kind(kind)
+        view = ShareView(shared, object_id, True)
         if data.get("action") == "share":
             token = services.store.share(shared, object_id)
-            return ShareView(shared, object_id, True, token, "Shared: copy the link now.")
+            return replace(view, shared=True, token=token, message="Shared: copy the link now.")
         if data.get("action") == "unshare":
             services.store.unshare(shared, object_id)
-            return ShareView(shared, object_id, message="The link does not work any more.")
-        return ShareView(shared, object_id, services.store.shared(shared, object_id))
+            return replace(view, message="The link does not work any more.")
+        return replace(view, shared=services.store.shared(shared, object_id))
     except StorageError as error:
-        return ShareView(kind, object_id, message=services.sentence(error))
+        return ShareView(kind, object_id, True, message=services.sentence(error))
 
 
 def read_kind(text: object) -> Shared:
@@ -127,6 +137,20 @@ def reading(
         except StorageError:
             return store.through(token), token
     return store, ""
+
+
+def described(services: Services, query: Mapping[str, str]) -> tuple[str, str] | None:
+    """Title and description of the comparison that the link in an address shows to everybody."""
+    comparison, token = query.get("comparison", ""), query.get("share", "")
+    if not ID.fullmatch(comparison) or not TOKEN.fullmatch(token):
+        return None
+    try:
+        stored = services.store.through(token).load(comparison)
+    except StorageError:
+        return None
+    configs = [run.trace.config for run in stored.runs]
+    facts = [" | ".join(lane_labels(configs)), *map(settings_line, configs[:1])]
+    return shorten(stored.name or stored.prompt.text, 80), displayable(" · ".join(facts))
 
 
 def consent_line(services: Services) -> gr.HTML | None:

@@ -28,7 +28,7 @@ from storage.scope import Conditions, batches, check_page
 
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 _OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
-_SETTINGS = ("drafter", "k", "tree_tokens", "temperature", "seed")
+_SETTINGS = ("drafter", "drafter_model", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
 _READ = ("id", "created_at", "name", "tags", "comment", "source")
@@ -125,7 +125,7 @@ class Lists(Connected):
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
         ``tags`` (a tuple), ``source``; and, each a tuple with one entry a lane: ``run_ids``,
-        ``drafter``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
+        ``drafter``, ``drafter_model``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.lane_page import MOUNT
 from ui.kit import panel
-from ui.kit.assets import asset, script
+from ui.kit.assets import asset, script, with_constants
 from ui.settings.fields import Fields
 
 pytestmark = pytest.mark.browser
@@ -164,7 +164,9 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
         MOUNT,
         [
             "panel",
-            f"{asset('morph.js')}\n{asset('settings.js', 'settings')}",
+            with_constants(
+                f"{script('browser.js', 'morph.js')}\n{asset('settings.js', 'settings')}", panel="x"
+            ),
             {"value": value(3, 0)},
         ],
     )

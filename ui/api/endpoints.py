@@ -66,6 +66,9 @@ class Api:
         thinking: bool | None = None,
         repeats: int = 1,
         processors: dict[str, Any] | None = None,
+        target: str = "",
+        draft: str = "",
+        head: str = "",
         request: gr.Request | None = None,
     ) -> Iterator[dict[str, Any]]:
         """
@@ -92,6 +95,9 @@ class Api:
             thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
             repeats: runs of every rule, in turns, to measure the time: 1 to 20; texts and counts are the first one's
             processors: min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, logit_bias, banned
+            target: a model of your own in place of a pair, where the host allows it: Hub id, folder or GGUF file
+            draft: a draft model for it; may be empty
+            head: an EAGLE-3 head for it; may be empty
 
         Returns:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio with its interval, tau, counts, TV, KL, first divergence
@@ -101,6 +107,9 @@ class Api:
                 prompt=prompt,
                 rules=rules,
                 pair=pair,
+                target=target,
+                draft=draft,
+                head=head,
                 drafter=drafter,
                 k=k,
                 temperature=temperature,
@@ -118,7 +127,7 @@ class Api:
                 repeats=repeats,
                 processors=processors,
             )
-            form = values.form(services.catalog)
+            form = values.form(services)
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
             with closing(_jobs(services, form, values)) as events:
                 comparison = yield from _progress(events)

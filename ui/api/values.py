@@ -3,24 +3,34 @@ for what cannot be read."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mars_core.drafting import offered
 from mars_core.models import PairSpec
-from mars_core.rules import RULES
 from mars_core.types import PROCESSORS
+from ui.jobs.admission import LIST_ONLY
+from ui.jobs.services import Services
 from ui.public.access import parse
 from ui.settings.drafters import CHAIN, TREE, tree_shape
-from ui.settings.form import MOST_REPEATS, Form, LaneForm, catalog_pair, thinking_word
+from ui.settings.fields import OWN
+from ui.settings.form import (
+    MOST_REPEATS,
+    Form,
+    LaneForm,
+    catalog_pair,
+    number_of,
+    quoted,
+    read_custom_pair,
+    read_rule_text,
+    rule_of,
+    thinking_word,
+)
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call
-_RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
-_LONGEST_RULE = 400  # characters
 M = TypeVar("M", bound="Values")
 
 
@@ -41,7 +51,7 @@ class Values(BaseModel):
             raise ValueError(str(first["ctx"]["error"]))
         name = str(first["loc"][0])
         raise ValueError(
-            f"{name} is {_quoted(values[name])}; it must be {cls.model_fields[name].description}."
+            f"{name} is {quoted(values[name])}; it must be {cls.model_fields[name].description}."
         )
 
 
@@ -89,37 +99,11 @@ def _lane(item: object) -> LaneForm:
             or not isinstance(parameters, Mapping)
         ):
             raise ValueError(
-                f'A rule is {_quoted(item)}; as an object it has "rule" and "parameters".'
+                f'A rule is {quoted(item)}; as an object it has "rule" and "parameters".'
             )
     else:
-        match = (
-            _RULE.fullmatch(item.strip())
-            if isinstance(item, str) and len(item) <= _LONGEST_RULE
-            else None
-        )
-        if match is None:
-            raise ValueError(
-                f'A rule is {_quoted(item)}; write it like "strict" or "mars(theta=0.9)".'
-            )
-        pairs = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
-        name, parameters = match[1], {key.strip(): value.strip() for key, _, value in pairs}
-    if name not in RULES:
-        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
-    return LaneForm(
-        name,
-        RULES[name].values(
-            {str(key): _number(value, str(key)) for key, value in parameters.items()}
-        ),
-    )
-
-
-def _number(value: object, name: str) -> float:
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError
-        return float(value)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{name[:80]} is {_quoted(value)}; it must be a number.") from None
+        name, parameters = read_rule_text(item)
+    return rule_of(name, parameters)
 
 
 def _processors(value: object) -> dict[str, Any]:
@@ -136,11 +120,13 @@ def _processors(value: object) -> dict[str, Any]:
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
-            f"processors is {_quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
+            f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
         )
-    numbers = {name: _number(number, name) for name, number in settings.items()}
+    numbers = {name: number_of(number, name) for name, number in settings.items()}
     return numbers | {
-        "logit_bias": "\n".join(f"{word}={_number(number, word)}" for word, number in words.items())
+        "logit_bias": "\n".join(
+            f"{word}={number_of(number, word)}" for word, number in words.items()
+        )
     }
 
 
@@ -176,6 +162,9 @@ class ComparisonRequest(Values):
     prompt: Annotated[Text, AfterValidator(_not_blank)]
     rules: Annotated[tuple[LaneForm, ...], BeforeValidator(_rules)]
     pair: Text
+    target: Text
+    draft: Text
+    head: Text
     drafter: Text
     k: Number
     temperature: Number
@@ -195,11 +184,20 @@ class ComparisonRequest(Values):
     thinking: Annotated[bool | None, Field(description="true or false")]
     repeats: Annotated[float, integer(1, MOST_REPEATS)]
 
-    def form(self, catalog: Sequence[PairSpec]) -> Form:
+    def form(self, services: Services) -> Form:
         """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises
-        ValueError."""
-        spec = catalog_pair(self.pair or catalog[0].key, catalog)
+        ValueError and ModelError."""
+        catalog, own = services.catalog, (self.target, self.draft, self.head)
+        if any(own) and not services.custom_models:
+            raise ValueError(LIST_ONLY)
+        spec = (
+            read_custom_pair(*own)
+            if any(own)
+            else catalog_pair(self.pair or catalog[0].key, catalog)
+        )
+        models: dict[str, Any] = dict(zip(OWN, own, strict=True))
         return Form(
+            **models,
             prompt=self.prompt,
             pair=spec.key,
             temperature=self.temperature,
@@ -243,7 +241,3 @@ class ComparisonRequest(Values):
                 f"tree is {text[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or {CHAIN}."
             ) from None
         return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}
-
-
-def _quoted(value: object) -> str:
-    return repr(value)[:80]

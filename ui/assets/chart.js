@@ -20,11 +20,6 @@ box.addEventListener("click", async ({ target }) => {
   const drawing = figure.querySelector("svg"),
     svg = new Blob([new XMLSerializer().serializeToString(drawing)], { type: "image/svg+xml" });
   const csv = new Blob([JSON.parse(figure.dataset.csv)], { type: "text/csv;charset=utf-8" });
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(
-    format === "csv" ? csv : format === "svg" ? svg : await image(svg, drawing),
-  );
-  link.download = `mars-${figure.dataset.name}.${format}`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  const content = format === "csv" ? csv : format === "svg" ? svg : await image(svg, drawing);
+  marsSave(content, `mars-${figure.dataset.name}.${format}`);
 });

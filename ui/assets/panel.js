@@ -38,15 +38,18 @@ function toggle(target, visible = target.hidden) {
 }
 
 async function copy(button) {
-  const field = button.parentElement.querySelector("input"),
+  const field = button.value ? null : button.parentElement.querySelector("input"),
     status = box.querySelector('[role="status"]');
-  field.select();
+  field?.select();
   const copied =
-    (await navigator.clipboard?.writeText(field.value).then(
+    (await navigator.clipboard?.writeText(field?.value ?? button.value).then(
       () => true,
       () => false,
-    )) || document.execCommand("copy");
-  status.textContent = copied ? "Copied." : "Copy the marked link with your keyboard.";
+    )) ||
+    (field && document.execCommand("copy"));
+  status.textContent = copied
+    ? "Copied."
+    : `Copy the ${field ? "marked link" : "page’s address"} with your keyboard.`;
 }
 
 function check() {

@@ -6,28 +6,15 @@ watch("value", update);
 update();
 const button = element.querySelector(".mars-mode");
 const isDark = () => document.body.classList.contains("dark");
-function keep(value) {
-  try {
-    localStorage.setItem("mars-theme", value);
-  } catch {
-    /* a private window keeps nothing */
-  }
-}
-function stored() {
-  try {
-    return localStorage.getItem("mars-theme");
-  } catch {
-    return null;
-  }
-}
+const stored = marsKept.read("mars-theme");
 function draw() {
   button.textContent = isDark() ? "Light" : "Dark";
 }
-if (stored() && !new URLSearchParams(location.search).has("__theme"))
-  document.body.classList.toggle("dark", stored() === "dark");
+if (stored && !new URLSearchParams(location.search).has("__theme"))
+  document.body.classList.toggle("dark", stored === "dark");
 button.addEventListener("click", () => {
   document.body.classList.toggle("dark");
-  keep(isDark() ? "dark" : "light");
+  marsKept.write("mars-theme", isDark() ? "dark" : "light");
   draw();
 });
 draw();

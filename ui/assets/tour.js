@@ -40,18 +40,10 @@ function end() {
   marked();
   opener.textContent = "Tour";
   opener.focus();
-  try {
-    localStorage.setItem("mars-tour", "closed");
-  } catch {
-    /* a private window keeps nothing */
-  }
+  marsKept.write("mars-tour", "closed");
 }
 
-try {
-  if (localStorage.getItem("mars-tour")) opener.textContent = "Tour";
-} catch {
-  /* as above */
-}
+if (marsKept.read("mars-tour")) opener.textContent = "Tour";
 opener.addEventListener("click", () => {
   [...document.querySelectorAll('[role="tab"]')]
     .find((tab) => tab.textContent.trim() === "Compare")

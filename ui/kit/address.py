@@ -1,8 +1,8 @@
 """The page's address (URL query): tab, open comparison, compared runs, search. It restores the
-view.
+view. Its names and what they open are defined here alone.
 
 The browser's half is assets/address.js: it reports what the address says when the page opens or the
-visitor goes back, and writes into it what the page shows. Everything in an address is hostile: what
+visitor goes back, and writes into it what a tab shows. Everything in an address is hostile: what
 cannot be a value is left out.
 """
 
@@ -21,6 +21,7 @@ from mars_core.types import Status
 from storage import Search, Sort, Source
 from ui.kit.assets import asset, to_json
 from ui.kit.events import PRIVATE, event_data
+from ui.kit.panel import stamp
 
 TABS = (
     "compare",
@@ -29,6 +30,7 @@ TABS = (
     "votes",
     "about",
 )  # the first is what an address without a tab shows
+BY_MODEL = "model"  # the latest of every model
 SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "": (Sort.CREATED, True, "Latest first"),
     "oldest": (Sort.CREATED, False, "Oldest first"),
@@ -36,6 +38,7 @@ SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "tau": (Sort.TAU, True, "Highest τ first"),
     "tokens": (Sort.NEW_TOKENS, True, "Longest first"),
     "name": (Sort.NAME, False, "By name"),
+    BY_MODEL: (Sort.CREATED, True, "By model"),
 }  # name → column, descending, title
 EVERYTHING = "all"  # source: studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)
@@ -45,7 +48,9 @@ ID = re.compile("[0-9a-f]{32}")
 TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
 _HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
-NAMES = ("tab", "study", *_HISTORY)
+# The tab that shows what an address names, where it names no tab; the first name that it has
+# decides.
+_OPENS = {"study": "quality", "share": "history", "comparison": TABS[0]}
 
 
 def _among(known: Iterable[str]) -> Callable[[str], str]:
@@ -170,20 +175,28 @@ def search_query(address: Address) -> str:
     return f"?{urlencode(texts, safe=',', errors='replace')}" if texts else ""
 
 
-def address_component() -> gr.HTML:
-    """The keeper of the address: shows nothing. Its value is a patch of NAMES. Its events carry all
-    of them: ``select`` where another tab may be asked for, ``input`` where History, whose
-    components are there, is asked to show something. It stands outside of the tabs, so that it runs
-    from the start."""
+def address_component(settings: Iterable[str] = ()) -> gr.HTML:
+    """The keeper of the address: shows nothing. Its value is a patch of what ``of``, a tab, shows.
+    Its events carry all names of the address with the tab that it opens, and every ``rule``:
+    ``select`` where that tab is to be chosen, ``submit`` and ``input`` where Compare and History,
+    whose components are there, are to show something. ``settings``: names of the fields that
+    Compare reads. It stands outside of the tabs, so that it runs from the start."""
+    opens = _OPENS | dict.fromkeys(settings, TABS[0])
+    opens |= dict.fromkeys((name for name in _HISTORY if name not in opens), "history")
     return gr.HTML(
         to_json({}),
         html_template="<span hidden></span>",
         js_on_load=asset("address.js"),
         apply_default_css=False,
         elem_id="address",
-        names=NAMES,
+        opens=list(opens.items()),
         first=TABS[0],
     )
+
+
+def address_patch(of: str, names: Mapping[str, str | list[str]]) -> str:
+    """The value with which the address says what the tab ``of`` shows."""
+    return to_json({"at": stamp(), "of": of, **names})
 
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
@@ -191,7 +204,7 @@ def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> No
     by id."""
 
     def choose(event: gr.EventData) -> Any:
-        return gr.update(selected=chosen_tab(read_address(event_data(event))))
+        return gr.update(selected=read_address(event_data(event)).tab or TABS[0])
 
     address.select(choose, None, tabs, **PRIVATE)
     for name, tab in each.items():
@@ -201,13 +214,3 @@ def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> No
             js=f"() => {{ document.dispatchEvent(new CustomEvent('mars:address', {patch})); }}",
             **PRIVATE,
         )
-
-
-def chosen_tab(address: Address) -> str:
-    """The tab that an address opens: what it names belongs to a tab even where the tab itself is
-    not named."""
-    if address.tab:
-        return address.tab
-    if address.study:
-        return "quality"
-    return "history" if address.comparison or address.runs or address.searching else TABS[0]

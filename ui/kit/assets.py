@@ -59,4 +59,4 @@ def share_scripts(page: gr.Blocks) -> str:
             values = [PROVIDED, *filter(None, [getattr(block.js_on_load, "constants", "")])]
             block.js_on_load = f"marsScripts[{shared.index(code)}]({', '.join(values)});"
     functions = ",\n".join(f"({PROVIDED}, CONSTANTS) => {{\n{code}\n}}" for code in shared)
-    return f"<script>window.marsScripts = [{functions}];</script>"
+    return f"<script>{asset('browser.js')}\nwindow.marsScripts = [{functions}];</script>"

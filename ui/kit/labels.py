@@ -123,6 +123,11 @@ def settings_line(config: RunConfig) -> str:
     return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))
 
 
+def model_title(name: str) -> str:
+    """A Hub id, or the last two parts of a path."""
+    return displayable("/".join(name.rstrip("/").split("/")[-2:]))
+
+
 def exact_text(config: RunConfig) -> str:
     """The shapes of an exact run's passes; ``no`` and the reason where it was not exact; empty
     where that was not recorded."""

@@ -14,7 +14,7 @@ short pause ``data-confirm``          on a form: its submit button is disabled u
 valid ``data-pending="TEXT"``   what the panel's ``[role=status]`` says until the answer comes
 ``data-on="NAME"``        the DOM event NAME on the document triggers the element's event as a click
 would ``data-toggle="ID"``      shows or hides the element ID of this panel ``data-copy``
-copies the read-only field of the same group ``data-hotkey="KEY"``     the key, anywhere in the
+copies its value, else the read-only field of the same group ``data-hotkey="KEY"``     the key, anywhere in the
 panel, clicks the element ``data-arrows``           on a group: arrow keys walk through its buttons
 ``data-key="KEY"``        what has the focus keeps it across updates, by this key; ``A/…`` falls
 back to another key under ``A/`` ``data-keep``             what the visitor changed here (value,
@@ -23,7 +23,8 @@ into view when MARK is new; with ``data-target`` the element of that selector do
 ``data-focus="MARK"``     gets the focus when MARK is new and the focus was in this panel or lost
 ``data-reveal="#ID"``     a click also opens, scrolls to and focuses the panel with that id, once it
 is there ``data-ready="NAME"``     the DOM event NAME is sent when the panel has appeared
-``data-address="JSON"``   on a field: its value becomes this page's address with these parameters
+``data-address="JSON"``   on a field or button: its value becomes this page's address with these
+parameters
 ``<!--STAMP-->``          at the start (``stamped``): a value with an older one than what is shown
 is left out ``<time datetime>``       is written in the visitor's own time ========================
 ======================================================================================================

@@ -12,6 +12,7 @@ from starlette.responses import FileResponse, Response
 
 MEDIA = {
     ".csv": "text/csv; charset=utf-8",
+    ".json": "application/json",
     ".html": "text/html; charset=utf-8",
     ".parquet": "application/vnd.apache.parquet",
     ".zip": "application/zip",

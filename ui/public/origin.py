@@ -29,7 +29,7 @@ YEAR_S = 365 * 24 * 3600
 OWN = ("same-origin", "none")  # none: typed, a bookmark
 SAFE = ("GET", "HEAD")
 _FORWARDED = (b"forwarded", b"x-forwarded-")
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 _SCHEMES = {"ws": "http", "wss": "https"}
 OTHER_PAGE = "This page is private: it answers neither pages of other origins nor their scripts."
 Origin = tuple[str, str, int | None]  # scheme, host, port
@@ -118,7 +118,7 @@ def page_origin(scope: Scope) -> Origin | None:
 def _origin(text: str) -> Origin | None:
     try:
         parts = urlsplit(text)
-        port = parts.port or _PORTS.get(parts.scheme)
+        port = parts.port or PORTS.get(parts.scheme)
     except ValueError:
         return None
     return (parts.scheme, parts.hostname, port) if parts.hostname else None
@@ -135,7 +135,7 @@ class VisitorCookie:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
-            not _asks_for_the_page(scope)
+            not asks_for_the_page(scope)
             or secret_of(HTTPConnection(scope).cookies, {})
             or foreign(scope)
         ):
@@ -170,7 +170,7 @@ def root_path(scope: Scope) -> str:
     return path if path.startswith("/") and plain else "/"
 
 
-def _asks_for_the_page(scope: Scope) -> bool:
+def asks_for_the_page(scope: Scope) -> bool:
     root = str(scope.get("root_path") or "")
     return (
         scope["type"] == "http"

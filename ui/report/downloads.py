@@ -10,27 +10,34 @@ from pathlib import Path
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from storage import RunStore, write_csv, write_parquet
+from storage import RunStore, StoredComparison, write_csv, write_parquet
 from storage.export.tables import EXPORTS
 from ui.jobs.services import Services
 from ui.kit.address import ID, Address, read_address, to_search
 from ui.kit.components import REPORT
 from ui.kit.responses import written
 from ui.report.page import report_html
+from ui.report.picture import picture_json
 from ui.sharing import store_for
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
 MOST_FOUND = 100_000  # comparisons in the download of a search
 
 
-def _report(store: RunStore, path: Path, ids: Sequence[str] | None) -> None:
-    path.write_text("".join(report_html(store.load(one)) for one in ids or ()), encoding="utf-8")
+def _of_one(
+    text: Callable[[StoredComparison], str], store: RunStore, path: Path, ids: Sequence[str] | None
+) -> None:
+    path.write_text("".join(text(store.load(one)) for one in ids or ()), encoding="utf-8")
 
 
+OF_ONE: Mapping[str, Writer] = {
+    REPORT: partial(_of_one, report_html),
+    "picture.json": partial(_of_one, picture_json),
+}
 ALL_FILES: Mapping[str, Writer] = {
     **{f"{name}.csv": partial(write_csv, name) for name in EXPORTS},
     **{f"{name}.parquet": partial(write_parquet, name) for name in EXPORTS},
-    REPORT: _report,
+    **OF_ONE,
 }
 
 
@@ -50,9 +57,9 @@ def run_file(services: Services, request: Request) -> Response:
     comparison = wanted.get("comparison")
     if comparison is not None and not ID.fullmatch(comparison):
         return PlainTextResponse("comparison must be an id of 32 hexadecimal digits.\n", 400)
-    if name == REPORT and comparison is None:
+    if name in OF_ONE and comparison is None:
         return PlainTextResponse(
-            "A report is of one comparison: name it with ?comparison=<id>.\n", 400
+            f"{name} is of one comparison: name it with ?comparison=<id>.\n", 400
         )
     view = read_address(wanted)
 

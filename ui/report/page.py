@@ -120,7 +120,10 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
         f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts
     )
     library = [gzip.decompress(LIBRARY.read_bytes()).decode()] if body["figures"] else []
-    scripts = [*library, f"const SCRIPTS = [{functions}];\n{asset('report.js')}"]
+    scripts = [
+        *library,
+        f"{asset('browser.js')}\nconst SCRIPTS = [{functions}];\n{asset('report.js')}",
+    ]
     hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     body |= {
         "title": "MARS Playground: report of a comparison",

@@ -19,6 +19,7 @@ from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
+from ui.sharing import share_component
 from ui.token_view.view import PREFIX_MEANING, LaneView, lane_component, reader_component
 
 Updates = dict[Any, Any]  # component → new value or gr.update
@@ -41,6 +42,7 @@ class ResultView:
     ) -> None:
         """``continues``: new runs can be asked for from within the result."""
         self.strip = strip_component(strip, scope=scope)
+        self.sharing = share_component(scope)
         self.reader = reader_component(scope=scope, runs=continues)
         self.cards: list[gr.Column] = []
         self.lanes: list[gr.HTML] = []

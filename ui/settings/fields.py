@@ -49,6 +49,7 @@ class FormField:
     most: float | None = None
     help: str = ""
     placeholder: str = ""
+    list: str = ""  # id of the list of what may be typed
     width: int = 96
     visible: bool = True
     redraws: bool = False
@@ -82,6 +83,7 @@ class Fields:
         self.values, self.by_name = values, dict[str, FormField]()
         self.spec, self._pairs, self._limits = spec, pairs, limits
         self._scope = f"{scope}-" if scope else ""
+        self._models = f"{scope or 'compare'}-settings-models"
 
     def _add(self, name: str, kind: str, label: str, value: Any, **more: Any) -> None:
         id_ = more.pop("id", IDS.get(name, name).replace("_", "-"))
@@ -142,7 +144,8 @@ class Fields:
         self.tree()
         custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
         for name, (label, placeholder) in OWN.items():
-            self.text(name, label, placeholder=placeholder, width=200, visible=custom, redraws=True)
+            more: dict[str, Any] = {"placeholder": placeholder, "list": self._models, "width": 200}
+            self.text(name, label, visible=custom, redraws=True, **more)
 
     def tree(self) -> None:
         """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that

@@ -4,6 +4,7 @@ session, with all that models need, only once a pair is there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ AUTO_REPEATS, AUTO_S = (
     3,
     2.0,
 )  # runs of each lane without a number of one's own, where none takes longer
+_RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
+_LONGEST_RULE = 400  # characters
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 
@@ -277,6 +280,42 @@ def read_rule(lane: LaneForm) -> RuleConfig:
         lane.rule,
         {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names},
     )
+
+
+def read_rule_text(text: object) -> tuple[str, dict[str, str]]:
+    """Name and values of ``mars(theta=0.9)``. Raises ValueError."""
+    match = (
+        _RULE.fullmatch(text.strip())
+        if isinstance(text, str) and len(text) <= _LONGEST_RULE
+        else None
+    )
+    if match is None:
+        raise ValueError(f'A rule is {quoted(text)}; write it like "strict" or "mars(theta=0.9)".')
+    pairs = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
+    return match[1], {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def rule_of(name: str, parameters: Mapping[Any, object]) -> LaneForm:
+    """Raises ValueError for an unknown rule, a parameter that it does not have, or one out of its
+    range."""
+    if name not in RULES:
+        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
+    numbers = {str(key): number_of(value, str(key)) for key, value in parameters.items()}
+    return LaneForm(name, RULES[name].values(numbers))
+
+
+def number_of(value: object, name: str) -> float:
+    """Raises ValueError."""
+    try:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError
+        return float(value)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name[:80]} is {quoted(value)}; it must be a number.") from None
+
+
+def quoted(value: object) -> str:
+    return repr(value)[:80]
 
 
 def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:

@@ -21,7 +21,7 @@ from mars_core.models.catalog import Theta
 from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
-from ui.kit.assets import asset, to_json
+from ui.kit.assets import asset, to_json, with_constants
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
@@ -63,10 +63,11 @@ class SettingsPanel:
     ) -> None:
         self.services, self._scope, self._label = services, scope, label
         self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
+        code = f"{asset('morph.js')}\n{asset('settings.js', 'settings')}"
         self.component = gr.HTML(
             self.value({"lanes": [{}] * lanes}, drawn=False),
             html_template='<div class="mars-settings"></div>',
-            js_on_load=f"{asset('morph.js')}\n{asset('settings.js', 'settings')}",
+            js_on_load=with_constants(code, panel=f"{scope}-settings"),
             apply_default_css=False,
             elem_id=f"{scope}-settings",
         )

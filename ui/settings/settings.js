@@ -94,7 +94,21 @@ box.addEventListener("input", ({ target }) => {
   keep();
   if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
+// Models of one's own that were given here before, kept by the browser.
+const RECENT = "mars-models",
+  MOST = 8;
+const offers = document.createElement("datalist");
+offers.id = CONSTANTS.panel + "-models";
+element.append(offers);
+function offer(...given) {
+  const known = [...new Set([...given, ...(marsKept.read(RECENT) || [])])].slice(0, MOST);
+  offers.replaceChildren(...known.map((name) => new Option("", name)));
+  if (given.length) marsKept.write(RECENT, known);
+}
+offer();
+
 box.addEventListener("change", ({ target }) => {
+  if (target.dataset.name?.startsWith("own_") && target.value.trim()) offer(target.value.trim());
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
 });
@@ -111,6 +125,7 @@ box.addEventListener("click", ({ target }) => {
   else if (button?.dataset.do)
     trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
 });
+if (CONSTANTS.panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);
 update();
 setTimeout(look, SOON);

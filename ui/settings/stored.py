@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from evaluation.commands import model_name, pair_key
@@ -15,6 +15,7 @@ from storage import StoredComparison
 from ui.settings.drafters import CHAIN, TREE
 from ui.settings.form import (
     CUSTOM,
+    MOST_LANES,
     DraftForm,
     Form,
     LaneForm,
@@ -61,6 +62,16 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         **asdict(draft),
         **(_custom_models([run.trace.config for run in stored.runs]) if pair == CUSTOM else {}),
     )
+
+
+def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
+    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by
+    id, else the first ones."""
+    if len(stored.runs) <= MOST_LANES:
+        return stored
+    chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
+    runs = tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES]))
+    return replace(stored, runs=runs, repeats=())
 
 
 def richest(stored: StoredComparison) -> RunConfig | None:

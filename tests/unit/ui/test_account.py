@@ -152,7 +152,14 @@ def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(
     wrong = act_share(mine, share | {"kind": HOSTILE, "id": comparison})
     assert_inert(wrong.html())
     assert wrong.token == "" and "must be one of" in wrong.message
-    assert share_of(replace(mine, public=False), Shared.COMPARISON, comparison) == HIDDEN
+    private = read_panel(
+        share_of(replace(mine, public=False), Shared.COMPARISON, comparison).html()
+    )
+    assert [each.text for each in private.all("button") if not each.hidden][:2] == [
+        "Copy link",
+        "Share picture",
+    ]
+    assert "Share …" not in private.text
     token = mine.store.share(Shared.COMPARISON, comparison)
     assert (
         share_of(replace(mine, store=store.through(token)), Shared.COMPARISON, comparison) == HIDDEN
@@ -198,6 +205,9 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> 
         link.shared and services.store.through(link.token).load(comparison).prompt.text == HOSTILE
     )
     (address,) = [field.attributes["data-address"] for field in made.all("input")]
+    assert json.loads(made.all("button")[0].attributes["data-address"]) == {
+        "comparison": comparison
+    }
     assert (
         set(json.loads(address)) == {"comparison", "share"}
         and not made.one(".mars-share-link").hidden

@@ -12,8 +12,10 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
+import gradio as gr
 import httpx
 import pytest
 import torch
@@ -21,6 +23,7 @@ from gradio.utils import get_function_description
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
+from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Source
@@ -122,6 +125,21 @@ def test_a_comparison_is_answered_as_it_is_saved(
     (row,) = (row for row in client.predict(api_name="/comparisons") if row["id"] == compared["id"])
     assert row["rules"] == ["strict", "mars(theta=0.9)"]
     assert row["tau"] == [run["tau"] for run in compared["runs"]]
+
+
+def test_own_models_are_used_where_the_host_allows_it(services: Services, spec: PairSpec) -> None:
+    own = {"target": spec.target.name, "draft": spec.draft.name if spec.draft else ""}
+    *_, answer = Api(services).compare(**ASK | own | {"drafter": "auto"})
+    *_, of_the_pair = Api(services).compare(**ASK)
+    assert [run["token_ids"] for run in answer["runs"]] == [
+        run["token_ids"] for run in of_the_pair["runs"]
+    ]
+    public = Api(replace(services, public=True))
+    for models, said in ((own, "of its list only"), ({"draft": "a/b"}, "of its list only")):
+        with pytest.raises(gr.Error, match=said):
+            list(public.compare(**ASK | models))
+    with pytest.raises(gr.Error, match="The target model is empty"):
+        list(Api(services).compare(**ASK | {"head": "a/b"}))
 
 
 def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client) -> None:

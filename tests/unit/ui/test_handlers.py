@@ -512,7 +512,7 @@ def assert_small(updates: dict[Any, Any]) -> None:
 def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Services) -> None:
     """Through the handlers: a comparison, one continued from it, their frames as updates, a step of
     a tree; and History."""
-    tab = CompareTab(services)
+    tab = CompareTab(services, address_component())
     view, tree = tab.view, tab.view.tree
     frames = list(run_comparison(services, FORM, "visitor"))
     displayed = next(frame.displayed for frame in reversed(frames) if frame.displayed)

@@ -3,6 +3,7 @@ side and address; servers' records."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import plotly.graph_objects as go
 import pytest
 
-from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
@@ -24,14 +25,14 @@ from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.ui.places import HOSTILE, failing, keep, latest, services_of
 from ui.api.documents import comparison_document
-from ui.kit.address import Address, address_component
+from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
 from ui.settings.form import LaneForm, read_prompt
-from ui.settings.stored import stored_form
-from ui.tabs.history.detail import few, open_form
-from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
+from ui.settings.stored import few, stored_form
+from ui.tabs.history.chart import NUMBERS, run_chart
+from ui.tabs.history.list import NOT_FOUND, NOTHING, OF_A_MODEL, PAGE, listing
 from ui.tabs.history.runs import (
     MEASURES,
     MOST_RUNS,
@@ -39,6 +40,7 @@ from ui.tabs.history.runs import (
     TOO_MANY,
     QuantityRow,
     RunTable,
+    acted,
     run_table,
     signed,
     with_run,
@@ -122,6 +124,36 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
         (Address(until="2001-01-01"), set()),
     ):
         assert {row["id"] for row in listing(store, view).rows} == ids, view
+
+
+def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> None:
+    """Made-up runs have one model each; its name filters by it."""
+    kept = [keep(store, f"prompt {number_}") for number_ in range(OF_A_MODEL + 2)]
+    (target,) = store.choices().targets
+    page = listing(store, Address(sort=BY_MODEL))
+    assert [row["id"] for row in page.rows] == kept[::-1][:OF_A_MODEL]
+    assert [row["model"] for row in page.rows] == [target] + [""] * (OF_A_MODEL - 1)
+    assert page.rows[0]["amount"] == f"{len(kept)} comparisons"
+    assert page.rows[0]["models"] == "demo/draft → demo/target"
+    view, _ = acted(store, Address(sort=BY_MODEL), {"action": "model", "target": target})
+    assert view == Address(target=target) and len(listing(store, view).rows) == len(kept)
+    assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NOT_FOUND
+
+
+def test_any_two_numbers_of_the_runs_of_the_list_are_drawn(store: RunStore) -> None:
+    for temperature in (0.0, 1.0):
+        keep(store, HOSTILE, temperature=temperature)
+    for x, y in itertools.product(NUMBERS, repeat=2):
+        run_chart(store, Address(), {"x": x, "y": y, "by": "rule"})
+    plot = run_chart(store, Address(), {"x": "temperature", "y": "tau", "by": "target"})
+    assert plot and plot.title == "τ, tokens per step against Temperature, 4 runs"
+    (trace,) = plot.figure.data
+    assert sorted(trace.x) == [0.0, 0.0, 1.0, 1.0] and trace.name == "demo/target"
+    assert "<img" not in str(plot.figure.to_plotly_json())
+    go.Figure(plot.figure.to_dict())  # validates
+    theta = run_chart(store, Address(), {"x": "theta", "y": "tau"})  # strict has none
+    assert theta and theta.title.endswith("2 runs; 2 runs without one of them left out")
+    assert run_chart(store, Address(rule="nothing"), {"x": [], "by": {}}) is None
 
 
 def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
@@ -341,15 +373,6 @@ def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
     )
     with pytest.raises(ValueError, match="turn 2 of a conversation"):
         stored_form(replace(stored, runs=(later,)), ())
-
-
-def test_loading_runs_of_an_earlier_sampler_tells_that_their_texts_will_differ(
-    store: RunStore,
-) -> None:
-    """Those of the traces here have none in their environment."""
-    for temperature, note in ((1.0, OTHER_SAMPLER), (0.0, "")):
-        address = Address(comparison=keep(store, "a lantern", temperature=temperature))
-        assert open_form(services_of(store), address)[1] == note
 
 
 @pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])

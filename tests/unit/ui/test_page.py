@@ -29,9 +29,8 @@ from tests.unit.ui.places import PanicException, client_of, contrast, keep, rais
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit.address import (
-    NAMES,
     Address,
-    chosen_tab,
+    address_component,
     history_parameters,
     read_address,
     search_query,
@@ -42,7 +41,7 @@ from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
-from ui.report.downloads import ALL_FILES
+from ui.report.downloads import ALL_FILES, OF_ONE
 from ui.result.view import legend_html
 from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
@@ -131,7 +130,7 @@ def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -
 def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
     store.add_vote(keep(store, "a"), left_lane=0, right_lane=1, choice=Choice.LEFT)
     assert len(rows(client, "", "votes.csv")) == 1
-    assert {*RUN_FILES, *VOTE_FILES, REPORT} == set(ALL_FILES)  # what the page offers is there
+    assert {*RUN_FILES, *VOTE_FILES, *OF_ONE} == set(ALL_FILES)  # what the page offers is there
 
 
 def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_sentence(
@@ -254,15 +253,17 @@ def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_kee
         FULL.sort,
     )
     assert not cleared.searching and cleared.page == 1 and search_query(cleared) == ""
-    assert set(history_parameters(Address())) == set(NAMES) - {"tab", "study"}
+    opens = dict(address_component().props["opens"])
+    assert set(history_parameters(Address())) == opens.keys() - {"study"}
     assert not any(history_parameters(Address()).values())
 
 
 def test_what_is_named_opens_its_tab() -> None:
-    for name, tab in (("comparison", "history"), ("study", "quality")):
-        assert chosen_tab(read_address({name: ID})) == tab
-    assert chosen_tab(read_address({})) == "compare"
-    assert chosen_tab(read_address({"tab": "about", "comparison": ID})) == "about"
+    """The browser takes the first name that it has."""
+    opens = address_component(("prompt", "rule")).props["opens"]
+    assert opens[:3] == [("study", "quality"), ("share", "history"), ("comparison", "compare")]
+    assert [tab for name, tab in opens if name in ("prompt", "rule")] == ["compare"] * 2
+    assert {tab for name, tab in opens if name in ("runs", "text", "tag", "page")} == {"history"}
 
 
 @pytest.fixture(autouse=True)

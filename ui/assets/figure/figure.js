@@ -202,11 +202,7 @@ async function save(format) {
     format === "csv"
       ? new Blob([value.csv], { type: "text/csv;charset=utf-8" })
       : await image(format);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = "mars-" + CONSTANTS.name + "." + format;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  marsSave(content, "mars-" + CONSTANTS.name + "." + format);
 }
 
 tools.setAttribute("aria-label", "Download " + CONSTANTS.label);

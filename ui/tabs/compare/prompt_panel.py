@@ -22,7 +22,7 @@ from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, set
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import Values, form_values, parse, read_form
+from ui.settings.values import Values, parse, read_form
 from ui.sharing import consent_line
 
 NOT_LOADED = "The token count appears once the models are loaded."
@@ -73,22 +73,27 @@ class PromptPanel:
             )
         self.inputs: list[Any] = [self.prompt, self.panel.component]
         self.below: list[Any] = [self.tokens, self.other]
+        self.followed: list[Any] = [self.preset, self.chips, *self.below]
 
     def _label(self, values: Values) -> str:
         return settings_label(read_form("", values), self.services.catalog)
 
-    def fill(self, form: Form) -> dict[Any, Any]:
-        return {self.prompt: form.prompt, self.panel.component: self.panel.value(form_values(form))}
+    def fill(self, values: Values, prompt: str | None) -> dict[Any, Any]:
+        """The values, the prompt unless it is None, and what follows from the pair."""
+        changed = {} if prompt is None else {self.prompt: prompt}
+        followed = zip(self.followed, self._follow("pair", values, prompt), strict=True)
+        return changed | {self.panel.component: self.panel.value(values)} | dict(followed)
 
     def wire(self) -> None:
         """What the choice of a pair, of an example or a changed prompt changes."""
-        followed = [self.preset, self.chips, *self.below]
-        self.panel.wire(self._follow, [self.prompt], followed)
+        self.panel.wire(self._follow, [self.prompt], self.followed)
         wire_examples(self.chips, self.prompt, self.panel)
         self.prompt.change(
             self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE
         )
-        self.other.click(self.switch, self.inputs, [self.panel.component, *followed], **PRIVATE)
+        self.other.click(
+            self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE
+        )
 
     def _follow(self, changed: str, values: Values, prompt: str | None) -> tuple[Any, ...]:
         below = (

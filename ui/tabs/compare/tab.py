@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import gradio as gr
 
@@ -19,10 +18,12 @@ from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
-from ui.settings.form import MOST_LANES, Form
+from ui.settings.form import MOST_LANES
 from ui.settings.presets import PRESETS
 from ui.settings.values import parse
+from ui.sharing import wire_share
 from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
+from ui.tabs.compare.opening import Opening
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
 
@@ -30,9 +31,9 @@ EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of you
 
 
 class CompareTab:
-    """``outputs``: what ``fill`` changes."""
+    """``address``: the page's keeper of it."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, address: gr.HTML) -> None:
         self.services, self.prompt_panel = services, PromptPanel(services)
         traces = dict(enumerate(example.stored()))
         keys = {lane: f"example-{lane}" for lane in traces}
@@ -45,8 +46,8 @@ class CompareTab:
             continues=True,
         )
         self.view.begin_with(example_result(traces, keys))
-        self.outputs: list[Any] = [*self.prompt_panel.inputs, *self.view.cards]
         self.displayed = gr.State(None)
+        self.address = address
 
     def wire(self) -> None:
         displayed, panel = self.displayed, self.prompt_panel.panel
@@ -57,9 +58,8 @@ class CompareTab:
             self.apply, preset, [panel.component, *self.view.cards], **PRIVATE
         )
         Running(self.services, self.prompt_panel, displayed, self.view).wire()
-
-    def fill(self, form: Form) -> Updates:
-        return self.prompt_panel.fill(form) | self.view.show_lanes(len(form.lanes))
+        Opening(self.services, self.prompt_panel, displayed, self.view, self.address).wire()
+        wire_share(self.services, self.view.sharing)
 
     def apply(self, key: str | None, value: str | None) -> Updates:
         if key is None or key not in PRESETS:

@@ -4,17 +4,12 @@ the result as it was shown live."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
-from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import count, displayable
 from storage import StoredComparison
-from ui.jobs.admission import LIST_ONLY
-from ui.jobs.services import Services
-from ui.kit.address import Address
 from ui.kit.components import (
     REPORT,
     RUN_FILES,
@@ -27,9 +22,9 @@ from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView, Updates
-from ui.settings.form import CUSTOM, MOST_LANES, Form
-from ui.settings.stored import richest, stored_form
-from ui.sharing import READ_ONLY, share_component
+from ui.settings.form import MOST_LANES
+from ui.settings.stored import few, richest
+from ui.sharing import READ_ONLY
 from ui.token_view.view import LaneView
 
 
@@ -70,7 +65,7 @@ class Detail:
                     )
                     self.saved = text_panel("mars-page")
                 self.downloads = downloads_component("history-open-downloads")
-                self.sharing = share_component("history")
+        self.sharing = self.view.sharing
         self.notes: list[Any] = [
             self.name,
             self.tags,
@@ -123,16 +118,6 @@ class Detail:
         }
 
 
-def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
-    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by
-    id, else the first ones."""
-    if len(stored.runs) <= MOST_LANES:
-        return stored
-    chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
-    runs = tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES]))
-    return replace(stored, runs=runs, repeats=())
-
-
 def _settings(stored: StoredComparison, total: int) -> str:
     """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the
     comparison has, shown or not."""
@@ -153,16 +138,3 @@ def read_tags(text: str) -> list[str]:
 
 def _note(label: str, placeholder: str, elem_id: str, **more: Any) -> gr.Textbox:
     return gr.Textbox(label=label, placeholder=placeholder, elem_id=elem_id, min_width=200, **more)
-
-
-def open_form(services: Services, view: Address) -> tuple[Form, str]:
-    """The fields of Compare that ask for the open comparison again, and why its texts will differ.
-    Raises StorageError and ValueError."""
-    store = services.store.through(view.share) if view.share else services.store
-    stored = few(store.load(view.comparison), view.runs)
-    form = stored_form(stored, services.catalog)
-    if form.pair == CUSTOM and not services.custom_models:
-        raise ValueError(LIST_ONLY)
-    return form, OTHER_SAMPLER if any(
-        run.trace.config.draws_otherwise for run in stored.runs
-    ) else ""

@@ -13,11 +13,12 @@ from evaluation.statistics import over
 from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choices, RunStore
-from ui.kit.address import EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
-from ui.kit.labels import drafter_title, rule_label, setting
+from ui.kit.address import BY_MODEL, EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
+from ui.kit.labels import drafter_title, model_title, rule_label, setting
 from ui.kit.panel import render
 
 PAGE = 20  # comparisons on one page of the list
+MOST_MODELS, OF_A_MODEL = 20, 5  # models in a list by model, and comparisons of each
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
 NOT_FOUND = "No saved comparison fits the search."
 NO_CHOICES = Choices((), (), ())
@@ -77,6 +78,8 @@ class ComparisonPage:
 
 def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  # noqa: B008  (a frozen value)
     """The page nearest to the one asked for. Raises StorageError."""
+    if address.sort == BY_MODEL and not address.target:
+        return _by_model(store, address)
     page = max(1, address.page)
     page_of = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
     rows = tuple(_row(record, address.runs) for record in page_of.frame.to_dict("records"))
@@ -98,6 +101,23 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
     )
 
 
+def _by_model(store: RunStore, address: Address) -> ComparisonPage:
+    """The latest comparisons of every model, under its name; a model's own list has the others."""
+    rows, total = list[dict[str, Any]](), 0
+    models = store.choices().targets
+    for target in models[:MOST_MODELS]:
+        search = to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0)
+        found = store.find(search)
+        of_model = [_row(record, address.runs) for record in found.frame.to_dict("records")]
+        for row in of_model[:1]:
+            row |= {"model": target, "amount": plural(found.total, "comparison")}
+        rows += of_model
+        total += found.total
+    more, message = len(models) > MOST_MODELS, "" if rows else NOT_FOUND
+    selected, searching = address.comparison, address.searching
+    return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more)
+
+
 def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
     """``chosen``: which of its runs stand among the compared ones."""
     taus, states = record["tau"], [str(status) for status in record["status"]]
@@ -105,6 +125,8 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
         (state for state in states if state != "completed"), "completed" if states else "cancelled"
     )
     return dict(record) | {
+        "model": "",
+        "models": _models(record),
         "settings": _settings(record),
         "chosen": [run in chosen for run in record["run_ids"]],
         "ratio": f"τ {ratio(over(taus[1], taus[0]))}"
@@ -112,6 +134,11 @@ def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
         else "",
         "status": status,
     }
+
+
+def _models(record: Mapping[Any, Any]) -> str:
+    names = dict.fromkeys([*filter(None, record["drafter_model"]), record["target"]])
+    return " → ".join(map(model_title, names))
 
 
 def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from evaluation.format import (
 from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
-from ui.kit.address import ID, Address, without_search
+from ui.kit.address import ID, Address, read_address, without_search
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer
@@ -175,6 +175,8 @@ def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Addr
             return replace(view, page=page if isinstance(page, int) else 1), ""
         case "clear":
             return without_search(view), ""
+        case "model":
+            return replace(view, target=read_address(data).target, sort="", page=1), ""
         case "choose" if data.get("checked", True):
             runs, message = choose_run(store, view.runs, run)
             return replace(view, runs=runs), message

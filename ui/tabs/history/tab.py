@@ -16,15 +16,23 @@ import gradio as gr
 from evaluation.format import displayable
 from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
-from ui.kit.address import Address, history_parameters, read_address, search_query, without_search
-from ui.kit.assets import to_json
+from ui.kit.address import (
+    Address,
+    address_patch,
+    history_parameters,
+    read_address,
+    search_query,
+    without_search,
+)
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
 from ui.kit.events import PRIVATE, event_data
-from ui.kit.panel import panel_component, stamp, stamped
+from ui.kit.panel import panel_component, stamped
+from ui.result.figure import figure_component, figure_json
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import Updates
 from ui.sharing import READ_ONLY, share_of, wire_share
+from ui.tabs.history.chart import chart_form, run_chart
 from ui.tabs.history.detail import Detail, read_tags
 from ui.tabs.history.list import (
     NO_CHOICES,
@@ -37,6 +45,9 @@ from ui.tabs.history.list import (
     searched,
 )
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
+
+# opens in Compare what is open here
+LOAD = "() => { document.dispatchEvent(new CustomEvent('mars:open', {detail: {tab: 'compare'}})); }"
 
 
 class HistorySession:
@@ -63,12 +74,16 @@ class HistoryTab:
         self.detail = Detail(StoredRuns(services))
         with gr.Column(elem_classes=["mars-panel"]):
             self.search = panel_component(
-                search_html(Address(), NO_CHOICES), elem_id="history-search"
+                search_html(Address(), NO_CHOICES), elem_id="history-search", scripts=("views.js",)
             )
             self.rows = panel_component(
                 ComparisonPage(message=NOTHING).html(), elem_id="history-list"
             )
             self.downloads = downloads_component("downloads")
+            self.chart = panel_component(chart_form(), elem_id="history-chart")
+            self.figure = figure_component(
+                scope="history", name="plot", label="Runs of the list", empty=""
+            )
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component that has
         # properties of its own would lose them. The address is not among them, for what it says may
@@ -97,7 +112,7 @@ class HistoryTab:
             self.session: view,
             self.rows: stamped(found_page.html(notice)),
             self.downloads: downloads_html(*_groups(view)),
-            self.address: to_json({"at": stamp(), **history_parameters(view)}),
+            self.address: address_patch("history", history_parameters(view)),
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:
@@ -163,7 +178,7 @@ class HistoryTab:
             changed, table = self.compared(changed, message)
             updates |= table
         return updates | self.list_updates(
-            changed, notice, search=data.get("action") in ("clear", "undo")
+            changed, notice, search=data.get("action") in ("clear", "model", "undo")
         )
 
     def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
@@ -235,6 +250,8 @@ class HistoryTab:
         detail.close.click(
             on("close", lambda history, view, _: history.closed(view)), session, outputs, **PRIVATE
         )
+        self.chart.select(self.draw, session, self.figure, **PRIVATE)
+        detail.again.click(None, js=LOAD, **PRIVATE)
         wire_share(self.services, detail.sharing)
 
     def _handler(
@@ -259,6 +276,12 @@ class HistoryTab:
     def show(self, session: HistorySession, request: gr.Request) -> Updates:
         updates = self._within(session, self.of(request).list_updates)
         return {component: updates[component] for component in self.light}
+
+    def draw(self, session: HistorySession, event: gr.EventData, request: gr.Request) -> str:
+        store = self.services.for_visitor(request).store
+        with suppress(StorageError):
+            return figure_json(run_chart(store, session.view, event_data(event)))
+        return figure_json(None)
 
     def save(
         self, session: HistorySession, name: str, tags: str, comment: str, request: gr.Request

@@ -1,0 +1,176 @@
+"""A result has an address and a picture, settings have an address, and History finds runs again by
+their models."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, ViewportSize, expect
+
+from tests.browser.conftest import Window
+from tests.browser.steps import (
+    SLOW,
+    STRIP,
+    axe_problems,
+    compare,
+    fill,
+    lane_text,
+    open_history,
+    open_settings,
+    pick,
+    press_compare,
+    wait_for,
+)
+from tests.serving import Server
+
+pytestmark = pytest.mark.browser
+PERMALINK = re.compile(r"/\?comparison=[0-9a-f]{32}$")
+HOSTILE = "<img src=x onerror=window.ran=1> one two\u202e three"
+
+
+def prompt_of(page: Page) -> str:
+    return page.input_value("#prompt textarea")
+
+
+def test_a_result_has_an_address_that_back_and_reload_show_again(window: Window) -> None:
+    page = window.page
+    page.fill("#prompt textarea", "one two three")
+    fill(page, "Seed", "7")
+    compare(page, tokens=12)
+    expect(page).to_have_url(PERMALINK)
+    first, text = page.url, lane_text(page, 1)
+    page.fill("#prompt textarea", "four five")
+    compare(page, tokens=12)
+    expect(page).not_to_have_url(first)
+    expect(page).to_have_url(PERMALINK)
+    second = page.url
+
+    page.go_back()
+    expect(page).to_have_url(first)
+    expect(page.locator("#prompt textarea")).to_have_value("one two three")
+    expect(page.locator("#compare-lane-1 .mars-text")).to_have_text(text)
+    fill(page, "Seed", "9")
+    page.reload()
+    assert wait_for(page, "done")
+    expect(page.locator("#prompt textarea")).to_have_value("one two three")
+    open_settings(page)
+    expect(page.get_by_label("Seed", exact=True)).to_have_value("9")  # as it was left
+    expect(page.locator("#compare-lane-1 .mars-text")).to_have_text(text)
+
+    page.get_by_role("tab", name="Votes").click()
+    expect(page).to_have_url(re.compile(r"\?tab=votes$"))
+    page.get_by_role("tab", name="Compare").click()
+    expect(page).to_have_url(first)
+    page.goto(second)
+    assert wait_for(page, "done")
+    expect(page.locator("#prompt textarea")).to_have_value("four five")
+    link = page.locator("#compare-share").get_by_role("button", name="Copy link")
+    expect(link).to_have_attribute("value", second)
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#compare-share [role=status]")).to_contain_text("Cop")
+
+
+def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
+    page = window.page
+    page.fill("#prompt textarea", SLOW)
+    fill(page, "Max new tokens", "500")
+    press_compare(page)
+    page.wait_for_selector(".tok >> nth=3")
+    expect(page).to_have_url(PERMALINK)
+    page.reload()
+    assert "Stopped." in wait_for(page, "cancelled")
+    expect(page).to_have_url(PERMALINK)
+    assert prompt_of(page) == SLOW
+    open_settings(page)
+    expect(page.get_by_label("Max new tokens", exact=True)).to_have_value("500")
+    expect(page.locator("#settings [data-lane]")).to_have_count(2)
+
+
+def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, server: Server) -> None:
+    page = window.page
+    page.fill("#prompt textarea", HOSTILE)
+    fill(page, "Temperature", "0.5")
+    pick(page, "Right rule", "Typical acceptance")
+    page.click("#link")
+    expect(page).to_have_url(re.compile("prompt=.*rule=strict&rule=typical"))
+    page.goto(page.url)
+    expect(page.locator(f"{STRIP} p").first).to_contain_text("Settings from the address")
+    assert prompt_of(page) == HOSTILE
+    open_settings(page)
+    expect(page.get_by_label("Temperature", exact=True)).to_have_value("0.5")
+    expect(page.locator("#rule-1 select")).to_have_value("typical")
+    compare(page, tokens=8)
+    expect(page).to_have_url(PERMALINK)
+    page.goto(f"{server.url}?prompt=one&k=<script>window.ran=1</script>&temperature=0")
+    assert "it must be a number" in wait_for(page, "failed")
+    assert prompt_of(page) == "one" and page.evaluate("window.ran") is None
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=1280, height=900)])
+def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
+    window: Window, tmp_path: Path
+) -> None:
+    page = window.page
+    page.fill("#prompt textarea", HOSTILE * 20)
+    compare(page, tokens=100)
+    heights = []
+    for lanes in (2, 1):
+        with page.expect_download() as download:
+            page.locator("#compare-share").get_by_role("button", name="Share picture").click()
+        assert re.fullmatch(r"mars-[0-9a-f]{8}\.png", download.value.suggested_filename)
+        download.value.save_as(tmp_path / "picture.png")
+        head = (tmp_path / "picture.png").read_bytes()[:24]
+        assert head[:8] == b"\x89PNG\r\n\x1a\n"
+        width, height = (int.from_bytes(head[at : at + 4], "big") for at in (16, 20))
+        assert width == 2400 and 400 < height < 3000
+        heights.append(height)
+        if lanes == 2:
+            expect(page.locator("#compare-share [role=status]")).to_have_text(
+                "The picture was saved."
+            )
+            page.locator("#settings #remove-lane-1").click()
+            page.fill("#prompt textarea", "one")
+            compare(page, tokens=8)
+    assert heights[0] > heights[1]  # a long text is cut, and takes more room than a short one
+    assert page.evaluate("window.ran") is None
+
+
+def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=8)
+    open_history(page)
+    expect(page.locator(".mars-history-models").first).to_contain_text("→")
+    page.locator("#history-chart").get_by_role("button", name="Draw").click()
+    figure = page.locator("#history-plot")
+    expect(figure.locator(".mars-figure[data-state=drawn]")).to_be_visible()
+    page.locator("#history-chart select").nth(1).select_option(label="Perplexity")
+    expect(figure.locator("figcaption")).to_contain_text("Perplexity against τ, tokens per step")
+
+    page.locator("#history-search select[name=sort]").select_option(label="By model")
+    expect(page.locator(".mars-history-model").first).to_contain_text("comparison")
+    page.get_by_role("button", name="Save this view in this browser").click()
+    page.locator(".mars-history-model button").first.click()
+    expect(page).to_have_url(re.compile("target="))
+    expect(page.locator(".mars-history-model")).to_have_count(0)
+    page.reload()
+    page.get_by_role("button", name="Show the saved view By model").click()
+    expect(page).to_have_url(re.compile(r"\?tab=history&sort=model$"))
+    expect(page.locator(".mars-history-model").first).to_be_visible()
+    assert axe_problems(page) == {}
+    page.get_by_role("button", name="Remove the saved view By model").click()
+    expect(page.get_by_role("button", name="Show the saved view By model")).to_have_count(0)
+
+
+def test_own_models_that_were_given_are_offered_again(window: Window) -> None:
+    page = window.page
+    pick(page, "Model pair", "Own folders or Hub ids")
+    page.locator("#own-target input").fill("/nowhere/<b>model</b>")
+    page.locator("#own-target input").blur()
+    page.reload()
+    page.wait_for_selector("#compare")
+    offered = page.locator("#compare-settings-models option")
+    expect(offered).to_have_attribute("value", "/nowhere/<b>model</b>")
+    assert page.locator("#own-target input").get_attribute("list") == "compare-settings-models"

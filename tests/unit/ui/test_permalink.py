@@ -1,0 +1,235 @@
+"""The address of a result and of settings, what they open, the picture of a result, and what a link
+shows where it is posted."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from evaluation.commands import OTHER_SAMPLER
+from mars_core.models import CATALOG
+from mars_core.types import Outcome
+from storage import RunStore, Shared
+from tests.panels import assert_inert, read_panel
+from tests.unit.ui.places import FORM, HOSTILE, client_of, keep, services_of
+from ui.app import page_layers
+from ui.jobs.services import Services
+from ui.kit.address import Address, address_component
+from ui.report.picture import picture_json
+from ui.settings.fields import parse, read_form
+from ui.settings.form import CUSTOM, DraftForm, LaneForm
+from ui.settings.link import read_link, settings_link
+from ui.sharing import READ_ONLY
+from ui.tabs.compare.opening import FILLED, Opening
+from ui.tabs.compare.tab import CompareTab
+
+
+def opening_of(services: Services) -> Opening:
+    tab, address = CompareTab(services, address_component()), address_component()
+    return Opening(services, tab.prompt_panel, tab.displayed, tab.view, address)
+
+
+def opened(opening: Opening, displayed: Any = None, **words: Any) -> dict[Any, Any]:
+    return opening.open(gr.EventData(None, words), displayed, None)  # type: ignore[arg-type]
+
+
+def sentence(opening: Opening, updates: dict[Any, Any]) -> str:
+    return read_panel(updates[opening.view.strip]).one(".mars-strip").text.strip()
+
+
+@pytest.fixture
+def opening(store: RunStore, page: gr.Blocks) -> Opening:  # noqa: ARG001
+    return opening_of(services_of(store))
+
+
+def test_an_address_opens_the_comparison_with_its_settings_and_follows_it(
+    store: RunStore, opening: Opening
+) -> None:
+    comparison = keep(store, "a lantern", seed=7)
+    updates = opened(opening, comparison=comparison)
+    panel = opening.prompt_panel
+    assert updates[panel.prompt] == "a lantern"
+    values = parse(updates[panel.panel.component])
+    assert (values["seed"], [lane["rule"] for lane in values["lanes"]]) == (7, ["strict", "mars"])
+    displayed = updates[opening.displayed]
+    assert (displayed.comparison, displayed.lanes) == (comparison, (0, 1))
+    views = [json.loads(updates[lane]) for lane in opening.view.lanes]
+    assert [view["state"] for view in views] == ["completed"] * 2 + ["empty"] * 2
+    assert OTHER_SAMPLER in updates[opening.view.strip]
+    followed = opening.follow(displayed, None)  # type: ignore[arg-type]
+    patch = json.loads(followed[opening.address])
+    assert patch["of"] == "compare" and patch["comparison"] == comparison
+    assert not any(patch[name] for name in ("prompt", "rule", "share", "seed"))
+    assert opened(opening, displayed, comparison=comparison) == {opening.displayed: gr.skip()}
+    missing = opened(opening, comparison="0" * 32)
+    assert "There is no comparison" in sentence(opening, missing) and panel.prompt not in missing
+
+
+def test_what_was_entered_comes_back_with_the_page(store: RunStore, opening: Opening) -> None:
+    """As a page that is loaded again while it runs finds it."""
+    comparison = keep(store, "a lantern")
+    entered = parse(opening.prompt_panel.panel.value({"seed": 9, "lanes": [{}, {}, {}]}))
+    words = {"comparison": comparison, "entered": {"values": json.dumps({"values": entered})}}
+    updates = opened(opening, **words | {"entered": words["entered"] | {"prompt": "a ladder"}})
+    assert updates[opening.prompt_panel.prompt] == "a ladder"
+    values = parse(updates[opening.prompt_panel.panel.component])
+    assert values["seed"] == 9 and len(values["lanes"]) == 3
+    for nonsense in ({}, {"values": 5}, {"values": "[]", "prompt": {}}, [], "x"):
+        assert (
+            updates[opening.displayed]
+            == opened(opening, comparison=comparison, entered=nonsense)[opening.displayed]
+        )
+
+
+def test_an_unshared_result_opens_for_its_owner_and_a_link_for_everybody_to_read(
+    store: RunStore, page: gr.Blocks
+) -> None:
+    assert page is not None
+    comparison = keep(store.of("anna"), "a lantern")
+    services = services_of(store, public=True)
+    opening = opening_of(services)
+    updates = opened(opening, comparison=comparison)
+    assert "or it is not yours" in sentence(opening, updates) and len(updates) == 1
+    token = store.of("anna").share(Shared.COMPARISON, comparison)
+    updates = opened(opening, comparison=comparison, share=token)
+    assert READ_ONLY in updates[opening.view.strip] and updates[opening.displayed] is None
+    store.of("anna").unshare(Shared.COMPARISON, comparison)
+    updates = opened(opening, comparison=comparison, share=token)
+    assert "not valid any more" in sentence(opening, updates)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        FORM,
+        replace(FORM, drafter="eagle3", tree_tokens=9, tree_depth=4, tree_top_k=2, shape="tree"),
+        replace(FORM, drafter="ngram", k=3, stop="a\nb", system=HOSTILE, chat=False, top_p=0.1),
+        replace(FORM, lanes=(*FORM.lanes, LaneForm("mars", {"theta": 0.1}, DraftForm("ngram", 2)))),
+        replace(FORM, pair=CUSTOM, own_target="a/b", own_draft="c&d=e", min_p=0.05),
+        replace(FORM, prompt=HOSTILE, lanes=(LaneForm("none", {}),), seed=2**40, repeats=0),
+    ],
+)
+def test_a_link_asks_for_the_same_settings(form: Any) -> None:
+    link = settings_link(form)
+    values, wrong = read_link({**link, "rules": link["rule"]})
+    assert wrong == ""
+    again = read_form(link["prompt"], values)
+    assert settings_link(again) == link
+    assert [(lane.rule, lane.parameters) for lane in again.lanes] == [
+        (lane.rule, lane.parameters) for lane in form.lanes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"k": "abc"}, "k is 'abc'; it must be a number."),
+        ({"seed": "inf"}, "seed is 'inf'; it must be a finite number."),
+        ({"chat": "maybe"}, "chat is 'maybe'; it must be True or False."),
+        ({"rules": ["strict", "<b>"]}, "A rule is '<b>'; write it like"),
+        ({"rules": ["psychic"]}, "The rule is 'psychic'; it must be one of"),
+        ({"rules": ["mars(theta=7)"]}, "theta is 7"),
+        ({"rules": ["mars(beta=1)"]}, "beta"),
+        ({"pair": HOSTILE}, "which these models or this page do not offer."),
+        ({"drafter": "magic"}, "drafter is 'magic', which these models or this page"),
+        ({"rules": "strict", "temperature": 5}, FILLED),
+    ],
+)
+def test_a_bad_value_is_one_sentence_and_the_rest_fills_the_form(
+    opening: Opening, words: dict[str, Any], said: str
+) -> None:
+    updates = opened(opening, **{"prompt": HOSTILE, "max_new_tokens": "40"} | words)
+    assert said in sentence(opening, updates)
+    assert_inert(updates[opening.view.strip])
+    assert updates[opening.prompt_panel.prompt] == HOSTILE
+    assert parse(updates[opening.prompt_panel.panel.component])["max_new_tokens"] == 40
+
+
+def test_the_picture_has_the_texts_with_their_relaxed_tokens_and_all_is_text(
+    store: RunStore,
+) -> None:
+    comparison = keep(store, HOSTILE)
+    text = picture_json(store.load(comparison))
+    assert text.isascii() and "<" not in text
+    values, stored = json.loads(text), store.load(comparison)
+    assert "\u202e" not in values["prompt"] and "<img src=x" in values["prompt"]
+    for lane, run in zip(values["lanes"], stored.runs, strict=True):
+        assert "".join(piece for piece, _ in lane["pieces"]) == run.trace.text
+        relaxed = [token.outcome is Outcome.RELAXED for token in run.trace.tokens]
+        assert sum(flag for _, flag in lane["pieces"]) <= sum(relaxed)
+        assert "target passes" in lane["numbers"] and "nan" not in lane["numbers"]
+    assert stored.runs[0].trace.config.target.name in values["models"] and values["sentence"]
+    client = client_of(services_of(store))
+    assert client.get(f"/downloads/picture.json?comparison={comparison}").json() == values
+    assert client.get("/downloads/picture.json").status_code == 400
+
+
+STOCK = (
+    '<!doctype html><html><head><meta charset="utf-8" />\n<meta property="og:title" content="Gradio" />'
+    '<meta property="og:url" content="{url}" /><meta\n property="og:image" content="https://x.example/y.jpg"\n/>'
+    '<meta name="twitter:description" content="Click to try out the app!" /></head><body>ours</body></html>'
+)
+
+
+def previewed(services: Services, address: str) -> dict[str, str]:
+    """Contents of the tags, by name."""
+
+    async def answer(_: Request) -> HTMLResponse:
+        return HTMLResponse(STOCK)
+
+    layers = page_layers(services, hosts=["mars.example"])
+    client = TestClient(
+        Starlette(routes=[Route("/", answer)], middleware=layers), base_url="http://mars.example"
+    )
+    page = client.get(address)
+    assert int(page.headers["content-length"]) == len(page.content) or page.headers.get(
+        "content-encoding"
+    )
+    for stock in ("<img", "Gradio", "{url}", "Click to try", "x.example"):
+        assert stock not in page.text
+    assert page.text.endswith("<body>ours</body></html>")
+    tags = re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)" />', page.text)
+    (canonical,) = re.findall(r'<link rel="canonical" href="([^"]*)" />', page.text)
+    return dict(tags) | {"canonical": canonical}
+
+
+def test_a_preview_says_what_a_comparison_was_only_where_it_is_shared(store: RunStore) -> None:
+    owner = store.of("anna")
+    comparison = keep(owner, f"Tell me. {HOSTILE}")
+    token = owner.share(Shared.COMPARISON, comparison)
+    services = services_of(store, public=True)
+    home = previewed(services, "/")
+    assert home["og:title"] == "MARS Playground" and home["og:url"] == "http://mars.example/"
+    for query in (f"?comparison={comparison}", f"?comparison={comparison}&share={'x' * 43}"):
+        assert previewed(services, f"/{query}") == home
+    shared = previewed(services, f"/?comparison={comparison}&share={token}&tab=about")
+    assert shared["og:title"].startswith("Tell me. &lt;img src=x")
+    assert "MARS" in shared["og:description"]
+    link = f"http://mars.example/?comparison={comparison}&amp;share={token}"
+    assert shared["canonical"] == shared["og:url"] == link
+    owner.unshare(Shared.COMPARISON, comparison)
+    assert previewed(services, f"/?comparison={comparison}&share={token}") == home
+
+
+def test_an_own_pair_that_is_not_offered_here_is_shown_without_its_settings(
+    store: RunStore, page: gr.Blocks
+) -> None:
+    assert page is not None
+    opening = opening_of(services_of(store, public=True, catalog=CATALOG))
+    stored = store.load(keep(store, "a lantern"))
+    request: Any = None
+    updates = opening._comparison(
+        opening.services.for_visitor(request), stored, Address(comparison=stored.id)
+    )
+    assert opening.prompt_panel.prompt not in updates and updates[opening.displayed] is None
+    assert "pairs of its list" in updates[opening.view.strip]

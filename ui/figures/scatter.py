@@ -1,0 +1,55 @@
+"""Runs as points: one of their numbers against another, a colour for each group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from evaluation.format import plural, shorten
+from ui.figures.plot import Data, Plot, axis, drawn
+from ui.kit.palette import LANES
+
+SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "star")
+
+
+class RunPoint(NamedTuple):
+    """``name``: what the run is, in words."""
+
+    x: float
+    y: float
+    group: str
+    name: str
+
+
+def scatter_plot(points: Sequence[RunPoint], x: str, y: str) -> Plot | None:
+    """``x`` and ``y``: names of the numbers. Runs without one of them are left out; None where no
+    run has both."""
+    drawable = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
+    if not drawable:
+        return None
+    groups = list(dict.fromkeys(point.group for point in drawable))
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": escape(shorten(group, 60)),
+            "x": [point.x for point in drawable if point.group == group],
+            "y": [point.y for point in drawable if point.group == group],
+            "text": [escape(shorten(each.name)) for each in drawable if each.group == group],
+            "marker": {
+                "color": LANES[index % len(LANES)],
+                "symbol": SYMBOLS[index // len(LANES) % len(SYMBOLS)],
+                "size": 9,
+            },
+            "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>",
+        }
+        for index, group in enumerate(groups)
+    ]
+    without = len(points) - len(drawable)
+    note = f"; {plural(without, 'run')} without one of them left out" if without else ""
+    title = f"{y} against {x}, {plural(len(drawable), 'run')}{note}"
+    figure = drawn(traces, height=380, xaxis=axis(x), yaxis=axis(y), showlegend=True)
+    rows = [(point.group, point.name, point.x, point.y) for point in points]
+    return Plot(figure, Data(("group", "run", x, y), rows), title)

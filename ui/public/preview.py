@@ -1,0 +1,104 @@
+"""What a link to the page shows where it is posted: title, description and address in the page's
+head, in place of Gradio's own tags. A comparison is described only where the address has a link
+that shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ui.public.origin import PORTS, asks_for_the_page, page_origin, root_path
+
+TITLE = "MARS Playground"
+ABOUT = (
+    "Margin-aware speculative decoding on your own prompts and models: the texts of strict and "
+    "relaxed verification side by side, token by token, with what each gains and changes."
+)
+_STOCK = re.compile(rb'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>\s*')
+# behind it, because what reads previews reads only the beginning of a page
+_CHARSET = re.compile(rb"<meta charset[^>]*>")
+
+
+class Described(NamedTuple):
+    """``query``: of the canonical address."""
+
+    title: str = TITLE
+    description: str = ABOUT
+    query: str = ""
+
+
+class Previews:
+    """ASGI layer. ``describe``: what the query of an address shows to everybody, None for
+    nothing; it may read the store."""
+
+    def __init__(
+        self, app: ASGIApp, describe: Callable[[Mapping[str, str]], tuple[str, str] | None]
+    ) -> None:
+        self._app, self._describe = app, describe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not asks_for_the_page(scope):
+            await self._app(scope, receive, send)
+            return
+        query = {
+            name: text
+            for name, text in QueryParams(scope["query_string"]).items()
+            if name in ("comparison", "share")
+        }
+        shown = await run_in_threadpool(self._describe, query)
+        described = Described(*shown, f"?{urlencode(query)}") if shown else Described()
+        tags = head_tags(described, f"{_home(scope)}{described.query}")
+        held: list[Message] = []
+
+        async def sender(message: Message) -> None:
+            held.append(message)
+            if message["type"] != "http.response.body" or message.get("more_body"):
+                return
+            start, body = held[0], b"".join(each.get("body", b"") for each in held)
+            headers = MutableHeaders(raw=start["headers"])
+            if headers.get("content-type", "").startswith("text/html"):
+                body = _STOCK.sub(b"", body)
+                body = _CHARSET.sub(lambda found: found[0] + b"\n" + tags, body, count=1)
+                headers["content-length"] = str(len(body))
+            await send(start)
+            await send({"type": "http.response.body", "body": body})
+
+        await self._app(scope, receive, sender)
+
+
+def _home(scope: Scope) -> str:
+    """The address of the page itself, as the visitor sees it."""
+    root = f"{root_path(scope).rstrip('/')}/"
+    origin = page_origin(scope)
+    if origin is None:
+        return root
+    scheme, host, port = origin
+    named = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{named}{'' if port in (None, PORTS.get(scheme)) else f':{port}'}{root}"
+
+
+def head_tags(described: Described, address: str) -> bytes:
+    """Escaped: the title and description may be a visitor's text."""
+    tags = [
+        Markup('<meta property="og:{}" content="{}" />').format(name, text)
+        for name, text in (
+            ("type", "website"),
+            ("site_name", TITLE),
+            ("title", described.title),
+            ("description", described.description),
+            ("url", address),
+        )
+    ]
+    tags += [
+        Markup('<meta name="description" content="{}" />').format(described.description),
+        Markup('<meta name="twitter:card" content="summary" />'),
+        Markup('<link rel="canonical" href="{}" />').format(address),
+    ]
+    return "\n".join(tags).encode("utf-8", "xmlcharrefreplace")

@@ -1,0 +1,157 @@
+"""What an address opens in Compare: a saved comparison with the settings that ask for it again, or
+settings alone; and the address of what the lanes show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from evaluation.commands import OTHER_SAMPLER
+from mars_core.models import ModelError, PairSpec
+from storage import Shared, StorageError, StoredComparison
+from ui.jobs.services import Services
+from ui.kit.address import TABS, Address, address_patch, read_address
+from ui.kit.components import message_strip
+from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.result.result import reopened
+from ui.result.view import ResultView, Updates
+from ui.settings.admission import chosen_pair
+from ui.settings.form import FIRST_LANES, MOST_LANES
+from ui.settings.link import NAMES, read_link, settings_link
+from ui.settings.stored import few, stored_form
+from ui.settings.values import Values, as_text, form_values, lanes_of, parse, read_form
+from ui.sharing import READ_ONLY, share_of
+from ui.tabs.compare.arrange import empty_lane
+from ui.tabs.compare.frames import DisplayedComparison
+from ui.tabs.compare.prompt_panel import PromptPanel
+
+OF_RESULT = ("comparison", "share", "runs")  # names of an address
+LINKED = "The page’s address is a link to these settings now."
+FILLED = "Settings from the address; press Compare to run them."
+
+
+class Opening:
+    """``displayed``: the state with what the lanes show, a DisplayedComparison or None; ``sharing``:
+    the panel of its links."""
+
+    def __init__(
+        self,
+        services: Services,
+        prompt_panel: PromptPanel,
+        displayed: gr.State,
+        view: ResultView,
+        address: gr.HTML,
+    ) -> None:
+        self.services, self.prompt_panel, self.view = services, prompt_panel, view
+        self.displayed, self.address, self.sharing = displayed, address, view.sharing
+
+    def wire(self) -> None:
+        filled = [*self.prompt_panel.inputs, *self.prompt_panel.followed, *self.view.cards]
+        shown = [*filled, *self.view.outputs, self.displayed]
+        self.address.submit(self.open, self.displayed, shown, **QUEUED)
+        panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
+        panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
+        self.displayed.change(self.follow, self.displayed, [self.address, self.sharing], **QUEUED)
+
+    def follow(self, displayed: DisplayedComparison | None, request: gr.Request) -> Updates:
+        """The address is that of the comparison that is displayed."""
+        if displayed is None or not displayed.comparison:  # no run began yet
+            return {self.sharing: gr.skip()}
+        names = dict.fromkeys((*OF_RESULT, *NAMES), "") | {"comparison": displayed.comparison}
+        services = self.services.for_visitor(request)
+        panel = share_of(services, Shared.COMPARISON, displayed.comparison)
+        return {self.address: address_patch(TABS[0], names), self.sharing: panel.html()}
+
+    def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
+        """The address that asks for these settings, where a link to them is asked for."""
+        if event_data(event).get("do") != "link":
+            return {self.address: gr.skip()}
+        names = dict.fromkeys((*OF_RESULT, *NAMES), "")
+        names |= settings_link(read_form(prompt, parse(value)))
+        return {self.address: address_patch(TABS[0], names)} | self._message(LINKED, "idle")
+
+    def open(
+        self, event: gr.EventData, displayed: DisplayedComparison | None, request: gr.Request
+    ) -> Updates:
+        """What the address names; the form as it was left, where the page was loaded again."""
+        words = event_data(event)
+        opened, entered = self._opened(words, displayed, request), words.get("entered")
+        if isinstance(entered, Mapping) and (values := parse(entered.get("values"))):
+            return opened | self._fill(values, as_text(entered.get("prompt")))
+        return opened
+
+    def _opened(
+        self,
+        words: Mapping[str, Any],
+        displayed: DisplayedComparison | None,
+        request: gr.Request,
+    ) -> Updates:
+        address, services = read_address(words), self.services.for_visitor(request)
+        if not address.comparison:
+            named = any(as_text(words.get(name)) for name in NAMES)
+            return self._settings(words) if named else {self.displayed: gr.skip()}
+        if displayed and displayed.comparison == address.comparison:
+            return {self.displayed: gr.skip()}
+        try:
+            store = services.store.through(address.share) if address.share else services.store
+            stored = few(store.load(address.comparison), address.runs)
+        except StorageError as error:
+            return self._message(services.sentence(error), "failed")
+        return self._comparison(services, stored, address)
+
+    def _comparison(
+        self, services: Services, stored: StoredComparison, address: Address
+    ) -> Updates:
+        """Without the settings where they cannot be asked for here."""
+        result, displayed = reopened(stored), None
+        filled: Updates = {}
+        notes = [READ_ONLY] if address.share else []
+        if any(run.trace.config.draws_otherwise for run in stored.runs):
+            notes.append(OTHER_SAMPLER)
+        try:
+            form = stored_form(stored, services.catalog)
+            displayed, values = _displayed(stored, chosen_pair(services, form)), form_values(form)
+            lanes = {run.lane: lane for run, lane in zip(stored.runs, values["lanes"], strict=True)}
+            columns = [lanes.get(lane, {}) for lane in range(len(result.lanes))]
+            filled = self._fill(values | {"lanes": columns}, form.prompt)
+        except (ValueError, ModelError) as error:
+            notes.append(services.sentence(error))
+        strip = replace(result.strip, side=" ".join(notes))
+        empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
+        shown = self.view.update(strip, result.lanes + empty)
+        shown |= self.view.show_lanes(len(result.lanes))
+        shown |= self.view.show(result.details, address.share)
+        return filled | shown | {self.displayed: None if address.share else displayed}
+
+    def _settings(self, words: Mapping[str, Any]) -> Updates:
+        """The form as the address says, and one sentence where it asks for what cannot be."""
+        values, wrong = read_link(words)
+        prompt = as_text(words.get("prompt"))
+        filled = self._fill(values, prompt or None)
+        offered = parse(filled[self.prompt_panel.panel.component])
+        for name, value in values.items():
+            if name != "lanes" and offered.get(name) != value and not wrong:
+                wrong = (
+                    f"{name} is {str(value)[:80]!r}, which these models or this page do not offer."
+                )
+        return filled | self._message(wrong or FILLED, "failed" if wrong else "idle")
+
+    def _fill(self, values: Values, prompt: str | None) -> Updates:
+        """Without a prompt that which stands there stays; without lanes they are as at first."""
+        lanes = lanes_of(values)[:MOST_LANES] or [{}] * FIRST_LANES
+        filled = self.prompt_panel.fill({**values, "lanes": lanes}, prompt)
+        return filled | self.view.show_lanes(len(lanes))
+
+    def _message(self, text: str, state: str) -> Updates:
+        return self.view.update(message_strip(text, state), ())
+
+
+def _displayed(stored: StoredComparison, pair: PairSpec) -> DisplayedComparison:
+    lanes = {run.lane for run in stored.runs}
+    columns = range(max(lanes, default=-1) + 1)
+    return DisplayedComparison(
+        stored.id, pair, tuple(lane if lane in lanes else None for lane in columns)
+    )
