@@ -342,9 +342,9 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     if tree and not any(kind.trees for kind in kinds):
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
-    mode = DraftMode(options.draft_mode)
+    mode, k = DraftMode(options.draft_mode), pair.spec.k if options.k is None else options.k
     return [
-        DrafterConfig(kind.name, None, options.k, kind.mode(mode), tree if kind.trees else None)
+        DrafterConfig(kind.name, None, k, kind.mode(mode), tree if kind.trees else None)
         for kind in kinds
     ]
 

@@ -9,7 +9,7 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +18,7 @@ from mars_core.drafting import DRAFTERS, offered
 from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
+from mars_core.models.catalog import SMALL_TREE
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
     PROCESSORS,
@@ -67,7 +68,10 @@ PAIR_OPTIONS: Options = {
     },
 }
 DRAFT_OPTIONS: Options = {
-    "--k": {"type": int, "default": 5, "help": "drafted tokens per step, for chains (default 5)"},
+    "--k": {
+        "type": int,
+        "help": "drafted tokens per step, for chains (default: the pair's, mostly 5)",
+    },
     "--draft-mode": {
         "choices": [mode.value for mode in DraftMode],
         "default": DraftMode.COUPLED.value,
@@ -79,7 +83,7 @@ DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     },
     "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
     **{
-        f"--tree-{name}": {"type": int, "default": usual, "help": f"{about} (default {usual})"}
+        f"--tree-{name}": {"type": int, "help": f"{about} (default: the pair's, mostly {usual})"}
         for name, usual, about in (
             ("tokens", _TREE.tokens, "eagle3: drafted nodes"),
             ("depth", _TREE.depth, "eagle3: longest path"),
@@ -207,11 +211,13 @@ def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
     kind = _drafter(options.drafter)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
-    tree = TreeShape(options.tree_tokens, options.tree_depth, options.tree_top_k)
-    tree_wanted = DRAFTERS[kind].trees and not options.chain
-    return DrafterConfig(
-        kind, None, options.k, DraftMode(options.draft_mode), tree if tree_wanted else None
-    )
+    spec, mode = pair.spec, DraftMode(options.draft_mode)
+    numbers = (options.tree_tokens, options.tree_depth, options.tree_top_k)
+    wanted = not options.chain and (spec.tree or any(each is not None for each in numbers))
+    usual = astuple(spec.tree or SMALL_TREE)
+    tree = TreeShape(*(b if a is None else a for a, b in zip(numbers, usual, strict=True)))
+    k = spec.k if options.k is None else options.k
+    return DrafterConfig(kind, None, k, mode, tree if DRAFTERS[kind].trees and wanted else None)
 
 
 def _drafter(option: str | None) -> tuple[str | None, str | None]:

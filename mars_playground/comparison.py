@@ -108,7 +108,7 @@ def compare(
     pair: str = CATALOG[0].key,
     target: str | None = None,
     drafter: str | None = None,
-    k: int = 5,
+    k: int | None = None,
     tree: TreeShape | None = None,
     draft_mode: str = DraftMode.COUPLED,
     temperature: float = 0.0,
@@ -128,7 +128,7 @@ def compare(
     ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
     0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
     ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``; by default
-    the pair's. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
+    the pair's, as ``k``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
     calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
     options = _options(pair, target, drafter, k, tree, draft_mode)
@@ -160,7 +160,7 @@ def _options(
     pair: str,
     target: str | None,
     drafter: str | None,
-    k: int,
+    k: int | None,
     tree: TreeShape | None,
     draft_mode: str,
 ) -> Namespace:

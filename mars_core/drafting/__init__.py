@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mars_core.drafting.base import Drafter, DrafterKind, Parts
 from mars_core.drafting.eagle3 import EAGLE3
@@ -13,7 +14,10 @@ from mars_core.drafting.model import MODEL
 from mars_core.drafting.ngram import NGRAM
 from mars_core.drafting.none import NONE
 from mars_core.drafting.suffix import SUFFIX
-from mars_core.types import WITH_PROBABILITIES, DraftMode
+from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
+
+if TYPE_CHECKING:
+    from mars_core.models import PairSpec
 
 DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
     {
@@ -58,6 +62,12 @@ def offered(models: object) -> list[str]:
     return sorted(names, key=lambda name: name != first)
 
 
+def first_drafts(spec: PairSpec) -> DrafterConfig:
+    """With which a run of the pair begins."""
+    kind = described(offered(spec)[0])
+    return DrafterConfig(kind.name, k=spec.k, tree=spec.tree if kind.trees else None)
+
+
 __all__ = [
     "DRAFTERS",
     "Drafter",
@@ -65,5 +75,6 @@ __all__ = [
     "Parts",
     "described",
     "drafter_kind",
+    "first_drafts",
     "offered",
 ]

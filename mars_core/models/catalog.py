@@ -22,7 +22,7 @@ from mars_core.models.source import (
     label,
     parse_ref,
 )
-from mars_core.types import ModelRef
+from mars_core.types import ModelRef, TreeShape
 
 GENERAL_PROMPTS = (
     "Explain in three sentences why the sky is blue.",
@@ -63,6 +63,10 @@ BUNDLED_TEXT = (
 )
 
 
+USUAL_TREE = TreeShape()
+SMALL_TREE = TreeShape(12, 6, 2)  # for targets too small to check more at no cost
+
+
 class Theta(NamedTuple):
     """A default of θ and the reason for it, a sentence; empty for the paper's."""
 
@@ -100,6 +104,8 @@ class PairSpec:
     prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
     drafter: str = ""  # that a run begins with; by default the first of DRAFTERS that it has
+    k: int = 5  # of the chains that a run begins with
+    tree: TreeShape | None = USUAL_TREE  # of an EAGLE-3 head, to begin with; None: a chain
     temperature: float = 1.0  # to begin with
     text: str = GENERAL_TEXT  # as the target answers; ``Pair.margins`` are measured on it
     theta: Theta = PAPER_THETA
@@ -157,6 +163,7 @@ def _bundled() -> PairSpec:
         draft,
         *sizes,
         note,
+        tree=SMALL_TREE,
         prompts=BUNDLED_PROMPTS,
         text=BUNDLED_TEXT,
         head=head if is_folder(folder_of(head)) else None,
@@ -174,12 +181,13 @@ CATALOG: tuple[PairSpec, ...] = (
         None,
         134_515_008,
         0,
-        "General chat in English on any CPU: short answers, explanations, code; weak at sums. It begins "
-        "with drafts that repeat what the text has already, fastest on a CPU; its EAGLE-3 head gets "
-        "more tokens a pass. Fetched once, 93 MB. Apache 2.0, no account needed.",
+        "General chat in English on any CPU: short answers, explanations, code; weak at sums. Its "
+        "EAGLE-3 head comes with this program. Fetched once, 93 MB. Apache 2.0, no account needed.",
         prompts=SMOLLM2_PROMPTS,
         head=ModelRef(SMOLLM2_HEAD) if is_folder(folder_of(ModelRef(SMOLLM2_HEAD))) else None,
-        drafter="suffix",
+        drafter="eagle3",
+        k=3,
+        tree=None,  # in 4 bits up to four rows cost little more than one
         temperature=0.0,
         theta=Theta(
             0.97,

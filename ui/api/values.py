@@ -227,9 +227,9 @@ class ComparisonRequest(Values):
         return kind
 
     def _tree(self, spec: PairSpec) -> dict[str, Any]:
-        """The shape of an EAGLE-3 head's draft; nothing: the pair's own tree."""
+        """The shape of an EAGLE-3 head's draft; nothing: the pair's own."""
         text, shape = self.tree.strip(), tree_shape(spec)
-        if text == CHAIN:
+        if text == CHAIN or (not text and spec.tree is None):
             return {"shape": CHAIN}
         try:
             numbers = (

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from mars_core.drafting import described, offered
+from mars_core.drafting import first_drafts
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, TreeShape
+from mars_core.types import PromptConfig, RuleConfig, Sampling
 from ui.jobs.services import Services
 from ui.kit.errors import fault
 
@@ -47,15 +47,13 @@ def _rehearse(services: Services, spec: PairSpec) -> None:
     from mars_core.session import run_config
 
     rules = RuleConfig("strict"), RuleConfig("mars", {"theta": 0.9})
-    kind = described(offered(spec)[0])
-    drafter = DrafterConfig(kind.name, tree=TreeShape() if kind.trees else None)
     with suppress(*RUN_FAILURES):
         configs = tuple(
             run_config(
                 services.pool.get(spec),
                 prompt=PromptConfig(spec.prompts[0]),
                 rule=rule,
-                drafter=drafter,
+                drafter=first_drafts(spec),
                 sampling=Sampling(temperature=1.0),
                 max_new_tokens=8,
                 seed=0,

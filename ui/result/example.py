@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from mars_core.drafting import offered
+from mars_core.drafting import first_drafts
 from mars_core.models import CATALOG, ModelPool
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Trace
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -34,7 +34,7 @@ def configs(pair: Pair) -> tuple[RunConfig, ...]:
     from mars_core.session import run_config
 
     spec = CATALOG[0]
-    prompt, drafter = PromptConfig(spec.prompts[0]), DrafterConfig(offered(spec)[0], k=5)
+    prompt, drafter = PromptConfig(spec.prompts[0]), first_drafts(spec)
     return tuple(
         run_config(
             pair,

@@ -7,13 +7,11 @@ from collections.abc import Iterable
 
 from mars_core.drafting import DRAFTERS
 from mars_core.models import PairSpec
+from mars_core.models.catalog import SMALL_TREE
 from mars_core.types import TreeShape
 from ui.kit.labels import drafter_title
 
 TREE, CHAIN = "tree", "chain"  # what a drafter of trees may draft
-SMALL_TREE = TreeShape(
-    12, 6, 2
-)  # for the bundled pair: its target is too small to check more at no cost
 TREE_NUMBERS = ("tree_tokens", "tree_depth", "tree_top_k")
 FIELDS = ("k", "shape", *TREE_NUMBERS, "mode")  # those that not every drafter takes
 
@@ -25,7 +23,7 @@ def choices(kinds: Iterable[str]) -> list[tuple[str, str]]:
 
 def tree_shape(spec: PairSpec | None) -> TreeShape:
     """What a tree looks like unless something else is asked for."""
-    return SMALL_TREE if spec and spec.key == "bundled" else TreeShape()
+    return spec.tree or SMALL_TREE if spec else TreeShape()
 
 
 def taken(name: str, shape: str) -> frozenset[str]:

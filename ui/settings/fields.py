@@ -132,10 +132,10 @@ class Fields:
         known = choices(kinds[:-1] if lists else kinds)
         self.choice("drafter", "Drafts from", known, width=150, redraws=True)
         if lists:
-            self.text("ks", "K, drafted tokens", "5", placeholder="3, 5, 7")
+            self.text("ks", "K, drafted tokens", f"{self.k}", placeholder="3, 5, 7")
             self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
         else:
-            self.number("k", "K, drafted tokens", 5, most=self._limits.k)
+            self.number("k", "K, drafted tokens", self.k, most=self._limits.k)
             self.number("temperature", "Temperature", temperature, step=0.1)
         self.number(
             "max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens
@@ -147,6 +147,11 @@ class Fields:
             more: dict[str, Any] = {"placeholder": placeholder, "list": self._models, "width": 200}
             self.text(name, label, visible=custom, redraws=True, **more)
 
+    @property
+    def k(self) -> int:
+        """The pair's, to begin with."""
+        return self.spec.k if self.spec else 5
+
     def tree(self) -> None:
         """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that
         the chosen drafter takes."""
@@ -155,6 +160,7 @@ class Fields:
             "shape",
             "Shape of the draft",
             [("Tree", TREE), ("Chain of K", CHAIN)],
+            CHAIN if self.spec and not self.spec.tree else TREE,
             kind="radio",
             redraws=True,
         )
@@ -225,7 +231,7 @@ def lane(index: int, spec: PairSpec | None, values: Values, *, votes: bool = Fal
         fields.choice(
             "drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True
         )
-        fields.number("k", "K, this lane", 5)
+        fields.number("k", "K, this lane", fields.k)
         fields.tree()
     by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
     numbers = Fields(values, f"{id_}-parameter")

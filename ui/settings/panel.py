@@ -31,7 +31,7 @@ from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
 from ui.settings.values import Values, as_number, as_text, lane_form, lanes_of, parse
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
-    "pair": (*TREE_NUMBERS, "mode", "temperature", "temperatures"),
+    "pair": (*TREE_NUMBERS, "k", "ks", "shape", "mode", "temperature", "temperatures"),
     "drafter": ("mode",),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
     "rules": ("others",),
