@@ -112,7 +112,7 @@ class Fields:
     ) -> None:
         """What is not among the choices becomes the default, else the first."""
         known = [value for _, value in choices]
-        value = self.values.get(name, default)
+        value = str(self.values.get(name, default))
         chosen = (
             value if value in known else default if default in known else known[0] if known else ""
         )
@@ -287,6 +287,8 @@ def _limits(rule: Rule) -> list[str]:
 
 def as_number(value: object) -> float | None:
     """None for what is none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():  # that of a choice
+        value = int(value[:9])
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
         return None
     return int(value) if float(value).is_integer() else value  # as a person writes it

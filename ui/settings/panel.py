@@ -91,7 +91,7 @@ class SettingsPanel:
         open, so that memory may be looked at."""
         spec, services = self.spec(entered), self.services
         pairs = [(each.title, each.key) for each in services.catalog]
-        pairs += [("Own folders or Hub ids", CUSTOM)] if services.custom_models else []
+        pairs += [("My own model…", CUSTOM)] if services.custom_models else []
         fields = Fields(
             entered, "" if self._scope == "compare" else self._scope, spec, pairs, services.limits
         )

@@ -74,8 +74,11 @@ def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[T
     tv_sum = (
         0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum
     )  # without rounding
-    shift, unit = bounded(number(tv_sum if began else math.nan), kind), "TV" if began else ""
-    shift_help = "total variation between the emitted distribution and p, summed; largest "
+    mean = over(tv_sum, counts.tokens) if began else math.nan
+    shift, unit = bounded(number(mean), kind), "of 1" if began else ""
+    shift_help = (
+        "total variation between the emitted distribution and p, mean per token, 0 to 1; largest "
+    )
     shift_help += bounded(number(math.nan if missing else counts.tv_max), kind)
     if kind is ShiftKind.MISSING and began:
         shift, unit = relaxed_bound(counts.relaxed, counts.tokens), "TV, est."

@@ -7,6 +7,7 @@ saved runs.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ import gradio as gr
 from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
+from ui.kit.assets import to_json
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.labels import lane_labels, parameters_text, rule_title
 from ui.result.result import ended_result, run_speeds
@@ -33,25 +35,31 @@ def empty_lane(lane: int) -> LaneView:
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(LaneCounts()))
 
 
-def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: ResultView) -> None:
-    """``shown``: the comparison that the lanes show, a DisplayedComparison or None."""
+def asked(prompt: str | None, values: Values) -> str:
+    """What a result was asked for with, for asked.js."""
+    return to_json({"prompt": prompt or "", "values": values})
+
+
+def wire_lanes(
+    services: Services, panel: SettingsPanel, state: gr.State, view: ResultView, note: gr.HTML
+) -> None:
+    """``state``: the comparison that the lanes show, a DisplayedComparison or None; ``note``: has
+    what they were asked for with."""
 
     def arrange(
         value: str | None,
         displayed: DisplayedComparison | None,
+        known: str,
         event: gr.EventData,
         request: gr.Request,
     ) -> Updates:
         wanted, values = event_data(event), parse(value)
         lanes, lane = lanes_of(values)[:MOST_LANES], wanted.get("lane")
         if wanted.get("do") == "add" and len(lanes) < MOST_LANES:
-            added = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
-            known = (
-                {state: replace(displayed, lanes=(*displayed.lanes, None)[:MOST_LANES])}
-                if displayed
-                else {}
-            )
-            return set_lanes(panel, view, values, [*lanes, {}]) | added | known
+            added: Updates = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
+            if displayed:
+                added |= {state: replace(displayed, lanes=(*displayed.lanes, None)[:MOST_LANES])}
+            return set_lanes(panel, view, values, [*lanes, {}]) | added
         if not isinstance(lane, int) or not 0 <= lane < len(lanes):
             return {panel.component: gr.update()}
         order = list(range(len(lanes)))
@@ -61,12 +69,12 @@ def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: 
             del order[lane]
         store = services.for_visitor(request).store
         moved = set_lanes(panel, view, values, [lanes[old] for old in order])
-        return moved | _redrawn(store, state, view, order, displayed)
+        return moved | _redrawn(store, state, view, order, displayed) | {note: _moved(known, order)}
 
     panel.component.input(
         arrange,
-        [panel.component, state],
-        [state, panel.component, *view.cards, *view.outputs],
+        [panel.component, state, note],
+        [state, note, panel.component, *view.cards, *view.outputs],
         trigger_mode="always_last",
         **PRIVATE,
     )
@@ -76,6 +84,13 @@ def set_lanes(
     panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]
 ) -> Updates:
     return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
+
+
+def _moved(known: str, order: Sequence[int]) -> str:
+    """What was asked for, in the new order."""
+    prompt, values = json.loads(known)["prompt"], parse(known)
+    lanes = lanes_of(values)
+    return asked(prompt, values | {"lanes": [lanes[old] for old in order if old < len(lanes)]})
 
 
 def _redrawn(

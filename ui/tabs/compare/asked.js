@@ -1,0 +1,31 @@
+// Says where the result below is not that of the prompt and the settings above. The value is JSON: what it was asked for with.
+const note = element.firstElementChild;
+
+// Of fields that both have; numbers as numbers, however they were typed.
+const same = (one, other) =>
+  one && other && typeof one === "object"
+    ? Object.keys(one).every((name) => !(name in other) || same(one[name], other[name]))
+    : one === other || Number(one) === Number(other);
+
+function draw() {
+  if (!props.value) return;
+  const { prompt, values } = JSON.parse(props.value),
+    now = document.querySelector("#prompt textarea"),
+    settings = document.querySelector("#compare-settings .mars-settings");
+  const words =
+    now && now.value !== prompt
+      ? "another prompt"
+      : same({ ...values, at: 0 }, { ...settings?.values, at: 0 })
+        ? ""
+        : "other settings";
+  note.hidden = !words;
+  note.textContent = words && `The result below is of ${words}`;
+}
+
+const heard = () => {
+  if (!element.isConnected) return document.removeEventListener("mars:settings", heard);
+  requestAnimationFrame(draw);
+};
+document.addEventListener("mars:settings", heard);
+watch("value", draw);
+draw();
