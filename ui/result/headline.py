@@ -47,15 +47,15 @@ def headlines(
     bars = [PassesBar(name, each, each / most) for name, each in zip(names, passes, strict=True)]
 
     def headline(lane: int) -> Headline:
-        mine, base = lanes[lane], lanes[0]
+        run, base = lanes[lane], lanes[0]
         position = _first_relaxed(traces[lane]) if lane in traces else None
         return Headline(
             tuple(bars[at] for at in dict.fromkeys((0, lane))),
-            _tau(mine),
+            _tau(run),
             _tau(base) if lane else math.nan,
-            mine.relaxed if mine.steps else UNKNOWN,
+            run.relaxed if run.steps else UNKNOWN,
             base.relaxed if lane else 0,
-            mine.tokens,
+            run.tokens,
             None if position is None else (lane, position),
         )
 

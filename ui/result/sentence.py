@@ -99,21 +99,21 @@ def _joined(names: Sequence[str]) -> str:
 def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Sentence:
     """The run in ``lane`` against the leftmost: what is the same whenever the runs are made
     again."""
-    left, right, mine, base = traces[0], traces[lane], names[lane], names[0]
+    left, right, name, base = traces[0], traces[lane], names[lane], names[0]
     difference = divergence(left, right)
     if difference is None:
         same = SentencePart("the same text, token for token", "strong")
-        return SentencePart(f"{mine} and {base} wrote "), same, SentencePart(".")
+        return SentencePart(f"{name} and {base} wrote "), same, SentencePart(".")
     position = difference.position
     link = SentencePart(f"position {position}", "strong", lane, position)
     if difference.cause is Cause.LENGTH:
         ours = right.summary.new_tokens > left.summary.new_tokens
-        longer, shorter = (mine, base) if ours else (base, mine)
+        longer, shorter = (name, base) if ours else (base, name)
         words = SentencePart(f"{longer} continues where {shorter} ends, at ")
         return words, replace(link, lane=lane if ours else 0), SentencePart(".")
     if difference.cause is Cause.CHOSEN:
         return _continued(names, traces, lane, position)
-    words = SentencePart(f"{mine} first differs from {base} at ")
+    words = SentencePart(f"{name} first differs from {base} at ")
     if _relaxed_on_the_left(difference, right):
         link = replace(link, lane=0)
     cause = _cause(difference, left, right)
@@ -126,8 +126,10 @@ def _relaxed_on_the_left(difference: Divergence, right: Trace) -> bool:
 
 
 def _answer(left: Trace, right: Trace) -> Sentence:
-    """Whether both texts give the same answer; nothing where none is found in both."""
-    answer = same_answer(right.config.prompt.text, left.text, right.text)
+    """Whether both texts give the same answer; nothing where none is found in both, or one was cut
+    off before it."""
+    cut = StopReason.LENGTH in (left.stop_reason, right.stop_reason)
+    answer = None if cut else same_answer(right.config.prompt.text, left.text, right.text)
     if answer is None:
         return ()
     if answer.same:

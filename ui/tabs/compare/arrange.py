@@ -35,8 +35,8 @@ def empty_lane(lane: int) -> LaneView:
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(LaneCounts()))
 
 
-def asked(prompt: str | None, values: Values) -> str:
-    """What a result was asked for with, for asked.js."""
+def request_json(prompt: str | None, values: Values) -> str:
+    """What a result was asked for with, for request.js."""
     return to_json({"prompt": prompt or "", "values": values})
 
 
@@ -90,7 +90,9 @@ def _moved(known: str, order: Sequence[int]) -> str:
     """What was asked for, in the new order."""
     prompt, values = json.loads(known)["prompt"], parse(known)
     lanes = lanes_of(values)
-    return asked(prompt, values | {"lanes": [lanes[old] for old in order if old < len(lanes)]})
+    return request_json(
+        prompt, values | {"lanes": [lanes[old] for old in order if old < len(lanes)]}
+    )
 
 
 def _redrawn(

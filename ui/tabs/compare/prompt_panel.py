@@ -24,7 +24,7 @@ from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.sharing import consent_line
 
-CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for asked.js
+CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for request.js
 NOT_LOADED = "The token count appears once the models are loaded."
 LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
 COUNTED = (

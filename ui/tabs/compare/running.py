@@ -24,7 +24,7 @@ from ui.result.details import Details
 from ui.result.view import ResultView, Updates
 from ui.settings.fields import lane_form, lane_values, lanes_of, parse, read_form
 from ui.settings.form import MOST_LANES, form_with_theta
-from ui.tabs.compare.arrange import asked, set_lanes
+from ui.tabs.compare.arrange import request_json, set_lanes
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 from ui.tabs.compare.prompt_panel import PromptPanel
@@ -105,7 +105,7 @@ class Running:
         self, request: gr.Request, prompt: str | None, value: str | None
     ) -> Iterator[Updates]:
         values = parse(value)
-        form, known = read_form(prompt, values), asked(prompt, values)
+        form, known = read_form(prompt, values), request_json(prompt, values)
         yield from self.frames(
             request, lambda services: run_comparison(services, form, services.key), known
         )

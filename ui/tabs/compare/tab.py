@@ -23,7 +23,7 @@ from ui.result.view import ResultView, Updates
 from ui.settings.fields import parse
 from ui.settings.form import MOST_LANES, Form
 from ui.settings.presets import PRESETS
-from ui.tabs.compare.arrange import asked, empty_lane, set_lanes, wire_lanes
+from ui.tabs.compare.arrange import empty_lane, request_json, set_lanes, wire_lanes
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
 
@@ -38,12 +38,12 @@ class CompareTab:
         traces = dict(enumerate(example.stored()))
         keys = {lane: f"example-{lane}" for lane in traces}
         stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
-        self.asked = gr.HTML(
-            asked(traces[0].config.prompt.text, {}),
-            html_template='<p class="mars-asked" role="status" hidden></p>',
-            js_on_load=asset("asked.js", "tabs/compare"),
+        self.note = gr.HTML(
+            request_json(traces[0].config.prompt.text, {}),
+            html_template='<p class="mars-request" role="status" hidden></p>',
+            js_on_load=asset("request.js", "tabs/compare"),
             apply_default_css=False,
-            elem_id="compare-asked",
+            elem_id="compare-request",
         )
         self.view = ResultView(
             "compare",
@@ -59,12 +59,12 @@ class CompareTab:
     def wire(self) -> None:
         displayed, panel = self.displayed, self.prompt_panel.panel
         self.prompt_panel.wire()
-        wire_lanes(self.services, panel, displayed, self.view, self.asked)
+        wire_lanes(self.services, panel, displayed, self.view, self.note)
         preset = [self.prompt_panel.preset, panel.component]
         self.prompt_panel.preset.input(
             self.apply, preset, [panel.component, *self.view.cards], **PRIVATE
         )
-        Running(self.services, self.prompt_panel, displayed, self.view, self.asked).wire()
+        Running(self.services, self.prompt_panel, displayed, self.view, self.note).wire()
 
     def fill(self, form: Form) -> Updates:
         return self.prompt_panel.fill(form) | self.view.show_lanes(len(form.lanes))

@@ -43,7 +43,7 @@ function refusal(siblings, index) {
 }
 
 function story(row, index) {
-  const [, outcome, , , drawn, refused, , , told] = row;
+  const [, outcome, , , drawn, refused, , , told = []] = row;
   const line = make("p", "mars-pop-story");
   if (told.length) line.append(...told.map((part, at) => (at % 2 ? pieceNode(part) : part)));
   else line.append(OUTCOMES[outcome].meaning);
@@ -94,7 +94,7 @@ function alternatives(row, index) {
   pieces.forEach((piece, rank) => {
     const [id, p] = values.slice(2 * rank),
       same = id === fieldOf(row, "id");
-    const tied = rank < 2 && row[8][0]?.startsWith("The two best");
+    const tied = rank < 2 && row[8]?.[0]?.startsWith("The two best");
     const line = make("div", (same ? "same " : "") + (tied ? "tied" : "")),
       track = make("span", "track");
     track.append(make("i"));
