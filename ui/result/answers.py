@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from evaluation.format import shorten
 from evaluation.scoring.answer import MARK, final_number
 
 LONGEST = 20_000  # characters of a text that is read
@@ -20,31 +19,28 @@ _AMOUNT = re.compile(r"\bhow (?:many|much|old|far|long|tall)\b|\d.*[-+*/×÷=].*
 _BROKEN = (ValueError, SyntaxError, RecursionError, MemoryError)
 
 
-class SameAnswer(NamedTuple):
-    """``kind``: what was compared; the answers as text, empty where they are too long to be
-    shown."""
+class AnswerPair(NamedTuple):
+    """What was found in both texts; ``kind``: JSON, code, choice or number."""
 
     kind: str
-    same: bool
-    left: str = ""
-    right: str = ""
+    left: str
+    right: str
 
 
-def same_answer(prompt: str, left: str, right: str) -> SameAnswer | None:
+def answers(prompt: str, left: str, right: str) -> AnswerPair | None:
     """None where no answer of the same kind is found in both."""
-    texts = left[:LONGEST], right[:LONGEST]
-    for kind, read in (("JSON", _json), ("code", _code)):
-        one, other = map(read, texts)
-        if one is not None and other is not None:
-            return SameAnswer(kind, one == other)
-    short: list[tuple[str, bool, Callable[[str], object]]] = [
-        ("choice", len(_CHOICES.findall(prompt)) > 1, _choice),
-        ("number", MARK in left + right or bool(_AMOUNT.search(prompt)), final_number),
+    chooses = len(_CHOICES.findall(prompt)) > 1
+    counts = MARK in left + right or bool(_AMOUNT.search(prompt))
+    kinds: list[tuple[str, bool, Callable[[str], object]]] = [
+        ("JSON", True, _json),
+        ("code", True, _code),
+        ("choice", chooses, _choice),
+        ("number", counts, final_number),
     ]
-    for kind, wanted, find in short:
-        if wanted and None not in (found := [find(text) for text in texts]):
-            one, other = (shorten(str(each), 20) for each in found)
-            return SameAnswer(kind, found[0] == found[1], one, other)
+    for kind, wanted, find in kinds:
+        found = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
+        if None not in found:
+            return AnswerPair(kind, *map(str, found))
     return None
 
 

@@ -30,15 +30,12 @@ from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 @dataclass(frozen=True, slots=True)
 class RunQuantity:
-    """One row: how it is called, the field of a summary that it is, and how it is written.
-    ``better``: which direction is good, if any. Latency and passes have none: they also fall where
-    the output is only shorter. Nor has acceptance, which relaxing raises by definition."""
+    """One row: how it is called, the field of a summary that it is, and how it is written."""
 
     name: str
     help: str
     field: str
     write: Callable[[float], str]
-    better: str = ""  # "more"
 
     def read(self, summary: Summary) -> float:
         """nan for a count that a server did not report."""
@@ -53,13 +50,12 @@ def integer(value: float) -> str:
 QUANTITIES: tuple[RunQuantity, ...] = (
     RunQuantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
     RunQuantity("Time to first token", "prefill and the first step", "ttft_s", duration),
-    RunQuantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
+    RunQuantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number),
     RunQuantity(
         "τ, tokens per step",
         "mean acceptance length, with the recovered or bonus token",
         "tau",
         number,
-        "more",
     ),
     RunQuantity(
         "Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share
@@ -151,7 +147,8 @@ def _ratio_cell(
     quantity: RunQuantity, factor: float, pace: SpeedRatio, lengths: float
 ) -> ValueCell:
     """Of times only what ``speed_ratio`` says, of which the latency follows with the ratio of the
-    ``lengths``; nothing where it says nothing."""
+    ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
+    acceptance by definition, and latency and passes fall where the text is only shorter."""
     if quantity.field == "tokens_per_s":
         text = ratio(pace.ratio.value)
         if pace.rounds > 1:
@@ -166,8 +163,7 @@ def _ratio_cell(
         return ValueCell(f"{ratio(factor)} (text {length})", True)
     if quantity.field == "ttft_s":
         return ValueCell("", True)
-    known = quantity.better and abs(factor - 1) >= 0.01
-    return ValueCell(ratio(factor), True, ("better" if factor > 1 else "worse") if known else "")
+    return ValueCell(ratio(factor), True)
 
 
 def self_check(traces: Sequence[Trace]) -> Check:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evaluation.format import displayable, number, plural
+from evaluation.format import displayable, number, plural, shorten
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     Cause,
@@ -24,7 +24,7 @@ from mars_core.types import (
 )
 from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Sentence, SentencePart, plain
-from ui.result.answers import same_answer
+from ui.result.answers import answers
 from ui.result.speed import speed_ratio
 from ui.token_view.story import relaxed_story, word
 from ui.token_view.whatif import samples_drafts
@@ -129,28 +129,17 @@ def _answer(left: Trace, right: Trace) -> Sentence:
     """Whether both texts give the same answer; nothing where none is found in both, or one was cut
     off before it."""
     cut = StopReason.LENGTH in (left.stop_reason, right.stop_reason)
-    answer = None if cut else same_answer(right.config.prompt.text, left.text, right.text)
-    if answer is None:
+    pair = None if cut else answers(right.config.prompt.text, left.text, right.text)
+    if pair is None:
         return ()
-    if answer.same:
-        shown = (SentencePart(": "), _piece(answer.right)) if answer.right else ()
-        return (
-            SentencePart(" Same "),
-            SentencePart(answer.kind, "strong"),
-            *shown,
-            SentencePart("."),
-        )
-    both = (
-        (
-            SentencePart(": "),
-            _piece(answer.right),
-            SentencePart(" instead of "),
-            _piece(answer.left),
-        )
-        if answer.right
-        else ()
-    )
-    return SentencePart(" Another "), SentencePart(answer.kind, "strong"), *both, SentencePart(".")
+    words = [SentencePart(" Same " if pair.left == pair.right else " Another ")]
+    words.append(SentencePart(pair.kind, "strong"))
+    if pair.kind in ("choice", "number"):
+        words += [SentencePart(": "), SentencePart(shorten(pair.right, 20), "piece")]
+        if pair.left != pair.right:
+            words.append(SentencePart(" instead of "))
+            words.append(SentencePart(shorten(pair.left, 20), "piece"))
+    return *words, SentencePart(".")
 
 
 def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, position: int) -> Sentence:

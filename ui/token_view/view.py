@@ -134,7 +134,6 @@ class LaneView:
     diverges: int | None = None
     shared: tuple[tuple[int, int], ...] = ()  # spans of positions that the baseline has too
     check: Check = UNCHECKED
-    cause: str = ""  # why the text parts there
     times: tuple[float, ...] = ()  # seconds from the start of the run to the end of each step
     judged: str = (
         ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
@@ -246,12 +245,11 @@ def ended_view(
     *,
     diverges: int | None = None,
     shared: tuple[tuple[int, int], ...] = (),
-    cause: str = "",
+    note: str = "",
     rows: Sequence[Row] | None = None,
 ) -> LaneView:
     """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
-    were built while it ran; ``cause``: why it parts at ``diverges``, as ``sentence.divergence_text``
-    says, where no sentence above the lanes does."""
+    were built while it ran; ``note``: a sentence below the text, in place of the error."""
     amount = count(trace.summary.new_tokens)
     chips = {
         Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
@@ -262,7 +260,7 @@ def ended_view(
         title=lane_label(trace.config),
         state=trace.status.value,
         chip=chips[trace.status],
-        note=displayable(trace.error),
+        note=displayable(note or trace.error),
         empty="The server did not report the text."
         if trace.summary.new_tokens
         else "This run wrote nothing.",
@@ -272,7 +270,6 @@ def ended_view(
         progress=1.0,
         diverges=diverges,
         shared=shared,
-        cause=displayable(cause),
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
         times=tuple(
             round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)

@@ -33,9 +33,7 @@ from ui.settings.stored import stored_form
 from ui.tabs.history.detail import few, open_form
 from ui.tabs.history.list import NOT_FOUND, NOTHING, PAGE, listing
 from ui.tabs.history.runs import (
-    MEASURES,
     MOST_RUNS,
-    RATIOS,
     TOO_MANY,
     QuantityRow,
     RunTable,
@@ -413,19 +411,17 @@ def row(table: RunTable, name: str) -> QuantityRow:
     return next(row for row in table.rows if row.name == name)
 
 
-def test_every_row_has_a_cell_a_run_and_differences_and_ratios_are_against_the_leftmost() -> None:
+def test_every_row_has_a_cell_a_run_and_differences_are_against_the_leftmost() -> None:
     table = run_table([record(1), record(2, rule="mars", seed=3), record(3, rule="none")])
     assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {3}
-    assert not any(row.cells[0].delta or row.cells[0].ratio for row in table.rows)
+    assert not any(row.cells[0].delta for row in table.rows)
     assert len({row.name for row in table.rows}) == len(table.rows)
     left, right = record(1), record(2, rule="none")
     cell = row(run_table([left, right]), "Tokens per second").cells[1]
     base, other = left.summary.tokens_per_s, right.summary.tokens_per_s
-    assert cell.ratio == f"{number(other / base)}×"
     assert cell.delta == signed(number, other - base) and cell.delta.startswith("−")
     turned = row(run_table([right, left]), "Tokens per second").cells[1]
     assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
-    assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
 
 
 def test_rows_know_whether_all_runs_agree() -> None:

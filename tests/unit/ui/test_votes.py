@@ -245,7 +245,7 @@ def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None
     ]
     position = divergence(*round_.traces)
     assert position and {lane.diverges for lane in view.lanes} == {position.position}
-    assert [bool(lane.cause) for lane in view.lanes] == [
+    assert [bool(lane.note) for lane in view.lanes] == [
         True,
         False,
     ]  # of the second rule, which is Answer A

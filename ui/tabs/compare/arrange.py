@@ -7,7 +7,6 @@ saved runs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -40,16 +39,12 @@ def request_json(prompt: str | None, values: Values) -> str:
     return to_json({"prompt": prompt or "", "values": values})
 
 
-def wire_lanes(
-    services: Services, panel: SettingsPanel, state: gr.State, view: ResultView, note: gr.HTML
-) -> None:
-    """``state``: the comparison that the lanes show, a DisplayedComparison or None; ``note``: has
-    what they were asked for with."""
+def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: ResultView) -> None:
+    """``state``: the comparison that the lanes show, a DisplayedComparison or None."""
 
     def arrange(
         value: str | None,
         displayed: DisplayedComparison | None,
-        known: str,
         event: gr.EventData,
         request: gr.Request,
     ) -> Updates:
@@ -69,12 +64,12 @@ def wire_lanes(
             del order[lane]
         store = services.for_visitor(request).store
         moved = set_lanes(panel, view, values, [lanes[old] for old in order])
-        return moved | _redrawn(store, state, view, order, displayed) | {note: _moved(known, order)}
+        return moved | _redrawn(store, state, view, order, displayed)
 
     panel.component.input(
         arrange,
-        [panel.component, state, note],
-        [state, note, panel.component, *view.cards, *view.outputs],
+        [panel.component, state],
+        [state, panel.component, *view.cards, *view.outputs],
         trigger_mode="always_last",
         **PRIVATE,
     )
@@ -84,15 +79,6 @@ def set_lanes(
     panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]
 ) -> Updates:
     return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
-
-
-def _moved(known: str, order: Sequence[int]) -> str:
-    """What was asked for, in the new order."""
-    prompt, values = json.loads(known)["prompt"], parse(known)
-    lanes = lanes_of(values)
-    return request_json(
-        prompt, values | {"lanes": [lanes[old] for old in order if old < len(lanes)]}
-    )
 
 
 def _redrawn(

@@ -59,7 +59,7 @@ class CompareTab:
     def wire(self) -> None:
         displayed, panel = self.displayed, self.prompt_panel.panel
         self.prompt_panel.wire()
-        wire_lanes(self.services, panel, displayed, self.view, self.note)
+        wire_lanes(self.services, panel, displayed, self.view)
         preset = [self.prompt_panel.preset, panel.component]
         self.prompt_panel.preset.input(
             self.apply, preset, [panel.component, *self.view.cards], **PRIVATE

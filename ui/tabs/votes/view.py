@@ -128,4 +128,4 @@ def _comparison(round_: Round) -> Sentence:
 def _numbers(round_: Round) -> tuple[Headline, ...]:
     traces = round_.traces
     numbers = headlines(run_names([trace.config for trace in traces]), dict(enumerate(traces)))
-    return tuple(each._replace(link=None) for each in numbers)
+    return tuple(each._replace(relaxed_at=None) for each in numbers)

@@ -13,17 +13,13 @@ function drawTiles(list) {
   });
 }
 
-function mark({ diverges: position, shared, cause }) {
-  divergence.hidden = !cause;
+function mark({ diverges: position, shared }) {
   if (position === null && !text.querySelector(".diverges, .shared")) return; // as in every frame of a run
   const also = new Set(shared.flatMap(([first, after]) => range(first, after)));
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
     node.classList.toggle("shared", also.has(index));
   });
-  if (!cause) return;
-  divergence.firstElementChild.textContent = `First difference, position ${position}`;
-  divergence.lastElementChild.textContent = cause;
 }
 
 const range = (first, after) => Array.from({ length: after - first }, (_, at) => first + at);

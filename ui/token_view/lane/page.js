@@ -11,7 +11,6 @@ function remembered(name, value) {
 }
 const PLAIN_VIEW = {
   quantity: "outcome",
-  intensity: 0.8,
   granularity: "token",
   outcomes: remembered("mars-outcomes") === "true",
   theta: 0.9,

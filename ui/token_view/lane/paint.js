@@ -5,7 +5,6 @@ function paint(from = 0) {
   const quantity = QUANTITIES[view.quantity];
   text.dataset.colour = view.quantity;
   text.classList.toggle("outcomes", view.outcomes);
-  text.style.setProperty("--mars-strength", view.intensity);
   if (view.quantity === "outcome") return from || unpaint();
   if (view.quantity === "whatif") return foresee(from);
   let first = from;

@@ -134,11 +134,8 @@ function placePopover(target) {
 }
 
 function fill(index) {
-  const row = state.rows[index],
-    first = index === state.latest.diverges && state.latest.cause;
+  const row = state.rows[index];
   const parts = [heading(row, index), story(row, index), ...foreseen(row, index)];
-  if (first)
-    parts.splice(1, 0, make("p", "mars-pop-first", "First difference: " + state.latest.cause));
   if (row[3]) parts.push(...figures(row), alternatives(row, index));
   pop.replaceChildren(...parts);
   pop.classList.toggle("pinned", pinned);

@@ -17,8 +17,7 @@ function spokenText(row, index) {
   const words = [row[2], outcomeOf(row), `position ${index}`];
   if (row[3]) words.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
   if (row[4].length && outcomeOf(row) === "relaxed") words.push(`the target drew ${row[4][0]}`);
-  if (index === state.latest.diverges)
-    words.push(["first difference", state.latest.cause].filter(Boolean).join(": "));
+  if (index === state.latest.diverges) words.push("first difference");
   return words.join(", ");
 }
 
@@ -139,9 +138,6 @@ text.addEventListener("scroll", () => {
 pop.addEventListener("keydown", (event) => {
   if (event.key === "Escape") leave();
 });
-divergence.firstElementChild.addEventListener("click", () =>
-  jump({ lane: props.lane, position: state.latest.diverges }),
-);
 listen("mars:show", jump);
 listen("mars:point", point);
 listen("mars:next", ({ run }) => {

@@ -40,7 +40,7 @@ function name() {
   writing = all.find((lane) => lane.latest.state === "running");
   if (writing && writing !== before) bring(writing);
   if (before && !busy()) bring(all.findLast(relaxes) || all.at(-1)); // what came of it
-  at("next").hidden = !all.some(relaxes);
+  at("next").disabled = !all.some(relaxes);
   mark();
 }
 

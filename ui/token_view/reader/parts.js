@@ -2,7 +2,6 @@
 const at = (name) => box.querySelector(".mars-r-" + name);
 const quantity = at("quantity"),
   granularity = at("granularity"),
-  intensity = at("intensity"),
   outcomes = at("outcomes"),
   theta = at("theta");
 const legend = at("legend"),

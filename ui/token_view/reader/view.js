@@ -14,14 +14,11 @@ function draw() {
   quantity.value = chosen.quantity;
   granularity.value = chosen.granularity;
   at("each").hidden = ["outcome", "whatif"].includes(chosen.quantity);
-  at("strength").hidden = at("reset").hidden = chosen.quantity === "outcome";
-  intensity.value = 100 * chosen.intensity;
-  intensity.setAttribute("aria-valuetext", Math.round(100 * chosen.intensity) + " %");
+  at("reset").hidden = chosen.quantity === "outcome";
   outcomes.checked = chosen.outcomes;
   theta.value = chosen.theta;
   output.textContent = "θ = " + chosen.theta;
   theta.setAttribute("aria-valuetext", output.textContent);
-  box.style.setProperty("--mars-strength", chosen.intensity);
   legend.replaceChildren(...key());
   box.querySelector(".mars-legend").replaceChildren(...meanings());
   at("meaning").textContent = meaning();
@@ -102,11 +99,10 @@ function foreseen() {
     );
     const part = make("span", "mars-r-count");
     part.append(
-      "Drafts of ",
-      make("b", "", lane.latest.title),
+      make("b", "", "Drafts of " + lane.latest.title),
       judged
-        ? `, judged by MARS at θ = ${chosen.theta}: ${count(kept)} of ${count(judged)} kept`
-        : ": none",
+        ? ` judged by MARS at θ = ${chosen.theta}: ${count(kept)} of ${count(judged)} kept`
+        : " none",
     );
     if (judged)
       part.append(
@@ -154,7 +150,6 @@ for (const { key: name, title } of props.quantities) {
 }
 quantity.addEventListener("change", () => choose({ quantity: quantity.value }));
 granularity.addEventListener("change", () => choose({ granularity: granularity.value }));
-intensity.addEventListener("input", () => choose({ intensity: Number(intensity.value) / 100 }));
 outcomes.addEventListener("change", () => {
   remembered("mars-outcomes", outcomes.checked);
   choose({ outcomes: outcomes.checked });
