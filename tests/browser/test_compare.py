@@ -339,6 +339,7 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
         and card.locator(".mars-rule small").inner_text()
     )
     assert "Typical acceptance" in compare(page, tokens=16)
+    open_settings(page)
     page.click("#remove-lane-1")
     expect(page.locator("#rule-1")).to_be_hidden()
     expect(page.locator("#remove-lane-0")).to_be_disabled()

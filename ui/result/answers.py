@@ -19,7 +19,7 @@ _AMOUNT = re.compile(r"\bhow (?:many|much|old|far|long|tall)\b|\d.*[-+*/×÷=].*
 _BROKEN = (ValueError, SyntaxError, RecursionError, MemoryError)
 
 
-class AnswerPair(NamedTuple):
+class TextAnswers(NamedTuple):
     """What was found in both texts; ``kind``: JSON, code, choice or number."""
 
     kind: str
@@ -27,7 +27,7 @@ class AnswerPair(NamedTuple):
     right: str
 
 
-def answers(prompt: str, left: str, right: str) -> AnswerPair | None:
+def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
     """None where no answer of the same kind is found in both."""
     chooses = len(_CHOICES.findall(prompt)) > 1
     counts = MARK in left + right or bool(_AMOUNT.search(prompt))
@@ -40,7 +40,7 @@ def answers(prompt: str, left: str, right: str) -> AnswerPair | None:
     for kind, wanted, find in kinds:
         found = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
         if None not in found:
-            return AnswerPair(kind, *map(str, found))
+            return TextAnswers(kind, *map(str, found))
     return None
 
 

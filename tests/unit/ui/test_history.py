@@ -17,7 +17,7 @@ from evaluation.commands import OTHER_SAMPLER
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
-from mars_core.types import Exchange, Status
+from mars_core.types import UNKNOWN, Exchange, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
@@ -536,10 +536,8 @@ def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(
     tiles = {name: value for name, value, *_ in lane["tiles"]}
     assert tiles == {
         "Speed": "–",
-        "τ": "2.00",
         "First token": "–",
         "Latency": "–",
-        "Relaxed": "1",
         "Shift": "–",
     }
     assert (
@@ -575,10 +573,11 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
 def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
     store: RunStore, tmp_path: Path
 ) -> None:
-    lane = reopened(opened(store, tmp_path, METRICS)).lanes[0]
+    result = reopened(opened(store, tmp_path, METRICS))
+    lane, (_, counts) = result.lanes[0], result.strip.numbers[0].runs[0]
     tiles = {name: value for name, value, *_ in lane.tiles}
     assert lane.rows == () and lane.empty == "The server did not report the text."
-    assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
+    assert (counts.mean_length, counts.relaxed, tiles["Shift"]) == (2.5, UNKNOWN, "–")
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
     assert listing(store).rows[0]["settings"] == ("Server, K –", "T –", "seed –")

@@ -258,7 +258,7 @@ def test_the_first_relaxed_token_is_told_with_the_tied_pair_and_the_three_number
         assert counts == counts_of(trace) and counts.mean_length == trace.summary.tau
     assert (numbers.lane, numbers.relaxed_at) == (1, first.position)
     panel = read_panel(Strip((), "done", numbers=(numbers,)).html())
-    assert [each.text for each in panel.all("mars-passes")[0].all("dd")] == [
+    assert [each.text for each in panel.all(".mars-passes")[0].all("dd")] == [
         f"{name}{trace.summary.steps}" for name, trace in (("Strict", LEFT), ("MARS", RIGHT))
     ]
     # a run that has not begun has no numbers; without a margin rule nothing is nearly tied

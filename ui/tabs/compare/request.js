@@ -1,11 +1,11 @@
 // Says where the result below is not that of the prompt and the settings above. The value is JSON: what it was asked for with.
 const note = element.firstElementChild;
 
-// Of fields that both have; numbers as numbers, however they were typed. Lanes in any order, and some of either may be the others' alone.
-const within = (few, many) => few.every((one) => many.some((other) => same(one, other)));
+// Of fields that both have; numbers as numbers, however they were typed. Lanes in any order; more of them on one side are not compared.
+const within = (few, many) =>
+  few.length > many.length || few.every((one) => many.some((other) => same(one, other)));
 function same(one, other) {
-  if (Array.isArray(one))
-    return one.length < other.length ? within(one, other) : within(other, one);
+  if (Array.isArray(one)) return within(one, other) && within(other, one);
   if (!one || typeof one !== "object") return one === other || Number(one) === Number(other);
   return Object.keys(one).every((name) => !(name in other) || same(one[name], other[name]));
 }
