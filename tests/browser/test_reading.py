@@ -76,7 +76,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     reader = page.locator("#compare-reader")
     open_aids(page)
     reader.get_by_role("slider", name="What would θ change").fill("0.5")
-    expect(reader.locator(".mars-r-count").first).to_contain_text("drafts")
+    expect(reader.locator(".mars-r-count").first).to_contain_text("Drafts of Strict")
     reader.get_by_role("button", name="Run with this θ").click()
     expect(page.locator("#compare-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
     wait_for(page, "done")
