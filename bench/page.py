@@ -115,7 +115,7 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
         window = page.window
         window.evaluate(WATCH)
         window.click("#settings > summary")
-        window.select_option("#pair select", label="Own folders or Hub ids")
+        window.select_option("#pair select", label="My own model…")
         window.fill("#own-target input", pair.target.name)
         window.fill("#own-draft input", pair.draft.name)
         window.click("#remove-lane-1")

@@ -22,6 +22,7 @@ from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace
+from ui.result.speed import speed_ratio
 
 
 def main(options: Namespace) -> int:
@@ -103,7 +104,6 @@ def _document(traces: list[Trace], pair: Pair) -> str:
 
 def _report(traces: list[Trace], pair: Pair) -> str:
     """The texts, what the thresholds mean on the pair, and a table of the numbers."""
-    first_speed = traces[0].summary.tokens_per_s or math.nan
     lines = [
         f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n"
         for trace in traces
@@ -118,7 +118,7 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
     rows = [
         f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
-        f"{s.tokens_per_s / first_speed:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
+        f"{speed_ratio(traces[0], trace).ratio.value:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
         f"{_shift(trace, s.tv_sum)}{_shift(trace, s.tv_max)}{_shift(trace, s.kl_sum)}{s.shifted_share:>9.0%}"
         f"{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces

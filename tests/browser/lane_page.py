@@ -51,6 +51,7 @@ def open_lanes(
         }
         page.evaluate(MOUNT, [f"lane-{lane}", script(LANE), props | row_props()])
     page.evaluate(MOUNT, ["reader", script(READER), {"scope": "test", "value": ""} | row_props()])
+    page.evaluate("document.querySelector('.mars-r-more').click()")  # the aids are open
     return page
 
 

@@ -23,6 +23,13 @@ def open_settings(page: Page) -> None:
         page.locator("#pair").wait_for()
 
 
+def open_aids(page: Page, scope: str = "compare") -> None:
+    """Colours, what if and replay."""
+    button = page.locator(f"#{scope}-reader").get_by_role("button", name="Colours, what if, replay")
+    if button.get_attribute("aria-expanded") == "false":
+        button.click()
+
+
 def fill(page: Page, label: str, value: str) -> None:
     open_settings(page)
     field = page.get_by_label(label, exact=True)

@@ -24,6 +24,7 @@ from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.ui.places import judged
 from ui.kit.assets import asset
+from ui.token_view.story import relaxed_story
 from ui.token_view.view import QUANTITIES, LaneView, ended_view
 
 pytestmark = pytest.mark.browser
@@ -140,9 +141,12 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(tabs).to_have_text(["Strict", "MARS θ = 0.9"])
-    expect(page.get_by_role("button", name="Replay", exact=True)).to_be_hidden()
-    page.get_by_role("button", name="Colours, what if, replay").click()
-    expect(page.get_by_role("button", name="Replay", exact=True)).to_be_visible()
+    button = page.get_by_role("button", name="Colours, what if, replay")
+    replay = page.get_by_role("button", name="Replay", exact=True)
+    expect(replay).to_be_visible()
+    button.click()
+    expect(replay).to_be_hidden()
+    expect(button).to_have_attribute("aria-expanded", "false")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#lane-1 .mars-text")).not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
@@ -169,12 +173,17 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     )  # the one that runs comes into sight
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
+    send(page, 1, ended_view(MARS, "y/1"))
+    send(page, 0, LaneView("Strict", state="running", run="y/0"))
+    expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
+    send(page, 0, ended_view(STRICT, "y/0"))  # after the last run the relaxed text
+    expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
 
 
 def test_hostile_text_is_shown_and_never_run(lane_page: LanePage) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
     page = lane_page(
-        ended_view(trace, "x/0", diverges=3, cause="kept <img src=x onerror=window.ran=1>")
+        ended_view(trace, "x/0", diverges=3, note="kept <img src=x onerror=window.ran=1>")
     )
     assert whole_text(page, 0) == displayable(trace.text)
     for token in page.locator("#lane-0 .tok").all()[:12]:
@@ -216,14 +225,20 @@ def count_text(trace: Trace, theta: float) -> str:
     drafts = judged(trace)
     more = sum(draft.kept_at(theta) and not draft.kept for draft in drafts)
     fewer = sum(draft.kept and not draft.kept_at(theta) for draft in drafts)
-    kept = f"{count(sum(draft.kept_at(theta) for draft in drafts))} of {count(len(drafts))} drafts"
+    kept = f"{count(sum(draft.kept_at(theta) for draft in drafts))} of {count(len(drafts))} kept"
     changed = f"(+{count(more)} −{count(fewer)})" if more or fewer else "(as it ran)"
-    return f"{ended_view(trace, 'x').title} {kept} {changed}"
+    title = ended_view(trace, "x").title
+    return f"Drafts of {title} judged by MARS at θ = {theta:g}: {kept} {changed}"
 
 
 def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: LanePage) -> None:
     page = lane_page(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
+    decoration = "(node) => getComputedStyle(node).textDecorationLine"
+    for outcome in lines:  # before all are asked for, the relaxed alone
+        marked = page.locator(f"#lane-0 .{outcome} .w, #lane-0 .{outcome}.w").first
+        assert marked.evaluate(decoration) == ("underline" if outcome == "relaxed" else "none")
+    page.get_by_label("Show all outcomes").check()
     for quantity in QUANTITIES:
         page.select_option(".mars-r-quantity", quantity.key)
         for granularity in ("token", "word", "sentence") if quantity.field else ():
@@ -237,15 +252,13 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: L
     page.select_option(".mars-r-quantity", "r")
     page.get_by_role("button", name="Reset").click()
     expect(page.locator("#lane-0 .tok[style]")).to_have_count(0)
-    # the first token of each step has a border that can be switched off
+    # the first token of each step has a border
     ticked = page.eval_on_selector_all(
         "#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))"
     )
     assert ticked == [step.emitted[0].position for step in MARS.steps[1:]]
-    box = page.locator("#lane-0 .mars-text").bounding_box()
-    page.get_by_label("Step borders").uncheck()
-    assert page.locator("#lane-0 .mars-text.steps").count() == 0
-    assert page.locator("#lane-0 .mars-text").bounding_box() == box
+    page.get_by_label("Show all outcomes").uncheck()
+    assert page.locator("#lane-0 .mars-text.outcomes").count() == 0
 
 
 def test_a_word_has_its_strongest_colour_and_a_sentence_the_mean(lane_page: LanePage) -> None:
@@ -290,7 +303,9 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LaneP
     for _ in range(at + 1):
         page.keyboard.press("ArrowRight")
     popover = page.locator("#lane-0 .mars-pop")
-    expect(popover).to_contain_text("the target drew")
+    story = "".join(relaxed_story(MARS.tokens[at], MARS.config.rule, sampled=False))
+    expect(popover.locator(".mars-pop-story")).to_have_text(story)
+    expect(popover.locator(".mars-pop-top .tied")).to_have_count(2)
     assert popover.locator("button").count() == 0
     page.keyboard.press("Enter")
     assert popover.locator(".mars-continue").count() >= len(MARS.tokens[at].top) - 1
@@ -354,13 +369,41 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(
 
 
 def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePage) -> None:
-    page = lane_page(ended_view(MARS, "x/0", diverges=7, cause="kept a where the target drew b"))
+    shared = ((0, 7), (9, 12))
+    page = lane_page(ended_view(MARS, "x/0", diverges=7, shared=shared, note="kept a"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
-    page.get_by_role("button", name="First difference, position 7").click()
-    expect(page.locator("#lane-0 .mars-pop")).to_contain_text(
-        "First difference: kept a where the target drew b"
-    )
+    read = "(all) => all.map((tok) => Number(tok.dataset.i))"
+    assert page.eval_on_selector_all("#lane-0 .tok.shared", read) == [*range(7), *range(9, 12)]
+    page.locator("#lane-0 .tok").nth(6).click()
+    page.keyboard.press("ArrowRight")
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
+    expect(page.locator("#lane-0 .mars-lane-note")).to_have_text("kept a")
+
+
+def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(STRICT, "x/0"), ended_view(MARS, "x/1"))
+    relaxed = [token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED]
+    assert len(relaxed) > 2
+    active = page.locator("#lane-1 .tok.active")
+    page.get_by_role("button", name="Next relaxed token").click()
+    expect(active).to_have_attribute("data-i", str(relaxed[0]))
+    expect(page.locator("#lane-1 .mars-pop.pinned")).to_be_visible()
+    expect(page.locator("#lane-1 .mars-text")).to_be_focused()
+    for key, at in (("n", 1), ("n", 2), ("Shift+N", 1), ("Shift+N", 0), ("Shift+N", -1), ("n", 0)):
+        page.keyboard.press(key)
+        expect(active).to_have_attribute("data-i", str(relaxed[at]))
+
+
+def test_whether_all_outcomes_are_shown_stays_as_it_was_chosen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with serving("ui.token_view", tmp_path / "log") as stock:
+        page = browser.new_page()
+        page.goto(stock.url)
+        page.evaluate("localStorage.setItem('mars-outcomes', 'true')")
+        page.reload()
+        expect(page.locator("#trace-lane-1 .mars-text.outcomes")).to_be_visible()
+        page.close()
 
 
 def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:

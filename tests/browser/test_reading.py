@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import axe_problems, compare, details_tab, fill, wait_for
+from tests.browser.steps import axe_problems, compare, details_tab, fill, open_aids, wait_for
 
 pytestmark = pytest.mark.browser
 TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
@@ -22,7 +22,7 @@ def test_the_server_is_asked_for_its_device_once_the_example_is_drawn(window: Wi
     page.add_init_script("""
         const send = window.fetch, asked = window.asked = [];
         window.fetch = (address, ...more) => {
-          const drawn = document.querySelectorAll(".mars-figure[data-state=drawn]").length;
+          const drawn = document.querySelectorAll("#compare-lane-1 .tok").length;
           if (String(address.url ?? address).includes("/run/predict")) asked.push(drawn);
           return send(address, ...more);
         };""")
@@ -46,6 +46,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
         page.locator("#compare-lane-1 .mars-text"),
         page.locator("#compare-lane-1 .mars-pop"),
     )
+    page.locator("#settings summary").first.click()
     before = text.evaluate(PLACE)
     page.locator("#compare").focus()
     page.keyboard.press("Enter")
@@ -73,8 +74,9 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
         assert download.value.path().read_bytes().startswith(beginning)
 
     reader = page.locator("#compare-reader")
+    open_aids(page)
     reader.get_by_role("slider", name="What would θ change").fill("0.5")
-    expect(reader.locator(".mars-r-count").first).to_contain_text("drafts")
+    expect(reader.locator(".mars-r-count").first).to_contain_text("Drafts of Strict")
     reader.get_by_role("button", name="Run with this θ").click()
     expect(page.locator("#compare-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
     wait_for(page, "done")
@@ -87,7 +89,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     choose = "lane => { lane.querySelectorAll('.tok')[5].click(); lane.querySelector('.mars-pop-top .mars-continue').click(); }"
     page.locator("#compare-lane-0").evaluate(choose)
     expect(page.locator("#compare-lane-3 .mars-lane")).to_have_attribute("data-state", "completed")
-    assert "was chosen instead of" in wait_for(page, "done")
+    assert "which was chosen at position 5" in wait_for(page, "done")
     expect(page.locator("#compare-lane-3 .tok.given")).to_have_count(6)
     expect(page.locator("#compare-lane-3 .tok")).to_have_count(24)
     reader.get_by_role("button", name="Run with this θ").click()
@@ -96,6 +98,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
 
 def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window: Window) -> None:
     page = window.page
+    details_tab(page, "Margins")
     plot, text = (
         page.locator("#compare-margins-2 .mars-plot"),
         page.locator("#compare-lane-1 .mars-text"),
@@ -109,6 +112,7 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     page.mouse.move(0, 0)
     expect(page.locator("#compare-lane-1 .mars-pop")).to_be_hidden()
     assert plot.evaluate(shapes) == framed
+    plot.scroll_into_view_if_needed()
     cells = plot.locator(".nsewdrag").first.bounding_box()
     assert cells
     page.mouse.move(cells["x"] + cells["width"] * 5.5 / 32, cells["y"] + 18 * 1.5)
@@ -130,6 +134,7 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     assert download.value.path().read_bytes().startswith(b"size,tokens_a_pass,speedup")
 
     fill(page, "Max new tokens", "12")
+    open_aids(page)
     page.locator("#compare-reader").get_by_role("slider", name="What would θ change").fill("0.5")
     page.get_by_role("button", name="Run with this θ").click()
     wait_for(page, "done")
@@ -184,7 +189,7 @@ def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
     page.set_viewport_size({"width": 360, "height": 780})
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
     compare(page)
-    expect(page.locator(".mars-card .mars-figure[data-state=drawn]:visible").first).to_be_visible()
+    expect(page.locator("#compare-details .mars-table:visible").first).to_be_visible()
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
     page.set_viewport_size({"width": 2560, "height": 1300})
     left, right = (page.locator(f"#compare-lane-{lane}").bounding_box() for lane in (0, 1))

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from evaluation.statistics import Interval, mean_ratio, paired_ratios
 from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import RULES, Siblings
@@ -20,6 +19,7 @@ from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
+from ui.result.speed import speed_ratio
 from ui.settings.drafters import tree_shape
 
 Document = dict[str, Any]
@@ -52,8 +52,7 @@ def comparison_document(stored: StoredComparison) -> Document:
 def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]) -> Document:
     """``speeds``: tokens per second of every lane's run and its repeats."""
     trace, baseline = run.trace, first.trace
-    ratios = paired_ratios(speeds[run.lane], speeds[first.lane])
-    measured = mean_ratio(ratios) if ratios else Interval()
+    measured = speed_ratio(baseline, trace, speeds[first.lane], speeds[run.lane]).ratio
     return _document(
         lane=run.lane,
         order=run.order,

@@ -94,7 +94,12 @@ function update() {
   });
   children(box, content.content);
   const strip = box.querySelector(":scope > .mars-strip");
-  if (strip) document.body.dataset[props.scope] = strip.dataset.state; // for the style sheet: :has would restyle every token with each frame
+  if (strip) {
+    const { state } = strip.dataset,
+      begins = document.body.dataset[props.scope] !== state;
+    document.body.dataset[props.scope] = state; // for the style sheet: :has would restyle every token with each frame
+    if (begins) document.dispatchEvent(new Event(`mars:${props.scope}-${state}`));
+  }
   check();
   if (key && document.activeElement.dataset.key !== key) {
     const keyed = [...box.querySelectorAll("[data-key]")],

@@ -37,10 +37,11 @@ Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => 
   begin();
   trigger("select");
 });
-// In a narrow window the result stands below what was pressed.
-document.addEventListener("click", ({ target }) => {
-  if (!target.closest("#compare, #again") || !matchMedia("(max-width: 640px)").matches) return;
-  document.querySelector("#compare-strip").scrollIntoView({ block: "start", behavior: "smooth" });
+// The result of what was pressed comes into sight: the settings are folded, in a narrow window it stands below.
+document.addEventListener("mars:compare-running", () => {
+  document.querySelector("#settings").open = false;
+  const block = matchMedia("(max-width: 640px)").matches ? "start" : "nearest";
+  document.querySelector("#compare-strip").scrollIntoView({ block, behavior: "smooth" });
 });
 document.addEventListener("keydown", (event) => {
   const run = document.querySelector("#compare");

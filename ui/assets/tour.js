@@ -2,7 +2,7 @@
 const TOUR = [
   [
     "#compare-strip",
-    "The result in a sentence. Target passes, τ and relaxed tokens are the same whenever the run is repeated. The time comes last; it belongs to this machine.",
+    "The result in three numbers, which are the same whenever the run is repeated, and a sentence. The time comes last; it belongs to this machine.",
   ],
   [
     "#compare-lane-1 .mars-text",
@@ -10,7 +10,7 @@ const TOUR = [
   ],
   [
     "#compare-reader",
-    "What would another θ change? The slider judges every draft of these runs again, at once. Replay shows all runs on one clock.",
+    "Show all outcomes marks every token. The button on the right opens the colours, what another θ would change, and the replay.",
   ],
   [
     "#compare",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import gradio as gr
 
@@ -33,6 +34,7 @@ class Strip:
     state: str = "idle"
     side: str = ""
     progress: float = 0.0  # 0 to 1
+    numbers: tuple[Any, ...] = ()  # ui.result.headline.Headline
 
     def html(self) -> str:
         return render("kit/templates/strip.html.jinja", strip=self)

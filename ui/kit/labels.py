@@ -11,7 +11,7 @@ from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
-LANE_NAMES = ("Left", "Right", "Third", "Fourth")
+LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
 _SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
 _STOPS = {
     StopReason.EOS: "ended by itself",
@@ -81,11 +81,7 @@ def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     for names in (rules, tuple(map(lane_label, configs)), lane_labels(configs)):
         if len(set(names)) == len(names):
             return names
-    sides = (
-        ("left", "right")
-        if len(configs) == 2
-        else tuple(f"lane {lane + 1}" for lane in range(len(configs)))
-    )
+    sides = ("baseline", *(f"lane {lane}" for lane in range(2, len(configs) + 1)))
     labels = lane_labels(configs)
     return tuple(
         f"{label} ({side})" if labels.count(label) > 1 else label

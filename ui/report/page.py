@@ -33,7 +33,6 @@ from ui.result.details import FIGURES, Details
 from ui.result.figure import LIBRARY, figure_component, figure_json
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
-from ui.result.view import legend_html
 from ui.token_view.view import lane_component, reader_component
 
 SCOPE = "report"
@@ -102,7 +101,6 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
         ],
         "reader": components.add(reader, reader.value) if stored.runs else "",
         "lanes": [components.add(lane, view.json()) for lane, view in lanes] if stored.runs else [],
-        "legend": Markup(legend_html()),
         "numbers": _numbers(details) if details else [],
         "figures": [
             (

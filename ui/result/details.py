@@ -32,9 +32,12 @@ from ui.result.numbers import (
 )
 
 UNDRAFTED = "No run drafted anything."
-MARGINS = "Margins"  # no tab: a figure of every lane, below its text
 TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
-    "Numbers": "The numbers of every run, and their ratio to those of the left one where all runs ended.",
+    "Numbers": (
+        "The numbers of every run, and their ratio to the baseline’s where all runs ended. Times are those of the first round; their "
+        "ratio is that of all rounds, with its interval."
+    ),
+    "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
     "Steps": (
         "Above: one column a decoding step, its tokens from below in the order of the text. Below: the time of the same steps; the "
         "runs were made one after the other and are shown on one clock. Drag to look closer, double-click to go back."
@@ -91,9 +94,9 @@ def _margins(lane: int, plotted: PlottedRuns) -> Plot | None:
 FIGURES: tuple[DetailFigure, ...] = (
     *(
         DetailFigure(
-            MARGINS,
+            "Margins",
             f"margins-{lane + 1}",
-            f"Margin of every token, {name.lower()} lane",
+            f"Margin of every token, {name.lower()}",
             partial(_margins, lane),
             "",
             True,
@@ -152,8 +155,10 @@ def details_of(
     labels: Sequence[str],
     divergences: Mapping[int, int],
     ids: Mapping[int, str] = MappingProxyType({}),
+    speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> Details | None:
-    """None where no run wrote anything. ``labels``: of all lanes, also those that never ran."""
+    """None where no run wrote anything. ``labels``: of all lanes, also those that never ran;
+    ``speeds``: tokens per second by lane and round."""
     written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
     if not written:
         return None
@@ -168,7 +173,9 @@ def details_of(
         trace.status is Status.COMPLETED for trace in ended
     )
     return Details(
-        comparison_table(ended) if all_completed else summary_table(ended, QUANTITIES),
+        comparison_table(ended, [speeds.get(lane, ()) for lane in written])
+        if all_completed
+        else summary_table(ended, QUANTITIES),
         self_check(ended),
         summary_table(ended, SHIFT_QUANTITIES),
         infinite_note(ended),

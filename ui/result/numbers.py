@@ -23,21 +23,19 @@ from ui.kit.labels import (
     setting,
 )
 from ui.kit.values import Check, Row, ValueCell, ValueTable
+from ui.result.speed import SpeedRatio, speed_ratio
 from ui.settings.form import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 
 @dataclass(frozen=True, slots=True)
 class RunQuantity:
-    """One row: how it is called, the field of a summary that it is, and how it is written.
-    ``better``: which direction is good, if any. Latency and passes have none: they also fall where
-    the output is only shorter."""
+    """One row: how it is called, the field of a summary that it is, and how it is written."""
 
     name: str
     help: str
     field: str
     write: Callable[[float], str]
-    better: str = ""  # "more" or "less"
 
     def read(self, summary: Summary) -> float:
         """nan for a count that a server did not report."""
@@ -51,17 +49,16 @@ def integer(value: float) -> str:
 
 QUANTITIES: tuple[RunQuantity, ...] = (
     RunQuantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
-    RunQuantity("Time to first token", "prefill and the first step", "ttft_s", duration, "less"),
-    RunQuantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number, "more"),
+    RunQuantity("Time to first token", "prefill and the first step", "ttft_s", duration),
+    RunQuantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number),
     RunQuantity(
         "τ, tokens per step",
         "mean acceptance length, with the recovered or bonus token",
         "tau",
         number,
-        "more",
     ),
     RunQuantity(
-        "Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share, "more"
+        "Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share
     ),
     RunQuantity(
         "Relaxed share",
@@ -106,39 +103,67 @@ SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
     ),
     RunQuantity(
         "Perplexity",
-        "exp(−log-likelihood / tokens): how surprising the text is to the target",
+        "exp(−log-likelihood / tokens): how surprising the text is to the target; a lower one is no better text",
         "perplexity",
         number,
     ),
 )
 
 
-def comparison_table(traces: Sequence[Trace]) -> ValueTable:
-    """Runs by lane; each after the first with its ratio to the first."""
+def comparison_table(
+    traces: Sequence[Trace], speeds: Sequence[Sequence[float]] | None = None
+) -> ValueTable:
+    """Runs by lane; each after the first with its ratio to the first. ``speeds``: as ``verdict``
+    has them."""
     labels = [lane_label(trace.config) for trace in traces]
-    ratio_head = "right / left" if len(traces) == 2 else "/ left"
-    heads = [head for label in labels[1:] for head in (label, ratio_head)]
+    names = run_names([trace.config for trace in traces])
+    heads = [
+        head
+        for label, name in zip(labels[1:], names[1:], strict=True)
+        for head in (label, f"{name} / {names[0]}")
+    ]
+    paces = [
+        speed_ratio(traces[0], trace, *((speeds[0], speeds[lane]) if speeds else ()))
+        for lane, trace in enumerate(traces)
+    ]
     return ValueTable(
-        ("", labels[0], *heads), tuple(_row(quantity, traces) for quantity in QUANTITIES)
+        ("", labels[0], *heads), tuple(_row(quantity, traces, paces) for quantity in QUANTITIES)
     )
 
 
-def _row(quantity: RunQuantity, traces: Sequence[Trace]) -> Row:
-    base, *others = (quantity.read(trace.summary) for trace in traces)
-    cells = [ValueCell(quantity.write(base))]
-    for value in others:
-        factor = over(value, base)
+def _row(quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> Row:
+    values = [quantity.read(trace.summary) for trace in traces]
+    cells = [ValueCell(quantity.write(values[0]))]
+    for value, trace, pace in list(zip(values, traces, paces, strict=True))[1:]:
+        lengths = over(trace.summary.new_tokens, traces[0].summary.new_tokens)
         cells += [
             ValueCell(quantity.write(value)),
-            ValueCell(ratio(factor), True, _verdict(quantity, factor)),
+            _ratio_cell(quantity, over(value, values[0]), pace, lengths),
         ]
     return quantity.name, quantity.help, tuple(cells)
 
 
-def _verdict(quantity: RunQuantity, factor: float) -> str:
-    if not quantity.better or math.isnan(factor) or abs(factor - 1) < 0.01:
-        return ""
-    return "better" if (factor > 1) == (quantity.better == "more") else "worse"
+def _ratio_cell(
+    quantity: RunQuantity, factor: float, pace: SpeedRatio, lengths: float
+) -> ValueCell:
+    """Of times only what ``speed_ratio`` says, of which the latency follows with the ratio of the
+    ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
+    acceptance by definition, and latency and passes fall where the text is only shorter."""
+    if quantity.field == "tokens_per_s":
+        text = ratio(pace.ratio.value)
+        if pace.rounds > 1:
+            text += f" ({ratio(pace.ratio.low)} to {ratio(pace.ratio.high)})"
+        verdict = ("better" if pace.ratio.value > 1 else "worse") if pace.measurable else ""
+        return ValueCell("" if pace.same_work else text, True, verdict)
+    if quantity.field == "wall_s":
+        factor, change = lengths / pace.ratio.value, lengths - 1
+        if math.isnan(factor) or abs(change) < 0.01:
+            return ValueCell("", True)
+        length = f"{number(100 * abs(change), 2)} % {'longer' if change > 0 else 'shorter'}"
+        return ValueCell(f"{ratio(factor)} (text {length})", True)
+    if quantity.field == "ttft_s":
+        return ValueCell("", True)
+    return ValueCell(ratio(factor), True)
 
 
 def self_check(traces: Sequence[Trace]) -> Check:

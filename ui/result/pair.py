@@ -20,9 +20,9 @@ def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
     difference = divergence(left, right)
     position = difference.position if difference else None
     first = ended_view(left, f"{name}/0", diverges=position)
-    return first, ended_view(
-        right, f"{name}/1", diverges=position, cause=divergence_text(left, right)
-    )
+    why = divergence_text(left, right)
+    note = f"First difference, position {position}: {why}" if difference else ""
+    return first, ended_view(right, f"{name}/1", diverges=position, note=note)
 
 
 class RunPair:

@@ -14,7 +14,9 @@ from storage import StoredComparison
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
-from ui.result.sentence import broken_sentence, divergence, divergence_text, verdict
+from ui.result.headline import headlines
+from ui.result.overlap import Spans, shared_spans
+from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.token_view.tiles import LaneCounts, stat_tiles
 from ui.token_view.view import LaneView, Row, ended_view
 
@@ -42,7 +44,9 @@ def ended_result(
     to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were built
     already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs and
     their repeats."""
+    speeds = speeds or {lane: [trace.summary.tokens_per_s] for lane, trace in traces.items()}
     positions = _positions(traces)
+    shared = _shared(traces, positions)
 
     def view(lane: int, label: str) -> LaneView:
         if lane not in traces:
@@ -50,19 +54,18 @@ def ended_result(
             return LaneView(
                 label, "cancelled", "not started", tiles=tiles, empty="This run was not started."
             )
-        cause = _cause(traces, lane, positions)
         ended = ended_view(
             traces[lane],
             f"{name}/{lane}",
             diverges=positions.get(lane),
-            cause=cause,
+            shared=shared.get(lane, ()),
             rows=(rows or {}).get(lane),
         )
         return replace(ended, title=label)
 
     strip = replace(_strip(traces, labels, speeds), side=side if traces else "")
     views = tuple(view(lane, label) for lane, label in enumerate(labels))
-    return ComparisonResult(strip, views, details_of(traces, labels, positions, ids))
+    return ComparisonResult(strip, views, details_of(traces, labels, positions, ids, speeds))
 
 
 def reopened(stored: StoredComparison) -> ComparisonResult:
@@ -108,12 +111,13 @@ def _positions(traces: Mapping[int, Trace]) -> dict[int, int]:
     return positions | ({0: min(positions.values())} if positions else {})
 
 
-def _cause(traces: Mapping[int, Trace], lane: int, positions: Mapping[int, int]) -> str:
-    """Why a lane leaves the leftmost run; for that one, why the first other leaves it."""
-    other = lane or next(
-        (each for each in positions if each and positions[each] == positions[0]), 0
-    )
-    return divergence_text(traces[0], traces[other]) if other in positions else ""
+def _shared(traces: Mapping[int, Trace], positions: Mapping[int, int]) -> dict[int, Spans]:
+    """Lane → what it shares with the leftmost; for that one, with the first that leaves it."""
+    spans: dict[int, Spans] = {}
+    for lane in sorted(positions.keys() - {0}, key=lambda lane: positions[lane]):
+        leftmost, spans[lane] = shared_spans(traces[0], traces[lane], positions[lane])
+        spans.setdefault(0, leftmost)
+    return spans
 
 
 def _strip(
@@ -122,14 +126,15 @@ def _strip(
     if not traces:
         return message_strip("Stopped before the first token; nothing was written.", "cancelled")
     runs = [traces.get(lane) for lane in range(len(labels))]
+    names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
+    numbers = headlines(names, traces)
     ended = [trace for trace in runs if trace is not None and trace.status is Status.COMPLETED]
     if len(ended) == len(labels):
-        return Strip(
-            verdict(ended, [speeds.get(lane, ()) for lane in range(len(labels))] if speeds else ()),
-            "done",
-        )
+        by_lane = [speeds.get(lane, ()) for lane in range(len(labels))]
+        return Strip(verdict(ended, by_lane), "done", numbers=numbers)
     failed = any(trace.status is Status.FAILED for trace in traces.values())
-    names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
     return Strip(
-        broken_sentence(list(zip(names, runs, strict=True))), "failed" if failed else "cancelled"
+        broken_sentence(list(zip(names, runs, strict=True))),
+        "failed" if failed else "cancelled",
+        numbers=numbers,
     )

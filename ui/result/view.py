@@ -10,9 +10,8 @@ import gradio as gr
 
 from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
 from ui.kit.glossary import TERMS, help_html
-from ui.kit.palette import OUTCOME_STYLES
-from ui.kit.panel import render, static_component
-from ui.result.details import FIGURES, MARGINS, TABS, DetailFigure, Details
+from ui.kit.panel import static_component
+from ui.result.details import FIGURES, TABS, DetailFigure, Details
 from ui.result.figure import figure_component, figure_json
 from ui.result.planner_panel import PlannerPanel
 from ui.result.result import ComparisonResult
@@ -20,7 +19,7 @@ from ui.result.stored_runs import StoredRuns
 from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
 from ui.sharing import share_component
-from ui.token_view.view import PREFIX_MEANING, LaneView, lane_component, reader_component
+from ui.token_view.view import LaneView, lane_component, reader_component
 
 Updates = dict[Any, Any]  # component → new value or gr.update
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
@@ -47,7 +46,6 @@ class ResultView:
         self.cards: list[gr.Column] = []
         self.lanes: list[gr.HTML] = []
         self.figures: dict[str, gr.HTML] = {}  # by name
-        margins = [figure for figure in FIGURES if figure.tab == MARGINS]
         with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
             for index, view in enumerate(lane_views):
                 with gr.Column(
@@ -56,13 +54,10 @@ class ResultView:
                     self.lanes.append(
                         lane_component(view, scope=scope, lane=index, continues=continues)
                     )
-                    self._draw(scope, margins[index : index + 1])
                 self.cards.append(card)
-        self.margins = list(self.figures.values())  # below the text of each lane
-        # and the terms that a first visitor meets above
+        # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
-        legend = f'{legend_html()}<p class="mars-help-row">{terms}</p>'
-        gr.HTML(legend, apply_default_css=False, elem_classes=["mars-legend-block"])
+        gr.HTML(f'<p class="mars-help-row">{terms}</p>', apply_default_css=False)
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
@@ -159,11 +154,3 @@ def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
         column: gr.update(elem_classes=card_classes(lane, count))
         for lane, column in enumerate(columns)
     }
-
-
-def legend_html() -> str:
-    meanings = {str(outcome): style.meaning for outcome, style in OUTCOME_STYLES.items()}
-    return render(
-        "result/legend.html.jinja",
-        meanings=meanings | {"given": PREFIX_MEANING.removeprefix("given: ")},
-    )

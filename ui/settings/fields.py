@@ -106,7 +106,7 @@ class Fields:
     ) -> None:
         """What is not among the choices becomes the default, else the first."""
         known = [value for _, value in choices]
-        value = self.values.get(name, default)
+        value = str(self.values.get(name, default))
         chosen = (
             value if value in known else default if default in known else known[0] if known else ""
         )

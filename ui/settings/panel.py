@@ -99,7 +99,7 @@ class SettingsPanel:
 
     def _fields(self, entered: Values, spec: PairSpec | None) -> Fields:
         pairs = [(each.title, each.key) for each in self.services.catalog]
-        pairs += [("Own folders or Hub ids", CUSTOM)] if self.services.custom_models else []
+        pairs += [("My own model…", CUSTOM)] if self.services.custom_models else []
         scope = "" if self._scope == "compare" else self._scope
         fields = Fields(entered, scope, spec, pairs, self.services.limits)
         self._describe(fields)

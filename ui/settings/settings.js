@@ -38,9 +38,9 @@ function collect(root) {
 
 function keep() {
   const lanes = [...box.querySelectorAll("[data-lane]")].map(collect);
-  props.value = JSON.stringify({
-    values: { ...collect(box), ...(lanes.length ? { lanes } : {}), at: now },
-  });
+  box.values = { ...collect(box), ...(lanes.length ? { lanes } : {}), at: now };
+  props.value = JSON.stringify({ values: box.values });
+  document.dispatchEvent(new Event("mars:settings"));
 }
 
 function redraw(changed, node) {

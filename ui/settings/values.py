@@ -22,6 +22,8 @@ SHARED = "above"  # a lane's drafts come from the form's drafter
 
 def as_number(value: object) -> float | None:
     """None for what is none."""
+    if isinstance(value, str) and value.isascii() and value.isdigit():  # that of a choice
+        value = int(value[:9])
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
         return None
     return int(value) if float(value).is_integer() else value  # as a person writes it

@@ -30,6 +30,11 @@ class LaneCounts:
     tv_max: float = 0.0
     tau: float = math.nan
 
+    @property
+    def mean_length(self) -> float:
+        """Tokens per target pass."""
+        return self.tau if self.steps == UNKNOWN else over(self.tokens, self.steps)
+
     def after(self, step: Step) -> LaneCounts:
         emitted = step.emitted
         return replace(
@@ -64,41 +69,29 @@ def counts_of(trace: Trace) -> LaneCounts:
 
 
 def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[Tile, ...]:
-    """Speed, τ, first token, latency, relaxed tokens, shift; dashes before the run. ``kind``: of
-    the TV."""
+    """Speed, first token, latency, shift; dashes before the run. ``kind``: of the TV."""
     began = counts.steps != 0
-    speed, tau = over(counts.tokens, counts.elapsed_s), over(counts.tokens, counts.steps)
-    tau = counts.tau if counts.steps == UNKNOWN else tau
-    relaxed = count(counts.relaxed) if began and counts.relaxed != UNKNOWN else MISSING
+    speed = over(counts.tokens, counts.elapsed_s)
     missing = math.isnan(counts.tv_sum)
     tv_sum = (
         0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum
     )  # without rounding
-    shift, unit = bounded(number(tv_sum if began else math.nan), kind), "TV" if began else ""
-    shift_help = "total variation between the emitted distribution and p, summed; largest "
+    mean = over(tv_sum, counts.tokens) if began else math.nan
+    shift, unit = bounded(number(mean), kind), "of 1" if began else ""
+    shift_help = (
+        "total variation between the emitted distribution and p, mean per token, 0 to 1; largest "
+    )
     shift_help += bounded(number(math.nan if missing else counts.tv_max), kind)
     if kind is ShiftKind.MISSING and began:
         shift, unit = relaxed_bound(counts.relaxed, counts.tokens), "TV, est."
         shift_help = RELAXED_BOUND
     return (
         ("Speed", number(speed), "tok/s" if began else "", "new tokens / wall time of the run"),
-        (
-            "τ",
-            number(tau),
-            "/ step" if began else "",
-            "mean acceptance length: emitted tokens per decoding step",
-        ),
         ("First token", *_time(counts.ttft_s), "TTFT: from the prompt to the first new token"),
         (
             "Latency",
             *_time(counts.elapsed_s if began else math.nan),
             "wall time of the run so far, or in all",
-        ),
-        (
-            "Relaxed",
-            relaxed,
-            f"of {count(counts.tokens)}" if began else "",
-            "tokens that the rule keeps and strict rejects",
         ),
         ("Shift", shift, unit, shift_help),
     )

@@ -9,7 +9,6 @@ each delta repeats the one before, so that a lost update heals.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -22,6 +21,7 @@ from mars_core.types import (
     UNKNOWN,
     Outcome,
     PrefixToken,
+    RuleConfig,
     RunConfig,
     ShiftKind,
     Status,
@@ -32,6 +32,7 @@ from ui.kit.assets import asset, to_json
 from ui.kit.labels import lane_label, stop_title
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
+from ui.token_view.story import relaxed_story
 from ui.token_view.tiles import Tile, counts_of, lane_check, stat_tiles
 from ui.token_view.whatif import codes, samples_drafts
 
@@ -72,9 +73,9 @@ GREEDY, SAMPLED, BOUND = (
     2,
     4,
 )  # flags of a row: temperature 0; a sampled draft; TV and KL are upper bounds
-# [text, outcome, piece, numbers, own, refused siblings, top, flags], as lane.js takes them.
+# [text, outcome, piece, numbers, own, refused siblings, top, flags, story], as lane.js takes them.
 # numbers: one string, by FIELDS; own: [piece, id] or nothing; each refused sibling: [piece,
-# "id,p,q"]; top: [pieces, "id,p,id,p,…"].
+# "id,p,q"]; top: [pieces, "id,p,id,p,…"]; story: of a relaxed token, as relaxed_story tells it.
 Row = list[Any]
 
 
@@ -131,8 +132,8 @@ class LaneView:
     tiles: tuple[Tile, ...] = ()
     progress: float = 0.0
     diverges: int | None = None
+    shared: tuple[tuple[int, int], ...] = ()  # spans of positions that the baseline has too
     check: Check = UNCHECKED
-    cause: str = ""  # why the text parts there
     times: tuple[float, ...] = ()  # seconds from the start of the run to the end of each step
     judged: str = (
         ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
@@ -152,7 +153,7 @@ def row_flags(config: RunConfig, kind: ShiftKind) -> int:
     return SAMPLED if samples_drafts(config) else BOUND if kind is ShiftKind.BOUND else 0
 
 
-def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
+def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig) -> list[Row]:
     """One row an emitted token; the rejected siblings before it become its struck-through
     alternatives. ``greedy``: temperature 0, where p is one-hot and the alternatives show the
     distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
@@ -163,7 +164,7 @@ def token_rows(tokens: Iterable[Token], text: str, flags: int) -> list[Row]:
         if token.outcome is Outcome.REJECTED:
             refused.append(token)
             continue
-        rows.append(_row(token, text[token.start : token.end], refused, flags))
+        rows.append(_row(token, text[token.start : token.end], refused, flags, rule))
         refused = []
     return rows
 
@@ -180,6 +181,7 @@ def prefix_rows(prefix: Iterable[PrefixToken], text: str) -> list[Row]:
             [],
             [[], ""],
             0,
+            [],
         ]
         for each in prefix
     ]
@@ -190,7 +192,7 @@ _visible = lru_cache(maxsize=1 << 15)(
 )  # a text repeats its pieces, and its alternatives are few
 
 
-def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
+def _row(token: Token, text: str, refused: Sequence[Token], flags: int, rule: RuleConfig) -> Row:
     drawn = (
         [_visible(token.own_piece), token.own]
         if token.own not in (token.id, UNKNOWN) and flags != SAMPLED
@@ -231,6 +233,9 @@ def _row(token: Token, text: str, refused: Sequence[Token], flags: int) -> Row:
         struck,
         top,
         flags,
+        relaxed_story(token, rule, sampled=flags == SAMPLED)
+        if token.outcome is Outcome.RELAXED
+        else [],
     ]
 
 
@@ -239,12 +244,12 @@ def ended_view(
     run: str,
     *,
     diverges: int | None = None,
-    cause: str = "",
+    shared: tuple[tuple[int, int], ...] = (),
+    note: str = "",
     rows: Sequence[Row] | None = None,
 ) -> LaneView:
     """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
-    were built while it ran; ``cause``: why it parts at ``diverges``, as ``sentence.divergence_text``
-    says."""
+    were built while it ran; ``note``: a sentence below the text, in place of the error."""
     amount = count(trace.summary.new_tokens)
     chips = {
         Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
@@ -255,7 +260,7 @@ def ended_view(
         title=lane_label(trace.config),
         state=trace.status.value,
         chip=chips[trace.status],
-        note=displayable(trace.error),
+        note=displayable(note or trace.error),
         empty="The server did not report the text."
         if trace.summary.new_tokens
         else "This run wrote nothing.",
@@ -264,7 +269,7 @@ def ended_view(
         tiles=stat_tiles(counts_of(trace), trace.config.shift_kind),
         progress=1.0,
         diverges=diverges,
-        cause=displayable(_PLACE.sub("", cause)),
+        shared=shared,
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
         times=tuple(
             round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)
@@ -274,16 +279,12 @@ def ended_view(
     )
 
 
-_PLACE = re.compile(
-    r"^(first differs at|differs from) position \d+(:| on, where) "
-)  # which the lane says beside it
-
-
 def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
     """Those of the given tokens first; ``built`` may hold them already."""
     if built is None:
         tokens = (token for step in trace.steps for token in step.tokens)
-        built = token_rows(tokens, trace.text, row_flags(trace.config, trace.config.shift_kind))
+        flags = row_flags(trace.config, trace.config.shift_kind)
+        built = token_rows(tokens, trace.text, flags, trace.config.rule)
     if not trace.text and "server" in trace.config.environment:  # a record of token ids
         for row, token in zip(built, trace.tokens, strict=True):
             row[0] = row[2] = f"#{token.id} "

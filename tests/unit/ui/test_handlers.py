@@ -107,7 +107,7 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
 def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
     frames = list(run_comparison(services, replace(FORM, repeats=3), "visitor"))
     state, text = strip_text(frames[-1])
-    assert state == "done" and "3 interleaved runs each" in text
+    assert state == "done" and "3 rounds" in text
     assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
     row = listing(services.store).rows[0]
@@ -128,7 +128,7 @@ def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unasked = replace(FORM, repeats=0)
-    assert "3 interleaved runs each" in strip_text(last(services, unasked))[1]
+    assert "3 rounds" in strip_text(last(services, unasked))[1]
     assert "one run" in strip_text(last(services, FORM))[1]
     for where, name, value in ((handlers, "AUTO_S", 0.0), (Local, "loads", False)):
         with monkeypatch.context() as patch:
@@ -142,7 +142,7 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
         if frame.strip and "Run 3 of 5" in plain(frame.strip.parts):
             services.stops.request("visitor")
     state, text = strip_text(frame)
-    assert state == "done" and "2 interleaved runs each" in text
+    assert state == "done" and "2 rounds" in text
 
 
 def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame]) -> None:
@@ -255,22 +255,12 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
     assert saved(services)[0][2] is Status.FAILED
 
 
-def test_a_busy_machine_is_named_beside_the_result(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for load, named in ((0.5, False), (1000.0, True)):
-        monkeypatch.setattr("psutil.getloadavg", lambda load=load: (load, load, load))
-        strip = last(services, FORM).strip
-        assert strip is not None and strip.side.startswith("Saved to History")
-        assert ("The machine was busy: load 1000.0 on" in strip.side) is named
-
-
 def test_a_page_that_lost_the_connection_can_run_again() -> None:
     """What came of a run stays, and its details are shown once."""
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
-    running, details = Running(parts, parts, parts, parts), cast(Any, object())
+    running, details = Running(parts, parts, parts, parts, parts), cast(Any, object())
     changed: dict[Any, Any] = running.after(
         "visitor", message_strip("Run 1 of 2", "running").html()
     )
@@ -518,7 +508,7 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     displayed = next(frame.displayed for frame in reversed(frames) if frame.displayed)
     assert b"Trace" not in pickle.dumps(displayed)
     running, request_state, none = (
-        Running(services, tab.prompt_panel, gr.State(), view),
+        Running(services, tab.prompt_panel, gr.State(), view, tab.note),
         ContinuationRequest(0, 5, 7),
         cast(Any, None),
     )

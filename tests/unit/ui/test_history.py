@@ -18,7 +18,7 @@ import pytest
 from evaluation.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
-from mars_core.types import Exchange, Status
+from mars_core.types import UNKNOWN, Exchange, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
@@ -34,9 +34,7 @@ from ui.settings.stored import few, stored_form
 from ui.tabs.history.chart import NUMBERS, run_chart
 from ui.tabs.history.list import NOT_FOUND, NOTHING, OF_A_MODEL, PAGE, listing
 from ui.tabs.history.runs import (
-    MEASURES,
     MOST_RUNS,
-    RATIOS,
     TOO_MANY,
     QuantityRow,
     RunTable,
@@ -436,19 +434,17 @@ def row(table: RunTable, name: str) -> QuantityRow:
     return next(row for row in table.rows if row.name == name)
 
 
-def test_every_row_has_a_cell_a_run_and_differences_and_ratios_are_against_the_leftmost() -> None:
+def test_every_row_has_a_cell_a_run_and_differences_are_against_the_leftmost() -> None:
     table = run_table([record(1), record(2, rule="mars", seed=3), record(3, rule="none")])
     assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {3}
-    assert not any(row.cells[0].delta or row.cells[0].ratio for row in table.rows)
+    assert not any(row.cells[0].delta for row in table.rows)
     assert len({row.name for row in table.rows}) == len(table.rows)
     left, right = record(1), record(2, rule="none")
     cell = row(run_table([left, right]), "Tokens per second").cells[1]
     base, other = left.summary.tokens_per_s, right.summary.tokens_per_s
-    assert cell.ratio == f"{number(other / base)}×"
     assert cell.delta == signed(number, other - base) and cell.delta.startswith("−")
     turned = row(run_table([right, left]), "Tokens per second").cells[1]
     assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
-    assert set(RATIOS) <= {quantity.name for quantity in MEASURES}
 
 
 def test_rows_know_whether_all_runs_agree() -> None:
@@ -563,10 +559,8 @@ def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(
     tiles = {name: value for name, value, *_ in lane["tiles"]}
     assert tiles == {
         "Speed": "–",
-        "τ": "2.00",
         "First token": "–",
         "Latency": "–",
-        "Relaxed": "1",
         "Shift": "–",
     }
     assert (
@@ -602,10 +596,11 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
 def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
     store: RunStore, tmp_path: Path
 ) -> None:
-    lane = reopened(opened(store, tmp_path, METRICS)).lanes[0]
+    result = reopened(opened(store, tmp_path, METRICS))
+    lane, (_, counts) = result.lanes[0], result.strip.numbers[0].runs[0]
     tiles = {name: value for name, value, *_ in lane.tiles}
     assert lane.rows == () and lane.empty == "The server did not report the text."
-    assert (tiles["τ"], tiles["Relaxed"], tiles["Shift"]) == ("2.50", "–", "–")
+    assert (counts.mean_length, counts.relaxed, tiles["Shift"]) == (2.5, UNKNOWN, "–")
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
     assert listing(store).rows[0]["settings"] == ("Server, K –", "T –", "seed –")

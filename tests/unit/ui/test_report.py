@@ -3,10 +3,12 @@ case, and when drafts pay."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from types import SimpleNamespace
@@ -16,18 +18,33 @@ import gradio as gr
 import pytest
 
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
+from mars_core.models import CATALOG
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, Outcome, PromptConfig, RuleConfig, Status, StopReason, Trace
+from mars_core.types import (
+    Cause,
+    Outcome,
+    PrefixToken,
+    PromptConfig,
+    RuleConfig,
+    Status,
+    StopReason,
+    Trace,
+)
+from mars_playground.decoding import _report
 from storage import RunStore, StoredComparison
 from tests.panels import Element, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import keep
+from ui.api.documents import comparison_document
 from ui.figures.plot import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
+from ui.kit.components import Strip
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
 from ui.kit.values import ValueCell, plain
 from ui.report.page import report_html
+from ui.result.answers import answers
+from ui.result.headline import headlines
 from ui.result.numbers import (
     QUANTITIES,
     SHIFT_QUANTITIES,
@@ -36,38 +53,70 @@ from ui.result.numbers import (
     self_check,
     summary_table,
 )
+from ui.result.overlap import shared_spans
 from ui.result.planner_panel import NOTHING, PlannerFields, PlannerPanel, planner_html, runs_of
+from ui.result.result import ended_result
 from ui.result.sentence import broken_sentence, divergence, verdict
-from ui.token_view.tiles import FLOAT_ERROR, lane_check
+from ui.result.speed import speed_ratio
+from ui.token_view.story import relaxed_story, word
+from ui.token_view.tiles import FLOAT_ERROR, LaneCounts, counts_of, lane_check
 from ui.token_view.view import ended_view
 
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
 
 
-def test_each_run_after_the_first_has_its_ratio_to_the_first_and_heads_name_the_runs_in_lane_order() -> (
-    None
-):
+def test_each_run_after_the_first_has_its_ratio_to_the_first_and_heads_name_both() -> None:
     for amount in (2, 3, 4):
         table = comparison_table(RUNS[:amount])
         assert len(table.heads) == 2 * amount and len(table.rows) == len(QUANTITIES)
         for _, _, cells in table.rows:
             assert [cell.ratio for cell in cells] == [False] + [False, True] * (amount - 1)
     heads = comparison_table(RUNS[:3]).heads
-    assert heads[1::2] == (lane_label(RUNS[0].config), "/ left", "/ left")
+    assert heads[1::2] == (lane_label(RUNS[0].config), "MARS / Strict", "MARS, gap / Strict")
     assert heads[2::2] == tuple(lane_label(run.config) for run in RUNS[1:3])
-    assert comparison_table(RUNS[:2]).heads[-1] == "right / left"
 
 
-def test_ratios_are_those_of_the_summaries_and_carry_a_verdict() -> None:
+def test_ratios_are_those_of_the_summaries_and_only_what_is_better_is_called_so() -> None:
     left = RUNS[0]
-    faster = replace(
-        left,
-        summary=replace(left.summary, tau=1.5 * left.summary.tau, ttft_s=2 * left.summary.ttft_s),
-    )
-    ratios = {name: cells[2] for name, _, cells in comparison_table([left, faster]).rows}
-    assert ratios["τ, tokens per step"] == ValueCell("1.50×", True, "better")
-    assert ratios["Time to first token"] == ValueCell("2.00×", True, "worse")
+    other = replace(left.summary, tau=1.5 * left.summary.tau, acceptance_rate=1.0)
+    ratios = ratios_of(left, replace(left, summary=other))
+    assert ratios["τ, tokens per step"] == ValueCell("1.50×", True)
     assert ratios["Output length"] == ValueCell("1.00×", True, "")
+
+
+def ratios_of(
+    left: Trace, right: Trace, speeds: Sequence[Sequence[float]] | None = None
+) -> dict[str, ValueCell]:
+    return {name: cells[2] for name, _, cells in comparison_table([left, right], speeds).rows}
+
+
+def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
+    store: RunStore,
+) -> None:
+    """And nowhere where the work was the same."""
+    left, right = (make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars"))
+    short = replace(right, summary=replace(right.summary, new_tokens=48))
+    rounds = [100.0, 100.0, 100.0], [190.0, 200.0, 210.0]
+    pace = speed_ratio(left, short, *rounds)
+    assert pace.measurable and pace.sentence() in plain(verdict([left, short], rounds))
+    ratios = ratios_of(left, short, rounds)
+    assert ratios["Tokens per second"] == ValueCell("2.00× (1.76× to 2.26×)", True, "better")
+    assert ratios["Total latency"].text == "0.400× (text 20 % shorter)"
+    assert ratios["Time to first token"].text == ""
+    noise = ratios_of(left, short, ([100.0, 100.0], [80.0, 130.0]))
+    assert not noise["Tokens per second"].verdict
+    same = ratios_of(left, left, rounds)
+    assert same["Tokens per second"].text == same["Total latency"].text == ""
+
+    comparison = keep(store, new_tokens=60)
+    stored = store.load(comparison)
+    _, document = comparison_document(stored)["runs"]
+    traces = [run.trace for run in stored.runs]
+    assert document["speed_ratio"] == pytest.approx(speed_ratio(*traces).ratio.value)
+    assert comparison_document(stored)["runs"][0]["speed_ratio"] is None
+    pair: Any = SimpleNamespace(spec=CATALOG[0], margins=())
+    columns = _report(traces, pair).splitlines()[-1].split()
+    assert f"{speed_ratio(*traces).ratio.value:.2f}×" in columns
 
 
 def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
@@ -82,9 +131,9 @@ def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
     assert run_names(configs[:2]) == ("Strict", "MARS")
     other = make_trace(rule="mars", theta=0.8).config
     assert run_names([configs[1], other]) == ("MARS θ = 0.9", "MARS θ = 0.8")
-    assert run_names([configs[0], configs[0]]) == ("Strict (left)", "Strict (right)")
+    assert run_names([configs[0], configs[0]]) == ("Strict (baseline)", "Strict (lane 2)")
     assert run_names([configs[0], configs[1], configs[0]]) == (
-        "Strict (lane 1)",
+        "Strict (baseline)",
         "MARS θ = 0.9",
         "Strict (lane 3)",
     )
@@ -147,7 +196,8 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tok
     trace = replace(MARS, config=config, summary=summary, steps=tuple(steps))
     cells = {row[0]: row[2][0].text for row in summary_table([trace], SHIFT_QUANTITIES).rows}
     tile = next(tile for tile in ended_view(trace, "").tiles if tile[0] == "Shift")
-    assert tile[1].startswith(tv_sum) and cells["TV, summed"].startswith(tv_sum)
+    mean = tv_sum.replace("0.250", "0.00313")  # of 80 tokens
+    assert tile[1].startswith(mean) and cells["TV, summed"].startswith(tv_sum)
     assert (
         "estimated" in tile[3] and "est." in tile[2] and "estimated" in cells["TV, summed"]
     ) == (kind == "missing")
@@ -193,41 +243,50 @@ def level(left: Trace, right: Trace, factor: float) -> Trace:
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
 
 
-def test_passes_a_relaxed_count_and_the_first_relaxed_token_are_named() -> None:
+def test_the_first_relaxed_token_is_told_with_the_tied_pair_and_the_three_numbers_name_it() -> None:
     sentence = plain(verdict([LEFT, level(LEFT, RIGHT, 1.234)]))
     first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
-    ours, base = RIGHT.summary, LEFT.summary
-    assert sentence.startswith(
-        f"MARS took {ours.steps} target passes for 120 tokens, Strict {base.steps} for 120 (τ"
+    story = "".join(relaxed_story(first, RIGHT.config.rule, sampled=False))
+    assert sentence == (
+        f"MARS first differs from Strict at position {first.position}: {story}"
+        " Time: 1.23× faster (one run)."
     )
-    assert f"relaxed {RIGHT.summary.relaxed} tokens" in sentence
-    assert f"first differs at position {first.position}: kept" in sentence
-    assert sentence.endswith("). In this one run it was 1.23× faster.")
+    assert "nearly tied. The draft said" in story and "so MARS kept it; strict had drawn" in story
+    (numbers,) = headlines(("Strict", "MARS"), {0: LEFT, 1: RIGHT})
+    assert [name for name, _ in numbers.runs] == ["Strict", "MARS"]
+    for (_, counts), trace in zip(numbers.runs, (LEFT, RIGHT), strict=True):
+        assert counts == counts_of(trace) and counts.mean_length == trace.summary.tau
+    assert (numbers.lane, numbers.relaxed_at) == (1, first.position)
+    panel = read_panel(Strip((), "done", numbers=(numbers,)).html())
+    assert [each.text for each in panel.all(".mars-passes")[0].all("dd")] == [
+        f"{name}{trace.summary.steps}" for name, trace in (("Strict", LEFT), ("MARS", RIGHT))
+    ]
+    # a run that has not begun has no numbers; without a margin rule nothing is nearly tied
+    (live,) = headlines(("Strict", "MARS"), {}, {0: LaneCounts(6, 2, 0)})
+    assert "nan" not in Strip((), "running", numbers=(live,)).html()
+    words = "".join(relaxed_story(first, RuleConfig("typical"), sampled=True))
+    assert "nearly tied" not in words and "its coin" in words and "strict" not in words
 
 
 def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
     assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
-    assert "equally fast" in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
+    assert "Time: equal (one run)." in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
     other = make_trace(rule="mars", theta=1.0, new_tokens=120)
     assert other.token_ids == LEFT.token_ids
     sentence = plain(verdict([LEFT, other]))
-    assert (
-        "relaxed no token" in sentence and "both texts are the same, token for token." in sentence
-    )
+    assert sentence.startswith("MARS and Strict wrote the same text, token for token.")
     # the longer text is named, and a relaxed run on the left as the left one's deed
     short = replace(LEFT, steps=LEFT.steps[:3])
     short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
-    assert "continues where" in plain(verdict([LEFT, short])) and ": MARS kept" in plain(
-        verdict([RIGHT, LEFT])
-    )
-    greedy = [make_trace(rule=rule, new_tokens=120, temperature=0.0) for rule in ("strict", "mars")]
-    assert "p at temperature 1: " in plain(verdict(greedy))  # where p is one-hot
+    assert "continues where" in plain(verdict([LEFT, short]))
+    parts = verdict([RIGHT, LEFT])
+    assert "so MARS kept it" in plain(parts) and {part.lane for part in parts} == {None, 0}
 
 
 def test_the_same_work_claims_no_difference_in_time() -> None:
     sentence = plain(verdict([LEFT, level(LEFT, LEFT, 2.47)]))
     assert (
-        sentence.endswith("Same tokens, same passes: a difference in time is noise.")
+        sentence.endswith("Same tokens, same passes: there is no time to compare.")
         and "2.47" not in sentence
     )
     # by another drafter it is not the same work
@@ -235,9 +294,7 @@ def test_the_same_work_claims_no_difference_in_time() -> None:
         LEFT,
         config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)),
     )
-    assert plain(verdict([LEFT, level(LEFT, other, 2.0)])).endswith(
-        "In this one run it was 2.00× faster."
-    )
+    assert plain(verdict([LEFT, level(LEFT, other, 2.0)])).endswith("Time: 2.00× faster (one run).")
 
 
 def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
@@ -246,7 +303,7 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     steps = (replace(step, tokens=(token, *step.emitted[1:])), *LEFT.steps[1:])
     other = replace(LEFT, steps=steps)
     assert plain(verdict([LEFT, other])).endswith(
-        "both were equally fast."
+        "Time: equal (one run)."
     )  # as many passes, but not the same work
     difference = first_divergence(LEFT, other)
     assert (
@@ -264,8 +321,8 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
     sentence = verdict([LEFT, RIGHT, third])
     lines = plain(sentence).split("\n")
     assert len(lines) == 2
-    assert lines[0].startswith("MARS took") and lines[1].startswith("MARS, gap took")
-    assert all(", Strict " in line for line in lines)
+    assert lines[0].startswith("MARS first") and lines[1].startswith("MARS, gap first")
+    assert all(" from Strict " in line for line in lines)
     assert {part.lane for part in sentence if part.lane is not None} <= {0, 1, 2}
     second = sentence[[part.kind for part in sentence].index("break") :]
     assert all(part.lane in (None, 0, 2) for part in second) and any(
@@ -284,26 +341,99 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
 @pytest.mark.parametrize(
     ("rounds", "said"),
     [
-        ([1.9, 2.0, 2.1], " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each)."),
-        (
-            [1 / 1.9, 0.5, 1 / 2.1],
-            " It was 2.00× slower (1.76× to 2.26×, 3 interleaved runs each).",
-        ),
-        (
-            [0.8, 1.3],
-            " No difference in time was measurable: 1.02× faster (0.0467× to 22.3×, 2 interleaved runs each).",
-        ),
-        (
-            [math.nan, 1.9, 2.0, 2.1],
-            " It was 2.00× faster (1.76× to 2.26×, 3 interleaved runs each).",
-        ),
-        ([1.5], " In this one run it was 1.50× faster."),
-        ([], " Its time was not measured."),
+        ([1.9, 2.0, 2.1], " Time: 2.00× faster (3 rounds: 1.76× to 2.26×)."),
+        ([1 / 1.9, 0.5, 1 / 2.1], " Time: 2.00× slower (3 rounds: 1.76× to 2.26×)."),
+        ([0.8, 1.3], " Time: not measurable (2 rounds: 0.0467× to 22.3×)."),
+        ([math.nan, 1.9, 2.0, 2.1], " Time: 2.00× faster (3 rounds: 1.76× to 2.26×)."),
+        ([1.5], " Time: 1.50× faster (one run)."),
+        ([], " Time: not measured."),
     ],
 )
 def test_the_time_of_repeats_has_an_interval(rounds: list[float], said: str) -> None:
     speeds = [100.0] * len(rounds), [100 * ratio for ratio in rounds]
     assert plain(verdict([LEFT, RIGHT], speeds)).endswith(said)
+
+
+def test_a_continued_run_names_the_chosen_token_at_its_position() -> None:
+    """Also where the run from which it was continued had left the baseline before."""
+    at = next(token.position for token in RIGHT.tokens if token.outcome is Outcome.RELAXED) + 4
+    given = tuple(PrefixToken(token.id, token.piece, 0, 0) for token in RIGHT.tokens[:at])
+    chosen = PrefixToken(9_999, " chosen", 0, 0)
+    config = replace(RIGHT.config, prefix=(*(token.id for token in given), chosen.id))
+    continued = replace(RIGHT, config=config, given=(*given, chosen))
+    parts = verdict([LEFT, RIGHT, continued])
+    words = plain(parts).split("\n")[1]
+    assert f"goes on from chosen, which was chosen at position {at} instead of " in words
+    assert f"instead of {word(RIGHT.tokens[at].piece)}; it differs from Strict from" in words
+    links = [(part.lane, part.position) for part in parts if part.lane == 2]
+    assert links == [(2, at)]
+
+
+def test_after_the_first_difference_the_texts_are_found_again_where_they_meet() -> None:
+    middle = [(1, 2, 3, 50, 60, 70, 4, 9, 5), (1, 2, 3, 80, 50, 60, 70, 4, 8)]
+    left, right = (
+        replace(
+            LEFT,
+            steps=(
+                replace(
+                    LEFT.steps[0],
+                    tokens=tuple(replace(LEFT.tokens[0], id=id_) for id_ in ids),
+                ),
+            ),
+        )
+        for ids in middle
+    )
+    assert shared_spans(left, right, 3) == (((0, 3), (3, 7)), ((0, 3), (4, 8)))
+    result = ended_result({0: LEFT, 1: RIGHT}, "x", ("a", "b"))
+    base, other = (
+        [trace.token_ids[at] for span in view.shared for at in range(*span)]
+        for view, trace in zip(result.lanes, (LEFT, RIGHT), strict=True)
+    )
+    assert base == other and result.lanes[1].shared[0] == (0, result.lanes[1].diverges)
+
+
+CODE = ast.dump(ast.parse("x=1"))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "left", "right", "found"),
+    [
+        ("How many legs?", "So 12.", "It has 12 legs.", ("number", "12", "12")),
+        ("What is 3 + 4?", "It is 7", "It is 8", ("number", "7", "8")),
+        ("Who was it?", "Born in 1879", "Born in 1880", None),
+        ("x", "so\n#### 4", "#### 5", ("number", "4", "5")),
+        ("Which?\nA) a\nB) b", "The answer is (B).", "A) a", ("choice", "B", "A")),
+        (
+            "x",
+            '{"a": [1, 2]}',
+            '```json\n{"a":[1,2]}\n```',
+            ("JSON", '{"a": [1, 2]}', '{"a": [1, 2]}'),
+        ),
+        ("x", "```python\nx = 1 # a\n```", "```\nx=1\n```", ("code", CODE, CODE)),
+        ("x", "```python\nx = (\n```", "```\nx=1\n```", None),
+        ("x", "[" * 9000, "[" * 9000, None),
+        ("x", "```\n" + "(" * 9000, "```\n" + "-" * 9000 + "1", None),
+    ],
+)
+def test_the_answers_are_compared_where_both_texts_have_one(
+    prompt: str, left: str, right: str, found: tuple[str, str, str] | None
+) -> None:
+    assert answers(prompt, left, right) == found
+    runs = [
+        replace(
+            trace,
+            text=text,
+            stop_reason=StopReason.EOS,
+            config=replace(trace.config, prompt=PromptConfig(prompt)),
+        )
+        for trace, text in ((LEFT, left), (RIGHT, right))
+    ]
+    words = plain(verdict(runs))
+    assert ("Same " in words) is bool(found and found[1] == found[2])
+    assert ("Another " in words) is bool(found and found[1] != found[2])
+    assert "nother" not in plain(
+        verdict([replace(runs[0], stop_reason=StopReason.LENGTH), runs[1]])
+    )
 
 
 def test_stopped_and_failed_runs_claim_no_speed_and_those_that_never_started_are_named() -> None:

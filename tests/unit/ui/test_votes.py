@@ -152,7 +152,7 @@ def test_the_same_text_asks_no_vote_and_is_counted(
     assert last.round == "" and last.view is not None and last.view.state == "revealed"
     assert last.view.comparison and last.strip.state == "done"
     words = plain(last.strip.parts)
-    assert words.startswith("Nothing to vote on.") and "the same, token for token." in words
+    assert words.startswith("Nothing to vote on.") and "the same text, token for token." in words
     (pair,) = tally(services.store.vote_counts())
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
@@ -212,12 +212,15 @@ def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None
     ]
     position = divergence(*round_.traces)
     assert position and {lane.diverges for lane in view.lanes} == {position.position}
-    assert [bool(lane.cause) for lane in view.lanes] == [
+    assert [bool(lane.note) for lane in view.lanes] == [
         True,
         False,
     ]  # of the second rule, which is Answer A
     words = plain(reveal_strip(round_, Choice.RIGHT).parts)
-    assert words.startswith("You preferred Strict.") and "first differs at position" in words
+    assert (
+        words.startswith("You preferred Strict.")
+        and "first differs from Strict at position" in words
+    )
     assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
 
 

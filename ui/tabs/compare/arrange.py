@@ -15,6 +15,7 @@ import gradio as gr
 from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
+from ui.kit.assets import to_json
 from ui.kit.events import PRIVATE, event_data
 from ui.kit.labels import lane_labels, parameters_text, rule_title
 from ui.result.result import ended_result, run_speeds
@@ -34,8 +35,13 @@ def empty_lane(lane: int) -> LaneView:
     return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(LaneCounts()))
 
 
+def request_json(prompt: str | None, values: Values) -> str:
+    """What a result was asked for with, for request.js."""
+    return to_json({"prompt": prompt or "", "values": values})
+
+
 def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: ResultView) -> None:
-    """``shown``: the comparison that the lanes show, a DisplayedComparison or None."""
+    """``state``: the comparison that the lanes show, a DisplayedComparison or None."""
 
     def arrange(
         value: str | None,
@@ -46,13 +52,10 @@ def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: 
         wanted, values = event_data(event), parse(value)
         lanes, lane = lanes_of(values)[:MOST_LANES], wanted.get("lane")
         if wanted.get("do") == "add" and len(lanes) < MOST_LANES:
-            added = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
-            known = (
-                {state: replace(displayed, lanes=(*displayed.lanes, None)[:MOST_LANES])}
-                if displayed
-                else {}
-            )
-            return set_lanes(panel, view, values, [*lanes, {}]) | added | known
+            added: Updates = {view.lanes[len(lanes)]: empty_lane(len(lanes)).json()}
+            if displayed:
+                added |= {state: replace(displayed, lanes=(*displayed.lanes, None)[:MOST_LANES])}
+            return set_lanes(panel, view, values, [*lanes, {}]) | added
         if not isinstance(lane, int) or not 0 <= lane < len(lanes):
             return {panel.component: gr.update()}
         order = list(range(len(lanes)))

@@ -4,19 +4,18 @@ the driver. No gradio."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import psutil
-
-from evaluation.format import count, duration, plural
+from evaluation.format import count, duration
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.rules import shift_kind
 from mars_core.types import RunConfig, ShiftKind, Status, Trace
 from ui.jobs.driver import Event, Loading, Ready, Saved, Started, Waiting
 from ui.kit.components import Strip, message_strip
-from ui.kit.labels import lane_labels
+from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details
+from ui.result.headline import headlines
 from ui.result.result import ended_result
 from ui.token_view.tiles import LaneCounts, lane_check, stat_tiles
 from ui.token_view.view import LaneView, Row, ended_view, prefix_rows, row_flags, token_rows
@@ -26,18 +25,9 @@ LATER = "Runs {}: running them at once would distort the timings."
 TURNS = ("first", "second", "third", "fourth")
 CONTINUES = "Continues from the chosen token."
 SHORT_S = 1.0  # a run
-BUSY = 1.5  # load for each processor, averaged over a minute
 WARMING = (
     "Warming up: a few tokens that do not count, so that the first run is not the slower one …"
 )
-
-
-def busy_note() -> str:
-    """Names a machine on which more wants to run than it has processors: times measured there say
-    little."""
-    load, processors = psutil.getloadavg()[0], psutil.cpu_count() or 1
-    busy = f". The machine was busy: load {load:.1f} on {plural(processors, 'processor')}"
-    return busy if load > BUSY * processors else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +113,7 @@ class Lanes:
 
     def closing(self, strip: Strip | None = None) -> Frame:
         """What came of it; ``strip``: in place of the sentence."""
-        side = f"Not saved: {self.unsaved}" if self.unsaved else f"Saved to History{busy_note()}"
+        side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
         ended = ended_result(
             self.traces,
             self.comparison,
@@ -161,9 +151,7 @@ class Lanes:
             self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs))
         )
         self.saved += tuple(batch.lane + run for run in range(len(batch.configs)))
-        return Frame(
-            message_strip(WARMING, "running"), tuple(lanes), displayed=displayed, opens=True
-        )
+        return Frame(self._running(WARMING), tuple(lanes), displayed=displayed, opens=True)
 
     def _start(self, event: Started) -> None:
         self.writing = WritingLane(
@@ -180,7 +168,7 @@ class Lanes:
         flags = row_flags(config, _shift_kind(config))
         for step in event.steps:
             now.counts = now.counts.after(step)
-            now.rows += token_rows(step.tokens, event.text, flags)
+            now.rows += token_rows(step.tokens, event.text, flags, config.rule)
         if event.last:
             return None  # the whole view comes next
         view = self._live(now, config)
@@ -210,9 +198,14 @@ class Lanes:
             * (longest - counts.tokens + (runs - now.turn - 1) * longest)
         )
         side = f"{duration(counts.elapsed_s)}, at most {duration(left)} to go"
-        return message_strip(
-            text, "running", side=side, progress=(now.turn + counts.tokens / longest) / runs
-        )
+        return self._running(text, side, (now.turn + counts.tokens / longest) / runs)
+
+    def _running(self, text: str, side: str = "", progress: float = 0.0) -> Strip:
+        """With the numbers of what has been written so far."""
+        now = self.writing
+        live = {now.column: now.counts} if now and now.column not in self.traces else {}
+        strip = message_strip(text, "running", side=side, progress=progress)
+        return replace(strip, numbers=headlines(run_names(self.configs), self.traces, live))
 
     def _repeat(self, event: Started) -> Frame | None:
         """Of short runs only the first of a round is announced: a frame takes a tenth as long as
@@ -221,7 +214,7 @@ class Lanes:
             return None
         turn = f"Run {1 + len(self.speeds.get(event.run, ()))} of {self.rounds} of every lane, to measure the time"
         strip = f"{turn}: {self.labels[event.run]}"
-        return Frame(message_strip(strip, "running", progress=event.turn / len(self.order)))
+        return Frame(self._running(strip, progress=event.turn / len(self.order)))
 
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None

@@ -24,7 +24,7 @@ from ui.settings.link import NAMES, read_link, settings_link
 from ui.settings.stored import few, stored_form
 from ui.settings.values import Values, as_text, form_values, lanes_of, parse, read_form
 from ui.sharing import READ_ONLY, share_of
-from ui.tabs.compare.arrange import empty_lane
+from ui.tabs.compare.arrange import empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.prompt_panel import PromptPanel
 
@@ -44,13 +44,15 @@ class Opening:
         displayed: gr.State,
         view: ResultView,
         address: gr.HTML,
+        note: gr.HTML,
     ) -> None:
         self.services, self.prompt_panel, self.view = services, prompt_panel, view
         self.displayed, self.address, self.sharing = displayed, address, view.sharing
+        self.note = note
 
     def wire(self) -> None:
         filled = [*self.prompt_panel.inputs, *self.prompt_panel.followed, *self.view.cards]
-        shown = [*filled, *self.view.outputs, self.displayed]
+        shown = [*filled, *self.view.outputs, self.displayed, self.note]
         self.address.submit(self.open, self.displayed, shown, **QUEUED)
         panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
         panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
@@ -116,7 +118,9 @@ class Opening:
             displayed, values = _displayed(stored, chosen_pair(services, form)), form_values(form)
             lanes = {run.lane: lane for run, lane in zip(stored.runs, values["lanes"], strict=True)}
             columns = [lanes.get(lane, {}) for lane in range(len(result.lanes))]
-            filled = self._fill(values | {"lanes": columns}, form.prompt)
+            values |= {"lanes": columns}
+            filled = self._fill(values, form.prompt)
+            filled |= {self.note: request_json(form.prompt, values)}
         except (ValueError, ModelError) as error:
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))

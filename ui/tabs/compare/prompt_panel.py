@@ -25,6 +25,7 @@ from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.settings.values import Values, parse, read_form
 from ui.sharing import consent_line
 
+CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for request.js
 NOT_LOADED = "The token count appears once the models are loaded."
 LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
 COUNTED = (
@@ -38,9 +39,12 @@ COUNTED = (
 )  # what it depends on
 
 
+REPEATS = (("Auto", "0"), ("1", "1"), ("3", "3"), ("5", "5"))
+
+
 def _describe(fields: Fields) -> None:
     fields.bar(LONGEST)
-    fields.number("repeats", "Runs per lane (0: auto)", 0)
+    fields.choice("repeats", "Runs per lane", REPEATS)
     fields.advanced()
 
 
@@ -62,7 +66,9 @@ class PromptPanel:
                 self.preset = gr.Dropdown(
                     presets, value="", label="Preset", elem_id="preset", min_width=250, scale=0
                 )
-                self.again = gr.Button("New seed", elem_id="again", min_width=100, scale=0)
+                self.again = gr.Button(
+                    "New seed", elem_id="again", size="md", min_width=100, scale=0
+                )
             with gr.Row(elem_classes=["mars-prompt-panel-line"]):
                 self.chips = chips_component(first.prompts)
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
@@ -91,6 +97,7 @@ class PromptPanel:
         self.prompt.change(
             self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE
         )
+        self.prompt.change(None, js=CHANGED, **PRIVATE)
         self.other.click(
             self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE
         )
@@ -161,4 +168,4 @@ def prompt_length(services: Services, form: Form) -> str:
     except (ValueError, ModelError) as error:
         return services.sentence(error)
     templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""
-    return f"{plural(length, 'token')}{templated}; {count(max(0, limit.tokens - length))} left of {count(limit.tokens)}."
+    return f"{plural(length, 'token')}{templated}; {plural(max(0, limit.tokens - length), 'token')} left of {count(limit.tokens)}."

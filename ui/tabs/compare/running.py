@@ -21,11 +21,10 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, event_data
 from ui.public.latest import Latest
 from ui.result.details import Details
-from ui.result.figure import figure_json
 from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
-from ui.tabs.compare.arrange import set_lanes
+from ui.tabs.compare.arrange import request_json, set_lanes
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 from ui.tabs.compare.prompt_panel import PromptPanel
@@ -38,18 +37,20 @@ MOST_WISHES = 1000  # pages whose latest wish is known
 
 
 class Running:
-    """``comparison``: the state with what the lanes show, a DisplayedComparison or None. ``ended``: details by
-    page, until the event after the last frame. ``wished``: the nonce of the latest wish by page."""
+    """``comparison``: the state with what the lanes show, a DisplayedComparison or None; ``note``:
+    has what they were asked for with. ``ended``: details by page, until the event after the last
+    frame. ``wished``: the nonce of the latest wish by page."""
 
     def __init__(
-        self, services: Services, prompt_panel: PromptPanel, comparison: gr.State, view: ResultView
+        self,
+        services: Services,
+        prompt_panel: PromptPanel,
+        comparison: gr.State,
+        view: ResultView,
+        note: gr.HTML,
     ) -> None:
-        self.services, self.prompt_panel, self.comparison, self.view = (
-            services,
-            prompt_panel,
-            comparison,
-            view,
-        )
+        self.services, self.prompt_panel = services, prompt_panel
+        self.comparison, self.view, self.note = comparison, view, note
         self.ended, self.wished = Latest[Details](MOST_ENDED), Latest[float](MOST_WISHES)
 
     def wire(self) -> None:
@@ -86,7 +87,7 @@ class Running:
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
-        streamed = [view.strip, *view.lanes, self.comparison, view.details, *view.margins, *changed]
+        streamed = [view.strip, *view.lanes, self.comparison, self.note, view.details, *changed]
         running = when(
             handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED
         )
@@ -103,9 +104,10 @@ class Running:
     def compare(
         self, request: gr.Request, prompt: str | None, value: str | None
     ) -> Iterator[Updates]:
-        form = read_form(prompt, parse(value))
+        values = parse(value)
+        form, known = read_form(prompt, values), request_json(prompt, values)
         yield from self.frames(
-            request, lambda services: run_comparison(services, form, services.key)
+            request, lambda services: run_comparison(services, form, services.key), known
         )
 
     def new_seed(self, value: str | None) -> str:
@@ -128,10 +130,11 @@ class Running:
         return changed | {self.prompt_panel.stop: gr.update(value="Stop", interactive=True)}
 
     def frames(
-        self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]]
+        self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]], known: str = ""
     ) -> Iterator[Updates]:
-        """Frames as updates; an internal error becomes the last one, with its id. Details and
-        margin maps are hidden while it runs and shown by the event after the last frame."""
+        """Frames as updates; an internal error becomes the last one, with its id. Details are
+        hidden while it runs and shown by the event after the last frame. ``known``: what they are asked for with, if not
+        with what is known."""
 
         def updates() -> Iterator[Updates]:
             services = self.services.for_visitor(request)
@@ -142,7 +145,7 @@ class Running:
                     self.ended.put(services.key, frame.details)
                 if frame.opens:
                     changed |= {self.view.details: gr.update(visible=False)}
-                    changed |= dict.fromkeys(self.view.margins, figure_json(None))
+                    changed |= {self.note: known} if known else {}
                 yield changed | ({self.comparison: frame.displayed} if frame.displayed else {})
 
         return errors_as_frames(updates(), lambda strip: self.view.update(strip, ()), "compare")

@@ -11,6 +11,7 @@ import gradio as gr
 from mars_core.models import CATALOG
 from mars_core.types import Trace
 from ui.jobs.services import Services
+from ui.kit.assets import asset
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE
 from ui.kit.labels import lane_labels
@@ -22,7 +23,7 @@ from ui.settings.form import MOST_LANES
 from ui.settings.presets import PRESETS
 from ui.settings.values import parse
 from ui.sharing import wire_share
-from ui.tabs.compare.arrange import empty_lane, set_lanes, wire_lanes
+from ui.tabs.compare.arrange import empty_lane, request_json, set_lanes, wire_lanes
 from ui.tabs.compare.opening import Opening
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
@@ -38,6 +39,13 @@ class CompareTab:
         traces = dict(enumerate(example.stored()))
         keys = {lane: f"example-{lane}" for lane in traces}
         stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
+        self.note = gr.HTML(
+            request_json(traces[0].config.prompt.text, {}),
+            html_template='<p class="mars-request" role="status" hidden></p>',
+            js_on_load=asset("request.js", "tabs/compare"),
+            apply_default_css=False,
+            elem_id="compare-request",
+        )
         self.view = ResultView(
             "compare",
             message_strip(""),
@@ -57,8 +65,10 @@ class CompareTab:
         self.prompt_panel.preset.input(
             self.apply, preset, [panel.component, *self.view.cards], **PRIVATE
         )
-        Running(self.services, self.prompt_panel, displayed, self.view).wire()
-        Opening(self.services, self.prompt_panel, displayed, self.view, self.address).wire()
+        Running(self.services, self.prompt_panel, displayed, self.view, self.note).wire()
+        Opening(
+            self.services, self.prompt_panel, displayed, self.view, self.address, self.note
+        ).wire()
         wire_share(self.services, self.view.sharing)
 
     def apply(self, key: str | None, value: str | None) -> Updates:

@@ -18,11 +18,9 @@ from evaluation.format import (
     memory,
     number,
     plural,
-    ratio,
     share,
     shorten,
 )
-from evaluation.statistics import over
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search
@@ -34,11 +32,6 @@ MOST_RUNS = 10
 TOO_MANY = (
     f"The table already has {MOST_RUNS} runs, its maximum; remove one before you add another."
 )
-RATIOS = (
-    "Total latency",
-    "Time to first token",
-    "Tokens per second",
-)  # of which a ratio says more than a difference
 _MORE = (
     RunQuantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
     RunQuantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
@@ -54,12 +47,10 @@ MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
 class RunCell(NamedTuple):
-    """A value; its signed difference from the leftmost, and its ratio to it, where there are
-    such."""
+    """A value, and its signed difference from the leftmost, where there is one."""
 
     text: str
     delta: str = ""
-    ratio: str = ""
 
 
 class QuantityRow(NamedTuple):
@@ -129,12 +120,7 @@ def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow
     base, *others = values = [quantity.read(summary) for summary in summaries]
     cells = [RunCell(quantity.write(base))]
     for value in others:
-        factor = (
-            ratio(over(value, base))
-            if quantity.name in RATIOS and math.isfinite(over(value, base))
-            else ""
-        )
-        cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base), factor))
+        cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base)))
     same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)
     return QuantityRow("measure", quantity.name, quantity.help, same, tuple(cells))
 

@@ -10,9 +10,10 @@ from evaluation.format import displayable
 from mars_core.types import Trace
 from storage import Choice
 from ui.kit.components import Strip
-from ui.kit.labels import lane_label
+from ui.kit.labels import lane_label, run_names
 from ui.kit.panel import render
 from ui.kit.values import Sentence, SentencePart
+from ui.result.headline import Headline, headlines
 from ui.result.pair import pair_views
 from ui.result.sentence import verdict
 from ui.token_view.view import LaneView
@@ -94,7 +95,11 @@ def reveal_strip(round_: Round, choice: Choice) -> Strip:
     """The vote in words, then how the two runs compare."""
     words = {Choice.TIE: "You called it a tie.", Choice.BOTH_BAD: "You found both bad."}.get(choice)
     words = words or f"You preferred {lane_label(round_.sides[_SIDES[choice]].config)}."
-    return Strip((SentencePart(words, "strong"), SentencePart(" "), *_comparison(round_)), "done")
+    return Strip(
+        (SentencePart(words, "strong"), SentencePart(" "), *_comparison(round_)),
+        "done",
+        numbers=_numbers(round_),
+    )
 
 
 def same_strip(round_: Round) -> Strip:
@@ -109,6 +114,7 @@ def same_strip(round_: Round) -> Strip:
                 *_comparison(round_),
             ),
             "done",
+            numbers=_numbers(round_),
         )
     reason = SentencePart(": both rules wrote the same text with different tokens.")
     return Strip((SentencePart("Nothing to vote on", "strong"), reason), "done")
@@ -117,3 +123,9 @@ def same_strip(round_: Round) -> Strip:
 def _comparison(round_: Round) -> Sentence:
     """The sentence of Compare; its places have nothing to point to here."""
     return tuple(replace(part, lane=None, position=None) for part in verdict(round_.traces))
+
+
+def _numbers(round_: Round) -> tuple[Headline, ...]:
+    traces = round_.traces
+    numbers = headlines(run_names([trace.config for trace in traces]), dict(enumerate(traces)))
+    return tuple(each._replace(relaxed_at=None) for each in numbers)

@@ -13,17 +13,16 @@ function drawTiles(list) {
   });
 }
 
-function mark(position, cause) {
-  divergence.hidden = position === null;
-  if (position === null && !text.querySelector(".diverges")) return; // as in every frame of a run
+function mark({ diverges: position, shared }) {
+  if (position === null && !text.querySelector(".diverges, .shared")) return; // as in every frame of a run
+  const also = new Set(shared.flatMap(([first, after]) => range(first, after)));
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
-    node.classList.toggle("after", position !== null && index > position);
+    node.classList.toggle("shared", also.has(index));
   });
-  if (position === null) return;
-  divergence.firstElementChild.textContent = `First difference, position ${position}`;
-  divergence.lastElementChild.textContent = cause;
 }
+
+const range = (first, after) => Array.from({ length: after - first }, (_, at) => first + at);
 
 // What stands in place of a text that is not there yet, or never came.
 function invite(words) {
@@ -49,10 +48,12 @@ function draw(value) {
   if (value.whole) reconcile(value.rows);
   else if (value.start <= state.rows.length)
     append(value.rows.slice(state.rows.length - value.start));
-  mark(value.diverges, value.cause);
+  mark(value);
   text.setAttribute(
     "aria-label",
-    value.title ? `Text of ${value.title}. Arrow keys walk through its tokens.` : "Text",
+    value.title
+      ? `Text of ${value.title}. Arrow keys walk through its tokens, N goes to the next relaxed one.`
+      : "Text",
   );
   invite(value.empty);
   if (!changed) return;

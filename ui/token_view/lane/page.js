@@ -1,11 +1,18 @@
 // What lanes and the bar above them share on the page: their state in the window, nodes, and events of one scope.
 const memory = (window.marsLanes ||= {}),
   views = (window.marsViews ||= {});
+function remembered(name, value) {
+  try {
+    if (value !== undefined) localStorage.setItem(name, value);
+    return localStorage.getItem(name);
+  } catch {
+    return null; // a private window remembers nothing
+  }
+}
 const PLAIN_VIEW = {
   quantity: "outcome",
-  intensity: 0.8,
   granularity: "token",
-  steps: true,
+  outcomes: remembered("mars-outcomes") === "true",
   theta: 0.9,
 };
 const box = element.firstElementChild;

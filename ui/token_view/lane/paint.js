@@ -4,8 +4,7 @@ const HUES = { 1: "near", "-1": "sure" };
 function paint(from = 0) {
   const quantity = QUANTITIES[view.quantity];
   text.dataset.colour = view.quantity;
-  text.classList.toggle("steps", view.steps);
-  text.style.setProperty("--mars-strength", view.intensity);
+  text.classList.toggle("outcomes", view.outcomes);
   if (view.quantity === "outcome") return from || unpaint();
   if (view.quantity === "whatif") return foresee(from);
   let first = from;

@@ -10,8 +10,7 @@ const text = at("text"),
   note = at("lane-note"),
   check = at("check"),
   pop = at("pop"),
-  spoken = at("sr"),
-  divergence = at("divergence");
+  spoken = at("sr");
 const key = props.scope + "/" + props.lane;
 
 let state = memory[key] || { run: null, rows: [], latest: null };

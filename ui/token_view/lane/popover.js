@@ -43,14 +43,13 @@ function refusal(siblings, index) {
 }
 
 function story(row, index) {
-  const [, outcome, , , drawn, refused, , flags] = row;
-  const line = make("p", "mars-pop-story", OUTCOMES[outcome].meaning),
-    name = OUTCOMES[outcome].name;
+  const [, outcome, , , drawn, refused, , , told = []] = row;
+  const line = make("p", "mars-pop-story");
+  if (told.length) line.append(...told.map((part, at) => (at % 2 ? pieceNode(part) : part)));
+  else line.append(OUTCOMES[outcome].meaning);
   if (refused.length) line.append(refusal(refused, index));
-  if (drawn.length && name !== "relaxed")
+  if (drawn.length && !told.length)
     line.append("; the target drew ", choice(drawn[0], drawn[1], "struck", index));
-  if (flags === 2 && name === "relaxed")
-    line.append(`, for its coin ${figure(row, "coin")} is not below p/q`);
   return line;
 }
 
@@ -95,7 +94,8 @@ function alternatives(row, index) {
   pieces.forEach((piece, rank) => {
     const [id, p] = values.slice(2 * rank),
       same = id === fieldOf(row, "id");
-    const line = make("div", same ? "same" : ""),
+    const tied = rank < 2 && row[8]?.[0]?.startsWith("The two best");
+    const line = make("div", (same ? "same " : "") + (tied ? "tied" : "")),
       track = make("span", "track");
     track.append(make("i"));
     track.firstChild.style.width = 100 * Math.min(1, Math.max(0, p)) + "%";
@@ -134,11 +134,8 @@ function placePopover(target) {
 }
 
 function fill(index) {
-  const row = state.rows[index],
-    first = index === state.latest.diverges && state.latest.cause;
+  const row = state.rows[index];
   const parts = [heading(row, index), story(row, index), ...foreseen(row, index)];
-  if (first)
-    parts.splice(1, 0, make("p", "mars-pop-first", "First difference: " + state.latest.cause));
   if (row[3]) parts.push(...figures(row), alternatives(row, index));
   pop.replaceChildren(...parts);
   pop.classList.toggle("pinned", pinned);

@@ -17,8 +17,7 @@ function spokenText(row, index) {
   const words = [row[2], outcomeOf(row), `position ${index}`];
   if (row[3]) words.push(`r ${figure(row, "r")}`, `p ${figure(row, "p")}`);
   if (row[4].length && outcomeOf(row) === "relaxed") words.push(`the target drew ${row[4][0]}`);
-  if (index === state.latest.diverges && state.latest.cause)
-    words.push("first difference: " + state.latest.cause);
+  if (index === state.latest.diverges) words.push("first difference");
   return words.join(", ");
 }
 
@@ -55,6 +54,16 @@ function line(direction) {
   return best;
 }
 
+// The relaxed token after the one that was read last, or before it; round the end.
+function nextRelaxed(back) {
+  const all = Array.from(text.querySelectorAll(".relaxed:not(.later)"), ({ dataset }) =>
+    Number(dataset.i),
+  );
+  const here = active >= 0 ? active : rested || -1,
+    next = back ? all.findLast((index) => index < here) : all.find((index) => index > here);
+  if (all.length) jump({ lane: props.lane, position: next ?? all.at(back ? -1 : 0) });
+}
+
 const MOVES = {
   ArrowRight: () => active + 1,
   ArrowLeft: () => active - 1,
@@ -67,7 +76,9 @@ const MOVES = {
 function press(event) {
   if (event.key === "Escape") return hide(true);
   if (event.key === "Enter" && active >= 0) return pinned ? hide(true) : pin(active);
-  if (!(event.key in MOVES) || !length() || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key.toLowerCase() === "n") return nextRelaxed(event.shiftKey);
+  if (!(event.key in MOVES) || !length()) return;
   event.preventDefault();
   const next =
     active < 0
@@ -127,11 +138,11 @@ text.addEventListener("scroll", () => {
 pop.addEventListener("keydown", (event) => {
   if (event.key === "Escape") leave();
 });
-divergence.firstElementChild.addEventListener("click", () =>
-  jump({ lane: props.lane, position: state.latest.diverges }),
-);
 listen("mars:show", jump);
 listen("mars:point", point);
+listen("mars:next", ({ run }) => {
+  if (run === state.run) nextRelaxed();
+});
 const look = () =>
   setTimeout(() => {
     follows = text.scrollTop + text.clientHeight >= text.scrollHeight - 40;

@@ -1,8 +1,12 @@
-// In a narrow window the aids are folded away, and the lanes are tabs: their names, and which of them is in sight.
+// The aids are folded away; in a narrow window the lanes are tabs: their names, and which of them is in sight.
 const names = at("lanes"),
   more = at("more");
 more.addEventListener("click", () =>
   more.setAttribute("aria-expanded", String(box.classList.toggle("open"))),
+);
+const relaxes = (lane) => lane.rows.some((row) => outcomeOf(row) === "relaxed");
+at("next").addEventListener("click", () =>
+  tell("mars:next", { run: lanes().findLast(relaxes)?.run }),
 );
 const card = (lane) => lane.element.closest(".mars-card");
 
@@ -35,6 +39,8 @@ function name() {
   const before = writing;
   writing = all.find((lane) => lane.latest.state === "running");
   if (writing && writing !== before) bring(writing);
+  if (before && !busy()) bring(all.findLast(relaxes) || all.at(-1)); // what came of it
+  at("next").disabled = !all.some(relaxes);
   mark();
 }
 

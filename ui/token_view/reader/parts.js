@@ -2,8 +2,7 @@
 const at = (name) => box.querySelector(".mars-r-" + name);
 const quantity = at("quantity"),
   granularity = at("granularity"),
-  intensity = at("intensity"),
-  steps = at("steps"),
+  outcomes = at("outcomes"),
   theta = at("theta");
 const legend = at("legend"),
   output = at("value"),

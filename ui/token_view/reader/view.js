@@ -14,16 +14,24 @@ function draw() {
   quantity.value = chosen.quantity;
   granularity.value = chosen.granularity;
   at("each").hidden = ["outcome", "whatif"].includes(chosen.quantity);
-  at("strength").hidden = at("reset").hidden = chosen.quantity === "outcome";
-  intensity.value = 100 * chosen.intensity;
-  intensity.setAttribute("aria-valuetext", Math.round(100 * chosen.intensity) + " %");
-  steps.checked = chosen.steps;
+  at("reset").hidden = chosen.quantity === "outcome";
+  outcomes.checked = chosen.outcomes;
   theta.value = chosen.theta;
   output.textContent = "θ = " + chosen.theta;
   theta.setAttribute("aria-valuetext", output.textContent);
-  box.style.setProperty("--mars-strength", chosen.intensity);
   legend.replaceChildren(...key());
+  box.querySelector(".mars-legend").replaceChildren(...meanings());
   at("meaning").textContent = meaning();
+}
+
+// What the marks in the texts mean: of the outcomes only the relaxed one, unless all are shown.
+function meanings() {
+  const named = OUTCOMES.filter(({ name }) => chosen.outcomes || name === "relaxed");
+  return [...named, { name: "shared", meaning: "as in the baseline" }].map(({ name, meaning }) => {
+    const item = make("li");
+    item.append(make("span", "tok w " + name, name), " " + meaning.replace(/^given: /, ""));
+    return item;
+  });
 }
 
 // As mars_core/margins.py says it of a pair, at the positions of these runs.
@@ -91,8 +99,10 @@ function foreseen() {
     );
     const part = make("span", "mars-r-count");
     part.append(
-      make("b", "", lane.latest.title),
-      judged ? ` ${count(kept)} of ${count(judged)} drafts` : " no drafts",
+      make("b", "", "Drafts of " + lane.latest.title),
+      judged
+        ? ` judged by MARS at θ = ${chosen.theta}: ${count(kept)} of ${count(judged)} kept`
+        : " none",
     );
     if (judged)
       part.append(
@@ -125,7 +135,12 @@ function reset() {
   const ruleTheta = readable()
     .map((lane) => lane.latest.theta)
     .find((value) => typeof value === "number");
-  choose({ ...PLAIN_VIEW, theta: ruleTheta ?? PLAIN_VIEW.theta, runs });
+  choose({
+    ...PLAIN_VIEW,
+    outcomes: chosen.outcomes,
+    theta: ruleTheta ?? PLAIN_VIEW.theta,
+    runs,
+  });
 }
 
 for (const { key: name, title } of props.quantities) {
@@ -135,8 +150,10 @@ for (const { key: name, title } of props.quantities) {
 }
 quantity.addEventListener("change", () => choose({ quantity: quantity.value }));
 granularity.addEventListener("change", () => choose({ granularity: granularity.value }));
-intensity.addEventListener("input", () => choose({ intensity: Number(intensity.value) / 100 }));
-steps.addEventListener("change", () => choose({ steps: steps.checked }));
+outcomes.addEventListener("change", () => {
+  remembered("mars-outcomes", outcomes.checked);
+  choose({ outcomes: outcomes.checked });
+});
 theta.addEventListener("input", () => choose({ theta: Number(theta.value), quantity: "whatif" }));
 at("reset").addEventListener("click", reset);
 at("run").hidden = props.runs === false;

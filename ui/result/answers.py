@@ -1,0 +1,72 @@
+"""Whether two texts give the same answer, where one can be found in both: JSON, code, a choice or a
+number. No gradio."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from evaluation.scoring.answer import MARK, final_number
+
+LONGEST = 20_000  # characters of a text that is read
+_BLOCK = re.compile(r"```(\w*)\n(.*?)(?:```|\Z)", re.DOTALL)
+_LETTER = re.compile(r"\banswer(?: is|:)?\s*\**\(?([A-J])\b")
+_CHOICES = re.compile(r"^\s*\(?[A-J][).:]", re.MULTILINE)
+_AMOUNT = re.compile(r"\bhow (?:many|much|old|far|long|tall)\b|\d.*[-+*/×÷=].*\d", re.IGNORECASE)
+_BROKEN = (ValueError, SyntaxError, RecursionError, MemoryError)
+
+
+class TextAnswers(NamedTuple):
+    """What was found in both texts; ``kind``: JSON, code, choice or number."""
+
+    kind: str
+    left: str
+    right: str
+
+
+def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
+    """None where no answer of the same kind is found in both."""
+    chooses = len(_CHOICES.findall(prompt)) > 1
+    counts = MARK in left + right or bool(_AMOUNT.search(prompt))
+    kinds: list[tuple[str, bool, Callable[[str], object]]] = [
+        ("JSON", True, _json),
+        ("code", True, _code),
+        ("choice", chooses, _choice),
+        ("number", counts, final_number),
+    ]
+    for kind, wanted, find in kinds:
+        found = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
+        if None not in found:
+            return TextAnswers(kind, *map(str, found))
+    return None
+
+
+def _choice(text: str) -> str | None:
+    """The letter that is called the answer, else the one with which the text begins."""
+    named = _LETTER.findall(text)
+    first = re.match(r"\s*\(?([A-J])(?:[).:]|\s*$)", text)
+    return named[-1] if named else first[1] if first else None
+
+
+def _json(text: str) -> str | None:
+    """An object or a list in one form: the whole text or its first block."""
+    for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
+        try:
+            value = json.loads(part)
+        except _BROKEN:
+            continue
+        if isinstance(value, dict | list):
+            return json.dumps(value, sort_keys=True)
+    return None
+
+
+def _code(text: str) -> str | None:
+    """The first block of Python without its layout and comments."""
+    block = next((code for name, code in _BLOCK.findall(text) if name in ("python", "py", "")), "")
+    try:
+        return ast.dump(ast.parse(block)) if block.strip() else None
+    except _BROKEN:
+        return None
