@@ -54,7 +54,7 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
         "at most: prompts of 8,000 characters"
     )
     expect(page.locator("#pair")).to_be_visible()
-    expect(page.locator("#pair option", has_text="Own folders")).to_have_count(0)
+    expect(page.locator("#pair option", has_text="My own model")).to_have_count(0)
     (cookie,) = (each for each in page.context.cookies() if each.get("name") == COOKIE)
     assert cookie.get("httpOnly") and cookie.get("sameSite") == "Lax"
     compare(page, tokens=8)

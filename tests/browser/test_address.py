@@ -93,7 +93,7 @@ def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, serve
     page = window.page
     page.fill("#prompt textarea", HOSTILE)
     fill(page, "Temperature", "0.5")
-    pick(page, "Right rule", "Typical acceptance")
+    pick(page, "Lane 2 rule", "Typical acceptance")
     page.click("#link")
     expect(page).to_have_url(re.compile("prompt=.*rule=strict&rule=typical"))
     page.goto(page.url)
@@ -131,6 +131,7 @@ def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
             expect(page.locator("#compare-share [role=status]")).to_have_text(
                 "The picture was saved."
             )
+            open_settings(page)
             page.locator("#settings #remove-lane-1").click()
             page.fill("#prompt textarea", "one")
             compare(page, tokens=8)
@@ -166,7 +167,7 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
 
 def test_own_models_that_were_given_are_offered_again(window: Window) -> None:
     page = window.page
-    pick(page, "Model pair", "Own folders or Hub ids")
+    pick(page, "Model pair", "My own model…")
     page.locator("#own-target input").fill("/nowhere/<b>model</b>")
     page.locator("#own-target input").blur()
     page.reload()

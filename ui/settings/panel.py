@@ -3,8 +3,8 @@ keeps their values.
 
 The component's value is JSON. From here it is ``{"html": …, "values": …}``; once a visitor changed
 something it is ``{"values": …}``, as ``ui.settings.fields`` describes them. Its event ``select``
-comes with ``changed``, the name of a field on which others depend, and ``lane`` where it is a
-lane's; ``input`` with what a button of the panel asks for.
+comes with ``changes``, those that were not answered yet: of each ``changed``, the name of a field
+on which others depend, and ``lane`` where it is a lane's; ``input`` with what a button of the panel asks for.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "rules": ("others",),
     "parameter": ("values", "others"),
 }
+MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
@@ -153,8 +154,14 @@ class SettingsPanel:
                 notes.append(ThresholdNote(("",)))
         return notes
 
-    def changed(self, value: str | None, changed: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    def changed(self, value: str | None, *changes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        """``changes``: those since the last answer, in their order."""
         values = parse(value)
+        for each in changes:
+            self._change(values, each)
+        return self.value(values), values
+
+    def _change(self, values: dict[str, Any], changed: Mapping[str, Any]) -> None:
         index, lanes = changed.get("lane"), lanes_of(values)
         where = (
             values
@@ -179,7 +186,6 @@ class SettingsPanel:
                         del values[name]
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
-        return self.value(values), values
 
     def _chosen(self, values: Values, theta: Theta) -> float | None:
         """The pair's own θ, if it is among the thresholds."""
@@ -197,14 +203,16 @@ class SettingsPanel:
         outputs: Sequence[Any] = (),
     ) -> None:
         """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the
-        name of that field, all values and those of ``inputs``."""
+        names of such fields, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
-            changed = event_data(event)
-            loaded_spec, values = self.changed(value, changed)
+            listed = event_data(event).get("changes")
+            recent = listed[-MOST_CHANGES:] if isinstance(listed, list) else []
+            changes = [each for each in recent if isinstance(each, Mapping)]
+            panel_value, values = self.changed(value, *changes)
             if not outputs:
-                return loaded_spec  # gradio takes a tuple for the value of a single output
-            return loaded_spec, *follow(str(changed.get("changed")), values, *given)
+                return panel_value  # gradio takes a tuple for the value of a single output
+            return panel_value, *follow([each.get("changed") for each in changes], values, *given)
 
         self.component.select(
             redraw,

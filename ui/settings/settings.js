@@ -2,6 +2,7 @@
 // morph.js comes before.
 const box = element.firstElementChild;
 const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
+let unanswered = []; // changes on which other fields depend: an event may take the place of one that waits
 let now = 0,
   newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
 
@@ -45,8 +46,10 @@ function keep() {
 
 function redraw(changed, node) {
   const lane = laneOf(node);
+  now += 1;
   keep();
-  trigger("select", { changed, ...(lane ? { lane: Number(lane.dataset.lane) } : {}) });
+  unanswered.push({ changed, at: now, ...(lane ? { lane: Number(lane.dataset.lane) } : {}) });
+  trigger("select", { changes: unanswered });
 }
 
 const state = (field) =>
@@ -72,6 +75,7 @@ function update() {
   if (html === undefined) return;
   if (at !== null && at < newest) return keep();
   newest = at ?? ++now;
+  unanswered = unanswered.filter((each) => at !== null && each.at > at);
   for (const [key, when] of edited) if (at === null || when <= at) edited.delete(key);
   const mine = new Map(
     [...box.querySelectorAll("[data-name]")]

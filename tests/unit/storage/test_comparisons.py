@@ -91,7 +91,7 @@ def test_one_row_a_comparison(store: RunStore) -> None:
         "status": ["completed", "cancelled", "completed"],
         "run_ids": [run.id for run in runs],
         "drafter": [each.kind for each in drafters],
-        "drafter_model": [each.model and each.model.hub_id for each in drafters],
+        "drafter_model": [each.model and each.model.name for each in drafters],
         "k": [each.k for each in drafters],
         "tree_tokens": [None] * 3,
         "temperature": [trace.config.sampling.temperature for trace in traces],

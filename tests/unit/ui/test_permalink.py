@@ -26,9 +26,9 @@ from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
 from ui.report.picture import picture_json
-from ui.settings.fields import parse, read_form
 from ui.settings.form import CUSTOM, DraftForm, LaneForm
 from ui.settings.link import read_link, settings_link
+from ui.settings.values import parse, read_form
 from ui.sharing import READ_ONLY
 from ui.tabs.compare.opening import FILLED, Opening
 from ui.tabs.compare.tab import CompareTab
@@ -36,7 +36,7 @@ from ui.tabs.compare.tab import CompareTab
 
 def opening_of(services: Services) -> Opening:
     tab, address = CompareTab(services, address_component()), address_component()
-    return Opening(services, tab.prompt_panel, tab.displayed, tab.view, address)
+    return Opening(services, tab.prompt_panel, tab.displayed, tab.view, address, tab.note)
 
 
 def opened(opening: Opening, displayed: Any = None, **words: Any) -> dict[Any, Any]:

@@ -267,7 +267,7 @@ def test_the_questions_of_a_pair_give_way_to_those_of_another_and_ones_own_stay(
 ) -> None:
     study = QualityTab(services_of(store, catalog=CATALOG)).panel
     first = redrawn(study, {}, changed="seed")
-    assert (first["suite"], first["drafter"]) == ("prompts", "suffix") and "Paris" in first[
+    assert (first["suite"], first["drafter"]) == ("prompts", "eagle3") and "Paris" in first[
         "prompts"
     ]
     for prompts, expected in ((first["prompts"], "=>"), ("My own.", "My own.")):
@@ -471,7 +471,7 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
     switched = parse(prompt_panel.switch("What is the capital of France?", bundled)[0])
     assert (switched["pair"], switched["drafter"], switched["temperature"]) == (
         CATALOG[0].key,
-        "suffix",
+        "eagle3",
         0,
     )
     assert PromptPanel(services).about("capital", bundled)[1]["visible"] is True

@@ -137,7 +137,7 @@ class Opening:
         filled = self._fill(values, prompt or None)
         offered = parse(filled[self.prompt_panel.panel.component])
         for name, value in values.items():
-            if name != "lanes" and offered.get(name) != value and not wrong:
+            if name != "lanes" and str(offered.get(name)) != str(value) and not wrong:
                 wrong = (
                     f"{name} is {str(value)[:80]!r}, which these models or this page do not offer."
                 )

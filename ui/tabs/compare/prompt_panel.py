@@ -3,6 +3,7 @@ tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
@@ -87,7 +88,7 @@ class PromptPanel:
     def fill(self, values: Values, prompt: str | None) -> dict[Any, Any]:
         """The values, the prompt unless it is None, and what follows from the pair."""
         changed = {} if prompt is None else {self.prompt: prompt}
-        followed = zip(self.followed, self._follow("pair", values, prompt), strict=True)
+        followed = zip(self.followed, self._follow(["pair"], values, prompt), strict=True)
         return changed | {self.panel.component: self.panel.value(values)} | dict(followed)
 
     def wire(self) -> None:
@@ -102,13 +103,13 @@ class PromptPanel:
             self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE
         )
 
-    def _follow(self, changed: str, values: Values, prompt: str | None) -> tuple[Any, ...]:
-        below = (
-            self._about(read_form(prompt, values))
-            if changed in COUNTED
-            else (gr.update(), gr.update())
-        )
-        if changed != "pair":
+    def _follow(
+        self, changed: Sequence[object], values: Values, prompt: str | None
+    ) -> tuple[Any, ...]:
+        below: tuple[Any, ...] = (gr.update(), gr.update())
+        if any(name in COUNTED for name in changed):
+            below = self._about(read_form(prompt, values))
+        if "pair" not in changed:
             return gr.update(), gr.update(), *below
         spec = self.panel.spec(values)
         return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), *below
@@ -147,7 +148,7 @@ class PromptPanel:
         other, values = self._other(), parse(value)
         changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})
         panel_value, values = self.panel.changed(changed_values, {"changed": "pair"})
-        return panel_value, *self._follow("pair", values, prompt)
+        return panel_value, *self._follow(["pair"], values, prompt)
 
 
 def prompt_length(services: Services, form: Form) -> str:

@@ -4,7 +4,7 @@ say."""
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -118,9 +118,9 @@ class VotesTab:
         )
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
-    def _follow(self, changed: str, values: Values) -> tuple[Any]:
+    def _follow(self, changed: Sequence[object], values: Values) -> tuple[Any]:
         return (
-            chips_html(examples_of(self.panel.spec(values))) if changed == "pair" else gr.update(),
+            chips_html(examples_of(self.panel.spec(values))) if "pair" in changed else gr.update(),
         )
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:

@@ -17,7 +17,7 @@ from evaluation.harness.telemetry import Telemetry, pooled
 from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
 
@@ -65,7 +65,7 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
     assert drafters == {
         "pair's own": DrafterConfig("model"),
         "ngram": DrafterConfig("ngram", k=3),
-        "tree": DrafterConfig("eagle3", tree=TreeShape()),
+        "tree": DrafterConfig("eagle3", tree=pair.spec.tree),
         "chain": DrafterConfig("eagle3", k=4),
     }
     assert read_drafter(read_options({"draft_mode": "sampled"}), pair).mode is DraftMode.SAMPLED
