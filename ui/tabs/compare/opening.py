@@ -53,7 +53,7 @@ class Opening:
     def wire(self) -> None:
         filled = [*self.prompt_panel.inputs, *self.prompt_panel.followed, *self.view.cards]
         shown = [*filled, *self.view.outputs, self.displayed, self.note]
-        self.address.submit(self.open, self.displayed, shown, **QUEUED)
+        self.address.submit(self.open, self.displayed, shown, trigger_mode="always_last", **QUEUED)
         panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
         panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
         self.displayed.change(self.follow, self.displayed, [self.address, self.sharing], **QUEUED)

@@ -227,6 +227,7 @@ class HistoryTab:
             on("go", lambda history, _, data: history.go(read_address(data))),
             session,
             outputs,
+            trigger_mode="always_last",  # an address while another is opened
             **PRIVATE,
         )
         self.search.select(on("search", HistoryTab.searched), session, outputs, **PRIVATE)
