@@ -12,6 +12,7 @@ import torch
 
 from bench import __main__ as bench_main
 from bench.common.measure import TimedSample
+from mars_core.models import BUNDLED_PAIR
 from mars_core.types import PromptConfig
 
 NONE, STRICT, LLAMA = "none", "strict, n-grams", "llama.cpp"
@@ -41,7 +42,7 @@ def test_ratios_goals_and_exit_status(
     odd: str, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     batches = iter([tuple(SECONDS), (NONE, STRICT)])
-    pair = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32)
+    pair = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, spec=BUNDLED_PAIR)
     monkeypatch.setattr(bench_main, "real", lambda: pair)
     monkeypatch.setattr(bench_main, "REAL_PROMPTS", (PromptConfig("a"), PromptConfig("b")))
     for name in ("ours", "peers"):
