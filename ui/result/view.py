@@ -41,7 +41,6 @@ class ResultView:
     ) -> None:
         """``continues``: new runs can be asked for from within the result."""
         self.strip = strip_component(strip, scope=scope)
-        self.sharing = share_component(scope)
         self.reader = reader_component(scope=scope, runs=continues)
         self.cards: list[gr.Column] = []
         self.lanes: list[gr.HTML] = []
@@ -57,7 +56,9 @@ class ResultView:
                 self.cards.append(card)
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
-        gr.HTML(f'<p class="mars-help-row">{terms}</p>', apply_default_css=False)
+        with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
+            gr.HTML(f'<p class="mars-help-row">{terms}</p>', apply_default_css=False)
+            self.sharing = share_component(scope)
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():
