@@ -48,7 +48,9 @@ function compose(context, { prompt, models, sentence, lanes }) {
     return paragraph(context, pieces, x, below + 8, column, LINES, `18px ${FONT}`, INK);
   });
   y = Math.max(...ends) + 24;
-  return paragraph(context, plain("MARS Playground"), PAD, y, column, 1, `14px ${FONT}`, SOFT) + PAD / 2;
+  return (
+    paragraph(context, plain("MARS Playground"), PAD, y, column, 1, `14px ${FONT}`, SOFT) + PAD / 2
+  );
 }
 
 // Pieces as lines of at most `width`, those that were relaxed in orange and underlined; the last line ends in … where text is left.

@@ -10,7 +10,10 @@ function keep(views) {
   list();
 }
 function button(text, label, action) {
-  const made = Object.assign(document.createElement("button"), { type: "button", textContent: text });
+  const made = Object.assign(document.createElement("button"), {
+    type: "button",
+    textContent: text,
+  });
   made.className = "mars-small";
   made.setAttribute("aria-label", label);
   made.addEventListener("click", action);
