@@ -32,8 +32,9 @@ GENERAL_PROMPTS = (
     "Write a short story about a lighthouse keeper who finds a message in a bottle.",
 )
 SMOLLM2_PROMPTS = (  # those whose answers differ under MARS do so within a sentence first
-    "Write a Python function that returns the sum of a list.",
+    "Explain what a hash table is.",
     "What is the capital of France?",
+    "Write a Python function that returns the sum of a list.",
     "What is gravity?",
     "Make this sentence shorter: Due to the fact that it was raining very heavily outside, we decided that we would stay at home.",
     "Give three reasons to learn to cook.",
