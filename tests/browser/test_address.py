@@ -133,8 +133,12 @@ def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
             )
             open_settings(page)
             page.locator("#settings #remove-lane-1").click()
+            expect(page.locator("#rule-1")).to_be_hidden()
+            picture = page.locator("#compare-share [data-picture]")
+            before = picture.get_attribute("data-picture") or ""
             page.fill("#prompt textarea", "one")
             compare(page, tokens=8)
+            expect(picture).not_to_have_attribute("data-picture", before)
     assert heights[0] > heights[1]  # a long text is cut, and takes more room than a short one
     assert page.evaluate("window.ran") is None
 

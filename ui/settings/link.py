@@ -45,11 +45,12 @@ def _text(value: object) -> str:
 
 
 def _rule(lane: Values) -> str:
-    """``mars(theta=0.9)``, in a lane that drafts in its own way with the fields of that."""
+    """``mars(theta=0.9)``, in a lane that drafts in its own way with the fields of that. What has no
+    value has its default."""
     named = [
         f"{name}={_text(value)}"
         for name, value in lane.items()
-        if name != "rule" and (name not in _OF_LANES or _applies(name, lane))
+        if name != "rule" and value is not None and (name not in _OF_LANES or _applies(name, lane))
     ]
     return f"{lane['rule']}({','.join(named)})" if named else str(lane["rule"])
 

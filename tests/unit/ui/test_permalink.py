@@ -130,6 +130,12 @@ def test_a_link_asks_for_the_same_settings(form: Any) -> None:
     ]
 
 
+def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:
+    """A rule was chosen, and its fields are not drawn yet."""
+    form = replace(FORM, lanes=(LaneForm("typical", {"epsilon": None, "delta": 0.1}),))
+    assert settings_link(form)["rule"] == ["typical(delta=0.1)"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
