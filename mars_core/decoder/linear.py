@@ -229,10 +229,12 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
     return _layer(weight, bias)
 
 
-def _layer(weight: Tensor, bias: Tensor | None) -> PlainLinear:
-    """The fastest layer with this weight."""
+def _layer(weight: Tensor, bias: Tensor | None, *, tied: bool = False) -> PlainLinear:
+    """The fastest layer with this weight. ``tied``: it is a large embedding table too."""
     if fits_half(weight):
         return HalfLinear(weight, bias)
+    if tied:
+        return TiedLinear(weight, bias)
     return (PackedLinear if packable(weight) else PlainLinear)(weight, bias)
 
 
@@ -246,8 +248,7 @@ def pack(model: nn.Module) -> None:
                 setattr(parent, name, joined([layer]))
             elif is_plain(layer) and packable(layer.weight):
                 tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
-                make = TiedLinear if tied and not fits_half(layer.weight) else _layer
-                setattr(parent, name, make(layer.weight, layer.bias))
+                setattr(parent, name, _layer(layer.weight, layer.bias, tied=tied))
 
 
 def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:

@@ -51,7 +51,7 @@ class Api:
         rules: list[str] = DEFAULT_RULES,
         pair: str = "",
         drafter: str = AUTO,
-        k: int = 5,
+        k: int | None = None,
         temperature: float = 0.0,
         max_new_tokens: int = 128,
         seed: int = 0,
@@ -80,7 +80,7 @@ class Api:
             rules: rules in order, the first is the baseline, e.g. ["strict", "mars(theta=0.9)"]; "none" is the target alone
             pair: key of a model pair, see /pairs; empty for the first one
             drafter: where drafts come from: one of the pair's drafters, see /pairs; auto for the first
-            k: drafted tokens a step, 1 to 64; a draft tree has its own size
+            k: drafted tokens a step, 1 to 64; null is the pair's own; a draft tree has its own size
             temperature: 0 is greedy
             max_new_tokens: the longest output, in tokens
             seed: of all random numbers; the same seed and settings give the same text

@@ -166,7 +166,7 @@ class ComparisonRequest(Values):
     draft: Text
     head: Text
     drafter: Text
-    k: Number
+    k: Annotated[float | None, BeforeValidator(_not_huge), Field(description="a number")]
     temperature: Number
     max_new_tokens: Number
     seed: Number
@@ -201,7 +201,7 @@ class ComparisonRequest(Values):
             prompt=self.prompt,
             pair=spec.key,
             temperature=self.temperature,
-            k=self.k,
+            k=spec.k if self.k is None else self.k,
             max_new_tokens=self.max_new_tokens,
             seed=self.seed,
             lanes=self.rules,

@@ -1,5 +1,5 @@
 // What the browser does for several scripts: keeps values, which a private window does not, and saves files.
-window.marsKept = {
+window.marsStorage = {
   read(name) {
     try {
       return JSON.parse(localStorage.getItem(name));

@@ -6,7 +6,7 @@ watch("value", update);
 update();
 const button = element.querySelector(".mars-mode");
 const isDark = () => document.body.classList.contains("dark");
-const stored = marsKept.read("mars-theme");
+const stored = marsStorage.read("mars-theme");
 function draw() {
   button.textContent = isDark() ? "Light" : "Dark";
 }
@@ -14,7 +14,7 @@ if (stored && !new URLSearchParams(location.search).has("__theme"))
   document.body.classList.toggle("dark", stored === "dark");
 button.addEventListener("click", () => {
   document.body.classList.toggle("dark");
-  marsKept.write("mars-theme", isDark() ? "dark" : "light");
+  marsStorage.write("mars-theme", isDark() ? "dark" : "light");
   draw();
 });
 draw();

@@ -40,10 +40,10 @@ function end() {
   marked();
   opener.textContent = "Tour";
   opener.focus();
-  marsKept.write("mars-tour", "closed");
+  marsStorage.write("mars-tour", "closed");
 }
 
-if (marsKept.read("mars-tour")) opener.textContent = "Tour";
+if (marsStorage.read("mars-tour")) opener.textContent = "Tour";
 opener.addEventListener("click", () => {
   [...document.querySelectorAll('[role="tab"]')]
     .find((tab) => tab.textContent.trim() === "Compare")

@@ -4,9 +4,9 @@ const bar = document.createElement("div");
 bar.className = "mars-views";
 element.append(bar);
 
-const saved = () => marsKept.read(VIEWS) || {};
+const saved = () => marsStorage.read(VIEWS) || {};
 function keep(views) {
-  marsKept.write(VIEWS, views);
+  marsStorage.write(VIEWS, views);
   list();
 }
 function button(text, label, action) {

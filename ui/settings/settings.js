@@ -105,9 +105,9 @@ const offers = document.createElement("datalist");
 offers.id = CONSTANTS.panel + "-models";
 element.append(offers);
 function offer(...given) {
-  const known = [...new Set([...given, ...(marsKept.read(RECENT) || [])])].slice(0, MOST);
+  const known = [...new Set([...given, ...(marsStorage.read(RECENT) || [])])].slice(0, MOST);
   offers.replaceChildren(...known.map((name) => new Option("", name)));
-  if (given.length) marsKept.write(RECENT, known);
+  if (given.length) marsStorage.write(RECENT, known);
 }
 offer();
 

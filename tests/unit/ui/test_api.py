@@ -354,6 +354,7 @@ def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
         for more in ({}, {"tree": "8,3,2"}, {"tree": "chain", "k": 2})
     )
     assert default["tree"] == {"tokens": 59, "depth": 8, "top_k": 10}
+    assert default["k"] == 5  # the pair's
     assert tree["tree"] == {"tokens": 8, "depth": 3, "top_k": 2}
     assert (chain["tree"], chain["k"], chain["drafter"]) == (None, 2, "eagle3")
     assert default["text"] == tree["text"] == chain["text"]

@@ -239,3 +239,4 @@ def test_an_own_pair_that_is_not_offered_here_is_shown_without_its_settings(
     )
     assert opening.prompt_panel.prompt not in updates and updates[opening.displayed] is None
     assert "pairs of its list" in updates[opening.view.strip]
+    assert "a lantern" in updates[opening.note]  # the prompt above is another one

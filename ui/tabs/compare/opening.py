@@ -109,7 +109,7 @@ class Opening:
     ) -> Updates:
         """Without the settings where they cannot be asked for here."""
         result, displayed = reopened(stored), None
-        filled: Updates = {}
+        filled: Updates = {self.note: request_json(stored.prompt.text, {})}
         notes = [READ_ONLY] if address.share else []
         if any(run.trace.config.draws_otherwise for run in stored.runs):
             notes.append(OTHER_SAMPLER)
