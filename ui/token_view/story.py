@@ -23,7 +23,7 @@ def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]
         best = ["The two best were ", word(first), f" ({_percent(p1)}) and ", word(second)]
         story = [*best, f" ({_percent(p2)}{tied}{story[0]}", *story[1:]]
     if sampled:
-        story[-1] += f": its coin {number(token.coin)} is not below p/q."
+        story[-1] += f": the random number {number(token.coin)} is not below p/q."
     elif token.own in (token.id, UNKNOWN):
         story[-1] += "."
     else:
