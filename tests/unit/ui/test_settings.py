@@ -151,6 +151,10 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
             == temperature
         )
     assert lanes_of(redrawn(panel, values, changed="rule", lane=7))[1]["epsilon"] == 0.3
+    # of several that were not answered yet none is lost
+    changes = ({"changed": "pair"}, {"changed": "rule", "lane": 1})
+    after = parse(panel.changed(json.dumps({"values": values}), *changes)[0])
+    assert (after["tree_tokens"], lanes_of(after)[1]["epsilon"], after["seed"]) == (12, 0.09, 9)
 
 
 def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
@@ -159,8 +163,9 @@ def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
     """Gradio takes a tuple for the value of a single output."""
     panel = QualityTab(services).panel
     panel.wire()
-    drawn = page.fns[max(page.fns)].fn(gr.EventData(None, {"changed": "drafter"}), panel.value({}))
-    assert parse(drawn)["pair"] == "bundled"
+    event = gr.EventData(None, {"changes": [{"changed": "pair"}, "hostile", 5]})
+    drawn = page.fns[max(page.fns)].fn(event, json.dumps({"values": {"tree_tokens": 3}}))
+    assert (parse(drawn)["pair"], parse(drawn)["tree_tokens"]) == ("bundled", 12)
 
 
 SPECS = (

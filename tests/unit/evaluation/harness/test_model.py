@@ -4,6 +4,7 @@ without drafts and with strict ones."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from evaluation.harness.telemetry import Telemetry, pooled
 from mars_core.arguments import read_drafter
 from mars_core.demo.corpus import held_out
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling
+from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
 
@@ -69,6 +70,13 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         "chain": DrafterConfig("eagle3", k=4),
     }
     assert read_drafter(read_options({"draft_mode": "sampled"}), pair).mode is DraftMode.SAMPLED
+    chains = replace(pair, spec=replace(pair.spec, drafter="eagle3", k=3, tree=None))
+    for arguments, expected in (
+        ({}, DrafterConfig("eagle3", k=3)),
+        ({"k": 4}, DrafterConfig("eagle3", k=4)),
+        ({"tree_tokens": 8}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
+    ):
+        assert read_drafter(read_options(arguments), chains) == expected
 
 
 def another(by_kind: dict[str, Any], **arguments: Any) -> MarsLM:
