@@ -13,10 +13,10 @@ from ui.kit.glossary import TERMS, help_html
 from ui.kit.panel import static_component
 from ui.result.details import FIGURES, TABS, DetailFigure, Details
 from ui.result.figure import figure_component, figure_json
-from ui.result.planner_panel import PlannerPanel
+from ui.result.panels.planner import PlannerPanel
+from ui.result.panels.tree import TreePanel
 from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns
-from ui.result.tree_panel import TreePanel
 from ui.settings.form import FIRST_LANES
 from ui.sharing import share_component
 from ui.token_view.view import LaneView, lane_component, reader_component

@@ -37,8 +37,8 @@ from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css
 from ui.result.details import Details
 from ui.result.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file
+from ui.result.panels.tree import drafting, first_choice, step_of
 from ui.result.result import ended_result
-from ui.result.tree_panel import drafting, first_choice, step_of
 
 LEFT, RIGHT = (
     make_trace(rule="strict", new_tokens=150),

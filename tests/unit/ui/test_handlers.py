@@ -27,10 +27,10 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
 from ui.result import stored_runs
+from ui.result.panels.tree import GONE
 from ui.result.result import ended_result, reopened
 from ui.result.sentence import divergence
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
-from ui.result.tree_panel import GONE
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES, Form, LaneForm
 from ui.tabs.compare import handlers

@@ -54,7 +54,7 @@ from ui.result.numbers import (
     summary_table,
 )
 from ui.result.overlap import shared_spans
-from ui.result.planner_panel import NOTHING, PlannerFields, PlannerPanel, planner_html, runs_of
+from ui.result.panels.planner import NOTHING, PlannerFields, PlannerPanel, planner_html, runs_of
 from ui.result.result import ended_result
 from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.result.speed import speed_ratio

@@ -90,7 +90,7 @@ def planner_html(fields: PlannerFields | None) -> str:
     """The fields, the chart and what follows in a sentence; a sentence alone where nothing was
     drafted. Raises ValueError, ArithmeticError or IndexError for numbers that no run has."""
     if fields is None:
-        return render("result/planner.html.jinja", nothing=NOTHING)
+        return render("result/panels/planner.html.jinja", nothing=NOTHING)
     run, unchanged = fields.runs[fields.run], fields.was == fields.run
     measured = (
         min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft))))
@@ -113,7 +113,7 @@ def planner_html(fields: PlannerFields | None) -> str:
             f"{number(fastest.tokens)} tokens a target pass. {unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
         )
     return render(
-        "result/planner.html.jinja",
+        "result/panels/planner.html.jinja",
         nothing="",
         fields=fields,
         low=CHEAPEST,
