@@ -1,0 +1,1 @@
+"""Parts of a result with controls of their own."""
