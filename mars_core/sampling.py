@@ -85,6 +85,11 @@ class Chance:
     noise: Tensor | None  # [N, V] of the target's draws; None at temperature 0
     draft: Tensor | None  # [N, V] of the drafter's; None: it takes its most likely tokens
 
+    def first(self, count: int) -> Chance:
+        """Of the first ``count`` positions."""
+        parts = (self.uniform, self.noise, self.draft)
+        return Chance(*(None if part is None else part[:count] for part in parts))  # type: ignore[arg-type]
+
 
 def chance(words: Tensor, size: int, mode: DraftMode, temperature: float) -> Chance:
     """The random numbers that follow from words [N, 3]; ``size``: of the vocabulary."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -101,6 +102,8 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
 def tensors(outputs: Any) -> list[Tensor]:
     if isinstance(outputs, Tensor):
         return [outputs]
+    if isinstance(outputs, list):
+        return [value for each in outputs for value in tensors(each)]
     return [
         value
         for field in fields(outputs)
@@ -110,9 +113,16 @@ def tensors(outputs: Any) -> list[Tensor]:
 
 def parts(function: Callable[[], Any]) -> Iterator[Any]:
     """The project's objects that a function reaches and that have attributes, models excepted."""
-    left, visited = [cell.cell_contents for cell in function.__closure__ or ()], set()
+    left, visited = list[Any]([function]), set()
     while left:
         each = left.pop()
+        if isinstance(each, partial):
+            left += [each.func, *each.args, *each.keywords.values()]
+            continue
+        if callable(each) and hasattr(each, "__code__"):
+            left += [cell.cell_contents for cell in getattr(each, "__closure__", None) or ()]
+            left.append(getattr(each, "__self__", None))
+            continue
         if id(each) in visited or isinstance(each, Tensor | nn.Module):
             continue
         visited.add(id(each))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import psutil
 import torch
 
+from bench.batches import batches
 from bench.common.command import ROOT
 from bench.common.decoding import Differences, any_shape, complete, config_of
 from bench.common.report import MeasuredFigure
@@ -184,6 +185,17 @@ def loading(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     yield MeasuredFigure("exact passes after loading", float(pair.exact), "", note, least=1.0)
 
 
+def many(trial: CudaTrial) -> Iterator[MeasuredFigure]:
+    """Batches of several sizes."""
+    pair, slots = trial.pair("qwen"), (1, 2) if trial.tiny else (1, 4, 16)
+    methods = {
+        name: trial.ours(pair, name)
+        for name in ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
+    }
+    texts = prompts(2 * slots[-1])
+    yield from batches(methods, slots, texts, trial.size.rounds, until=trial.until - 5)
+
+
 class CudaPart(NamedTuple):
     measure: Callable[[CudaTrial], Iterator[MeasuredFigure]]
     limit_s: float
@@ -193,6 +205,7 @@ class CudaPart(NamedTuple):
 PARTS: Mapping[str, CudaPart] = {
     "tests": CudaPart(tests, 150, "Tests marked cuda"),
     "qwen": CudaPart(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
+    "batches": CudaPart(many, 75, "Batches, 4B"),
     "graphs": CudaPart(graphs, 50, "Captured steps beside eager ones, 4B"),
     "texts": CudaPart(texts, 60, "Texts that are not the target's own, 4B"),
     "llama": CudaPart(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),

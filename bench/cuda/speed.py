@@ -17,7 +17,7 @@ from bench.common.peers import assisted, greedy, looped, prompted
 from bench.common.report import MeasuredFigure
 from bench.coupled import coupled_models, prompts
 from bench.cuda.trial import NOISE, CudaTrial, switched
-from mars_core.decoder.layer import Heads, _attend
+from mars_core.decoder.layer import Heads, attend
 from mars_core.engine import capture
 from mars_core.models import Pair
 
@@ -178,7 +178,7 @@ def attention(trial: CudaTrial) -> Iterator[MeasuredFigure]:
 
 
 def _attention_s(trial: CudaTrial, rows: int, width: int, *, fold: bool) -> float:
-    """Seconds of one layer's attention in a replayed graph. ``_attend`` selects the variant by the
+    """Seconds of one layer's attention in a replayed graph. ``attend`` selects the variant by the
     rows of the mask."""
     heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)
     device, dtype = trial.device, trial.size.dtype
@@ -192,6 +192,6 @@ def _attention_s(trial: CudaTrial, rows: int, width: int, *, fold: bool) -> floa
     if fold:
         mask = mask.repeat_interleave(heads.query // heads.key, 0)
     captured = capture.Captured(
-        lambda: [_attend(queries, keys, values, mask, heads) for keys, values in stored], device
+        lambda: [attend(queries, keys, values, mask, heads) for keys, values in stored], device
     )
     return timed(captured.replay, device, REPEATS) / LAYERS

@@ -124,9 +124,8 @@ def _tensors(outputs: Any) -> Iterable[Tensor]:
     """The tensors in a tensor, a list, or a value with such fields."""
     if isinstance(outputs, Tensor):
         return [outputs]
-    values = (
-        [getattr(outputs, each.name) for each in fields(outputs)]
-        if is_dataclass(outputs)
-        else outputs
-    )
-    return [value for value in values if isinstance(value, Tensor)]
+    if is_dataclass(outputs):
+        outputs = [getattr(outputs, each.name) for each in fields(outputs)]
+    if not isinstance(outputs, list | tuple):
+        return []
+    return [value for each in outputs for value in _tensors(each)]

@@ -30,7 +30,8 @@ from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
 from mars_core.arguments import read_drafter, read_spec, threshold_lines
 from mars_core.models import ModelPool
 from mars_core.rules import PLAIN
-from mars_core.session import Run, Session, run_config
+from mars_core.run import Checked
+from mars_core.session import Session, run_config
 from mars_core.text.prompting import encode, thinking_switch
 from mars_core.text.templates import render
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Status, StopReason, Trace
@@ -150,7 +151,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             Session(self.pair).warm_up(replace(config, prompt=beginning))
             self._warm = True
         run, thought = (
-            Run(self.pair, config, tuple(ids), telemetry=True),
+            Session(self.pair).open(Checked(config, tuple(ids))),
             self.options.think_end_token,
         )
         for _ in run:

@@ -1,21 +1,22 @@
 """A causal language model with a key/value cache: token ids in, raw logits out.
 
-Used for the target and for a draft model. A cache stores no length: a pass reads whatever was last
-written at the positions before it, so that a rollback needs no operation. The memory is allocated
-once per run.
+Used for the target and for a draft model. A cache holds texts in slots. It stores no length: a pass
+reads whatever was last written at the positions before it, so that a rollback needs no operation.
+The memory is allocated once. A: texts that a pass reads together, n tokens of each.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from mars_core.decoder.positions import PassLayout, PositionIndex, Start
+from mars_core.decoder.positions import PassLayout, PositionIndex, Rows, Start
 from mars_core.decoder.store import ModulesStore, Store
 
 CHUNK = 512  # prompt tokens per pass
@@ -23,9 +24,9 @@ _ALIGNED = 64
 
 
 class PassShapes(NamedTuple):
-    """The shapes that passes may have. Rows (tokens) are padded to a multiple of ``row_step``, and
-    more than ``most_rows`` are read in several passes. Passes end at multiples of ``width_step``
-    and attend over the positions up to the next one, with a mask: so the width of a token's pass
+    """The shapes that passes may have. The tokens of a text are padded to a multiple of
+    ``row_step``, and more than ``most_rows``, of all texts, are read in several passes. A token
+    attends over the positions up to the next multiple of ``width_step``, with a mask: so the width
     follows from its position. A tree is read in one pass. See ``models.exactness``."""
 
     row_step: int = 1
@@ -40,17 +41,18 @@ ANY_SHAPE = PassShapes()
 
 
 class CacheSize(NamedTuple):
-    """Size of a cache and the shapes of its passes. ``full_width``: ``forward`` attends over all
-    positions of the cache."""
+    """Size of a cache and the shapes of its passes. ``full_width``: all but ``read`` attends over
+    all positions of a slot."""
 
     tokens: int  # of the longest text
     spare: int  # positions after the text that a pass may write to, without padding
     shapes: PassShapes = ANY_SHAPE
     full_width: bool = False
+    slots: int = 1
 
     @property
     def capacity(self) -> int:
-        """Positions; with ``full_width`` a multiple of ``_ALIGNED``, as attention kernels require
+        """Positions of a slot; with ``full_width`` a multiple of ``_ALIGNED``, as attention kernels require
         for masks."""
         spare = round_up(self.spare, self.shapes.row_step)
         return round_up(
@@ -59,11 +61,12 @@ class CacheSize(NamedTuple):
 
 
 class ModelCache(ABC):
-    """``feature_layers``: layers whose input the latest ``forward`` left in ``features`` [rows,
-    layers · H], at a fixed address."""
+    """``feature_layers``: layers whose input the latest ``chains`` or ``trees`` left in
+    ``features`` [slots, rows, layers · H], at a fixed address."""
 
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore
+    _one_width = False  # whether all tokens of a pass attend over the same width
 
     def __init__(
         self,
@@ -74,94 +77,131 @@ class ModelCache(ABC):
     ) -> None:
         table = input_embedding(model).weight
         self.device = table.device
-        self._size, self._feature_layers, self._index = size, tuple(feature_layers), index
+        self.size = size
+        self._feature_layers, self._index = tuple(feature_layers), index
+        width = len(feature_layers) * table.shape[1]
         self.features = torch.zeros(
-            size.spare, len(feature_layers) * table.shape[1], dtype=model.dtype, device=self.device
+            size.slots, size.spare, width, dtype=model.dtype, device=self.device
         )
 
-    def read(self, ids: Tensor, start: int = 0, rows: int = CHUNK) -> Tensor:
-        """Caches ids [n] at the positions from ``start`` on, ``rows`` at a time. Returns their
-        features [n, layers · H]."""
-        features = [self.features[:0]]
-        for chunk in self._chunks(ids, start, rows, full_width=False):
-            features.append(self._chain(chunk, start, 1, full_width=False)[1])
-            start += len(chunk)
+    def read(self, ids: Tensor, start: int = 0, slot: int = 0, most: int = CHUNK) -> Tensor:
+        """Caches ids [n] of one text at the positions from ``start`` on, at most ``most`` a pass.
+        Returns their features [n, layers · H]."""
+        features = [self.features[0, :0]]
+        for chunk in self._chunks(len(ids), start, most, aligned=True):
+            rows = Rows.one(start + chunk.start, slot)
+            features.append(self._chain(ids[None, chunk], rows, 1, full_width=False)[1][0])
         return torch.cat(features)
 
-    def reread(self, ids: Tensor, start: int) -> Tensor:
-        """As ``read``, with as few rows a pass as ``forward`` may have."""
-        return self.read(ids, start, self._size.shapes.most_rows)
+    def reread(self, ids: Tensor, start: int, slot: int = 0) -> Tensor:
+        """As ``read``, with as few rows a pass as ``chains`` may have."""
+        return self.read(ids, start, slot, self.size.shapes.most_rows)
 
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
-        """Caches ids [n] at the positions from ``start`` on; raw float32 logits [logits, V] after
-        the last of them (0: after all)."""
-        parts, at, size = [], 0, self._size
-        for chunk in self._chunks(ids, start, size.shapes.most_rows, full_width=size.full_width):
-            rows, features = self._chain(chunk, start + at, logits, full_width=size.full_width)
-            if self._feature_layers:
-                self.features[at : at + len(chunk)].copy_(features)
-            parts.append(rows)
-            at += len(chunk)
-        return (torch.cat(parts) if len(parts) > 1 else parts[0])[-logits:]
+        """``chains`` of the text in the first slot, without its dimension."""
+        return self.chains(ids[None], Rows.one(start), logits)[0]
 
-    def _chunks(
-        self, ids: Tensor, start: Start, rows: int, *, full_width: bool
-    ) -> Sequence[Tensor]:
-        """The ids of each pass."""
-        step = self._size.shapes.width_step
-        if full_width or step == 1:
-            return ids.split(rows) if len(ids) else ()
-        assert isinstance(start, int), "a captured pass attends over the full cache"
-        first = ids[: -start % step]
+    def chains(self, ids: Tensor, rows: Rows, logits: int = 0) -> Tensor:
+        """Caches ids [A, n] at the positions from the start of each row on; raw float32 logits [A,
+        logits, V] after the last of them (0: after all)."""
+        size, count = self.size, ids.shape[1]
+        full_width, parts = size.full_width, []
+        for some in self._together(len(ids), count):
+            texts, outputs = rows.part(some), []
+            aligned = self._one_width and not full_width
+            chunks = self._chunks(count, texts.starts[0], size.shapes.most_rows, aligned=aligned)
+            for at in chunks:
+                after, features = self._chain(
+                    ids[some, at], texts.later(at.start), logits, full_width=full_width
+                )
+                self._record(features, texts, at)
+                outputs.append(after)
+            parts.append(outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1))
+        return (torch.cat(parts) if len(parts) > 1 else parts[0])[:, -logits:]
+
+    def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
+        """``trees`` of the text in the first slot, without its dimension."""
+        return self.trees(ids[None], Rows.one(start), depths[None], sees[None])[0]
+
+    def trees(self, ids: Tensor, rows: Rows, depths: Tensor, sees: Tensor) -> Tensor:
+        """As ``chains`` for the nodes ids [A, N + 1] of trees at ``depths`` [A, N + 1] below their
+        roots: each attends to the positions before the root, and the nodes of ``sees`` [A, N + 1,
+        N + 1]."""
+        count = ids.shape[1]
+        padded = round_up(count, self.size.shapes.row_step)
+        if padded > count:
+            more = torch.eye(padded, device=ids.device).bool().repeat(len(ids), 1, 1)
+            more[:, :count, :count] = sees
+            ids, depths, sees = _padded(ids, padded), _padded(depths, padded), more
+        parts = []
+        for some in self._together(len(ids), padded):
+            texts = rows.part(some)
+            layout = self._index.tree(
+                texts, depths[some], sees[some], full_width=self.size.full_width
+            )
+            logits, features = self._pass(ids[some], layout, 0)
+            self._record(features[:, :count], texts, slice(0, count))
+            parts.append(logits[:, :count])
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies the entries at positions ``rows`` [n] to ``slots`` [n], counted over all slots."""
+        self._store.move(rows, slots)
+
+    def _together(self, texts: int, count: int) -> list[slice]:
+        """Which texts of ``count`` tokens are read in one pass."""
+        each = max(1, self.size.shapes.most_rows // round_up(count, self.size.shapes.row_step))
+        return [slice(at, at + each) for at in range(0, texts, each)]
+
+    def _chunks(self, count: int, start: Start, most: int, *, aligned: bool) -> list[slice]:
+        """The tokens of each pass: at most ``most``, and ``aligned`` ones end at multiples of
+        ``width_step``."""
+        step = self.size.shapes.width_step
+        cuts = [0, count]
+        if aligned and step > 1:
+            assert isinstance(start, int), "a captured pass attends over the full cache"
+            cuts[1:1] = [at for at in range(-start % step, count, step) if at]
         return [
-            each
-            for part in (first, *ids[len(first) :].split(step))
-            if len(part)
-            for each in part.split(rows)
+            slice(at, min(at + most, end))
+            for begin, end in pairwise(cuts)
+            for at in range(begin, end, most)
         ]
 
     def _chain(
-        self, ids: Tensor, start: Start, logits: int, *, full_width: bool
+        self, ids: Tensor, rows: Rows, logits: int, *, full_width: bool
     ) -> tuple[Tensor, Tensor]:
-        """One pass over consecutive ids [n]: logits and features as of ``_pass``, without those of
-        the padding."""
-        filled = _padded(ids, self._size.shapes.row_step)
-        padding = len(filled) - len(ids)
-        layout = self._index.chain(start, len(filled), full_width=full_width, padding=padding)
-        rows, features = self._pass(filled, layout, 0 if padding else logits)
-        return (rows[: len(ids)] if padding else rows), features[: len(ids)]
+        """One pass over consecutive ids [A, n]: logits and features as of ``_pass``, without those
+        of the padding."""
+        count = ids.shape[1]
+        filled = _padded(ids, round_up(count, self.size.shapes.row_step))
+        padding = filled.shape[1] - count
+        layout = self._index.chain(rows, count + padding, full_width=full_width, padding=padding)
+        outputs, features = self._pass(filled, layout, 0 if padding else logits)
+        return (outputs[:, :count] if padding else outputs), features[:, :count]
 
-    def forward_tree(self, ids: Tensor, start: Start, depths: Tensor, sees: Tensor) -> Tensor:
-        """As ``forward`` for the nodes ids [N + 1] of a tree at ``depths`` below its root: each
-        attends to the positions before ``start``, and the nodes of ``sees`` [N + 1, N + 1]."""
-        count, rows = len(ids), round_up(len(ids), self._size.shapes.row_step)
-        if rows > count:
-            padded = torch.eye(rows, device=ids.device).bool()
-            padded[:count, :count] = sees
-            ids, depths, sees = _padded(ids, rows), _padded(depths, rows), padded
-        layout = self._index.tree(start, depths, sees, full_width=self._size.full_width)
-        logits, features = self._pass(ids, layout, 0)
+    def _record(self, features: Tensor, rows: Rows, at: slice) -> None:
+        """Leaves the features [A, n, layers · H] of a pass for the drafter."""
         if self._feature_layers:
-            self.features[:count].copy_(features[:count])
-        return logits[:count]
-
-    def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies the entries at positions ``rows`` [n] to ``slots`` [n]."""
-        self._store.move(rows, slots)
+            first, last = rows.slots[0], rows.slots[-1]
+            if last - first + 1 == len(rows.slots):
+                self.features[first : last + 1, at].copy_(features)
+            else:
+                self.features[list(rows.slots), at] = features
 
     @abstractmethod
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
-        """One forward pass: float32 logits as of ``forward``, and the features [n, layers · H]."""
+        """One forward pass over ids [A, n]: float32 logits as of ``chains``, and the features [A,
+        n, layers · H]."""
 
 
 def round_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
-def _padded(ids: Tensor, step: int) -> Tensor:
-    """The ids, the last one repeated up to a multiple of ``step``."""
-    missing = -len(ids) % step
-    return torch.cat([ids, ids[-1:].expand(missing)]) if missing else ids
+def _padded(ids: Tensor, count: int) -> Tensor:
+    """ids [A, n], the last one of each row repeated up to ``count``."""
+    missing = count - ids.shape[1]
+    return torch.cat([ids, ids[:, -1:].expand(-1, missing)], 1) if missing else ids
 
 
 def input_embedding(model: PreTrainedModel) -> nn.Embedding:

@@ -4,6 +4,7 @@ projection."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -41,6 +42,7 @@ class FastCache(ModelCache):
         index = PositionIndex(
             size.capacity,
             self._embedding,
+            slots=size.slots,
             group=heads.query // heads.key,
             window=window if any(self._windowed) else None,
             step=size.shapes.width_step,
@@ -48,24 +50,23 @@ class FastCache(ModelCache):
         super().__init__(model, size, feature_layers, index)
         self._rotary = rotary_table(decoder.rotary_emb, size, self._embedding)
         self._store: Store = Store(
-            len(self._layers), heads.key, size.capacity, heads.size, self._embedding
+            len(self._layers), heads, size.slots, size.capacity, self._embedding
         )
 
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
         self._store.layout = layout
         rotary = self._rotary.at(layout.positions)
-        hidden = nn.functional.embedding(ids, self._embedding)[None]
+        hidden = nn.functional.embedding(ids, self._embedding)
         tapped = {}
         for number, (layer, windowed) in enumerate(zip(self._layers, self._windowed, strict=True)):
             if number in self._feature_layers:
-                tapped[number] = hidden[0]
-            hidden = layer.step(
-                hidden, rotary, layout.windowed if windowed else layout.full, self._store
-            )
-        rows: Tensor = self._output(self._norm(hidden[:, -logits:]))[0]
+                tapped[number] = hidden
+            attention = partial(self._store.attend, layer=number, windowed=windowed)
+            hidden = layer.step(hidden, rotary, attention)
+        rows: Tensor = self._output(self._norm(hidden[:, -logits:]))
         return rows, torch.cat(
             [tapped[tap] for tap in self._feature_layers], -1
-        ) if self._feature_layers else self.features
+        ) if self._feature_layers else self.features[:, :0]
 
 
 def rotary_table(module: Any, size: CacheSize, like: Tensor) -> Rotary:

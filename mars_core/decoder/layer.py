@@ -8,6 +8,7 @@ d head size.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +17,10 @@ from torch import Tensor, nn
 
 from mars_core.decoder.linear import PlainLinear, freeze, joined
 
-_ROWS = 4  # attention on a CPU sums blocks of fewer rows in another order
+# attention sums fewer rows in another order: blocks of them on a CPU, a single one on a GPU
+_ROWS = {"cpu": 4, "cuda": 2}
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 class Rotary(NamedTuple):
@@ -33,8 +37,10 @@ class Rotary(NamedTuple):
         return Rotary(cos.unsqueeze(-2), torch.cat((-first, second), -1).unsqueeze(-2))
 
     def at(self, positions: Tensor) -> Rotary:
-        """Those of ``positions`` [n]."""
-        return Rotary(self.cos.index_select(1, positions), self.sin.index_select(1, positions))
+        """Those of ``positions`` [B, n]."""
+        flat, shape = positions.flatten(), (*positions.shape, 1, -1)
+        cos, sin = (part.index_select(1, flat).view(shape) for part in (self.cos, self.sin))
+        return Rotary(cos, sin)
 
 
 class Norm(nn.Module):
@@ -96,12 +102,9 @@ class Core(nn.Module):
         self.turned = heads.query + heads.key
         freeze(self)
 
-    def forward(
-        self, x: Tensor, residual: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any, at: int
-    ) -> Tensor:
-        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``cache`` (or None) takes keys and values as
-        layer ``at``. mask: additive or bool, [.., n, keys]; additive [n · G, keys] with each row G
-        = query/key heads times; None: all before."""
+    def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
+        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``attention``: queries [B, n, query heads,
+        d], keys and values [B, key heads, n, d] → [B, n, query heads · d]."""
         heads, (batch, count, _) = self.heads, x.shape
         projected = self.qkv.forward(x).view(
             batch, count, -1, heads.size
@@ -116,18 +119,17 @@ class Core(nn.Module):
         part = turned if size == heads.size else turned[..., :size]
         torch.addcmul(part.roll(size // 2, -1).mul_(rotary.sin), part, rotary.cos, out=part)
         queries, keys = turned[:, :, : heads.query], turned[:, :, heads.query :].transpose(1, 2)
-        if cache is not None:
-            keys, values = cache.update(keys, values, at)
-        residual = self.output.added(_attend(queries, keys, values, mask, heads), residual)
+        residual = self.output.added(attention(queries, keys, values), residual)
         gate, up = self.up.forward(self.norm.forward(residual)).chunk(2, -1)
         return self.down.added(self.activation(gate) * up, residual)
 
 
-def _attend(
+def attend(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads
 ) -> Tensor:
-    """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads ·
-    d]."""
+    """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d].
+    mask: additive or bool, [.., n, keys]; additive [.., n · G, keys] with each row G = query/key
+    heads times; None: all before."""
     batch, n, *_ = queries.shape
     attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
     if mask is None or mask.shape[-2] != n * group:
@@ -145,7 +147,7 @@ def _attend(
     # supports it.
     split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
     rows = split.reshape(batch, heads.key, n * group, heads.size)
-    if (missing := -n * group % _ROWS) and rows.device.type == "cpu":
+    if missing := -n * group % _ROWS.get(rows.device.type, 1):
         rows, mask = (
             nn.functional.pad(rows, (0, 0, 0, missing)),
             nn.functional.pad(mask, (0, 0, 0, missing)),
@@ -174,13 +176,17 @@ class FastLayer(nn.Module):
     ) -> Tensor:
         """The call signature of transformers' layers."""
         assert position_embeddings is not None
-        return self.step(
-            hidden_states, Rotary.of(*position_embeddings), attention_mask, past_key_values
-        )
 
-    def step(self, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any) -> Tensor:
+        def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            if past_key_values is not None:
+                keys, values = past_key_values.update(keys, values, self.at)
+            return attend(queries, keys, values, attention_mask, self.core.heads)
+
+        return self.step(hidden_states, Rotary.of(*position_embeddings), attention)
+
+    def step(self, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
         """hidden [B, n, H] → [B, n, H]."""
-        return self.core.forward(self.norm.forward(hidden), hidden, rotary, mask, cache, self.at)
+        return self.core.forward(self.norm.forward(hidden), hidden, rotary, attention)
 
 
 def norm_of(module: Any) -> Norm:

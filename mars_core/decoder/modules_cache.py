@@ -20,6 +20,7 @@ class ModulesCache(ModelCache):
     window)."""
 
     path = "transformers' modules, eager"
+    _one_width = True
 
     def __init__(
         self, model: PreTrainedModel, size: CacheSize, feature_layers: Sequence[int] = ()
@@ -39,18 +40,15 @@ class ModulesCache(ModelCache):
         self._store.current_pass.layout = layout
         options: dict[str, Any] = {}
         if not layout.ends_at_width:
-            assert layout.full is not None and layout.windowed is not None
-            full, windowed = (
-                layout.full[None, None],
-                layout.windowed[None, None],
-            )  # additive [1, 1, n, width]
+            (segment,) = layout.segments  # see ``_chunks``
+            full, windowed = segment.full, segment.windowed  # [1, 1, n, width]
             mask = (
                 {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
             )
-            options = {"attention_mask": mask, "position_ids": layout.positions[None]}
+            options = {"attention_mask": mask, "position_ids": layout.positions}
         with self._tapped() as inputs:
             output = self._model(
-                input_ids=ids[None],
+                input_ids=ids,
                 past_key_values=self._store,
                 use_cache=True,
                 return_dict=True,
@@ -58,9 +56,9 @@ class ModulesCache(ModelCache):
                 **options,
             )
         features = [inputs[tap].to(self.device) for tap in self._feature_layers]
-        return output.logits[0].float(), torch.cat(
+        return output.logits.float(), torch.cat(
             features, -1
-        ) if self._feature_layers else self.features
+        ) if self._feature_layers else self.features[:, :0]
 
     @contextmanager
     def _tapped(self) -> Iterator[dict[int, Tensor]]:
@@ -71,7 +69,7 @@ class ModulesCache(ModelCache):
 
         def hook(tap: int) -> Any:
             def take(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-                inputs[tap] = (args[0] if args else kwargs["hidden_states"])[0]
+                inputs[tap] = args[0] if args else kwargs["hidden_states"]
 
             return take
 

@@ -1,12 +1,13 @@
 """Positions of the tokens of a pass: cache slots, rotary positions and masks.
 
-``start`` is the position of a pass's first token: an int on the host or, in a captured pass, a
-0-dimensional tensor on the device. G: query heads that share a key head; a mask repeats each row G
-times.
+A pass reads the same number of tokens, n, of A texts, a row each. A cache holds every text in a
+slot of its own, of ``capacity`` positions. G: query heads that share a key head; a mask repeats
+each token G times.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -15,92 +16,192 @@ from torch import Tensor
 Start = int | Tensor
 
 
-class PassLayout(NamedTuple):
-    """Positions of one pass: n tokens that attend to the first ``width`` positions of the cache."""
+class Rows(NamedTuple):
+    """The texts of a pass: their slots, ascending, and the position of each one's first token: on
+    the host or, in a captured pass, a tensor [A] on the device."""
 
-    start: Start
-    slots: Tensor  # [n] cache positions that are written
-    positions: Tensor  # [n] positions in the text; [1] if all tokens share one
+    slots: Sequence[int]
+    starts: Sequence[int] | Tensor
+
+    @staticmethod
+    def one(start: Start, slot: int = 0) -> Rows:
+        """A single text; a tensor ``start`` has no dimension."""
+        return Rows((slot,), (start,) if isinstance(start, int) else start.view(1))
+
+    def later(self, by: int) -> Rows:
+        """The same texts, ``by`` tokens further."""
+        starts = self.starts
+        return Rows(
+            self.slots,
+            starts + by if isinstance(starts, Tensor) else [start + by for start in starts],
+        )
+
+    def part(self, at: slice) -> Rows:
+        return Rows(self.slots[at], self.starts[at])
+
+
+class Segment(NamedTuple):
+    """Tokens of a pass that attend over the same number of positions: some of the rows, in
+    neighbouring slots, and some of the tokens of each."""
+
+    rows: slice
+    slots: slice
+    tokens: slice
     width: int
-    ends_at_width: bool  # a chain that ends at ``width``: transformers' default without a mask
-    full: Tensor | None  # [n · G, width] additive; None: causal
-    windowed: Tensor | None  # the same for layers with a sliding window
+    full: Tensor | None = None  # [rows, 1, tokens · G, width] additive; None: causal
+    windowed: Tensor | None = None  # the same for layers with a sliding window
+
+    @property
+    def whole(self) -> tuple[slice, slice]:
+        """Rows and tokens: an index of a tensor [A, n, ...]."""
+        return self.rows, self.tokens
+
+
+class PassLayout(NamedTuple):
+    """Positions of one pass over [A, n] tokens."""
+
+    entries: Tensor  # [A · n] positions that are written, counted over all slots
+    positions: Tensor  # [A, n] positions in the texts
+    segments: Sequence[Segment]  # all tokens, in the order of rows
+    start: Start  # of the first row
+    ends_at_width: bool  # a chain that ends at its width: transformers' default without a mask
 
 
 class PositionIndex:
-    """For a cache of ``capacity`` positions. ``like``: a tensor with the dtype of masks, on the
-    device. ``window``: of the layers with a sliding window. A pass attends over the positions up to
-    its last token (not counting the last ``padding`` ones), rounded up to a multiple of ``step``,
-    or, with ``full_width``, over all of it, so that its shape does not depend on its position."""
+    """For a cache of ``slots`` times ``capacity`` positions. ``like``: a tensor with the dtype of
+    masks, on the device. ``window``: of the layers with a sliding window. A token attends over the
+    positions up to the multiple of ``step`` after it, or, with ``full_width``, over all of its
+    slot, so that the shape of a pass does not depend on its position."""
 
     def __init__(
         self,
         capacity: int,
         like: Tensor,
         *,
+        slots: int = 1,
         group: int = 1,
         window: int | None = None,
         step: int = 1,
     ) -> None:
         self.capacity = capacity
         self._group, self._window, self._step = group, window, step
-        self._slots = torch.arange(capacity, device=like.device)
-        self._rows = self._slots.repeat_interleave(group)
+        self._columns = torch.arange(capacity, device=like.device)
+        self._bases = torch.arange(slots, device=like.device) * capacity
         self._zero = like.new_zeros(())
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
-    def chain(self, start: Start, count: int, *, full_width: bool, padding: int = 0) -> PassLayout:
-        """Positions of ``count`` consecutive tokens."""
-        ends_at_width = self._step == 1 and not full_width
-        slots, width = self._slots[:count] + start, self._width(start, count - padding, full_width)
-        bare = ends_at_width and (count == 1 or width == count)
-        if bare and (self._window is None or width <= self._window):
-            return PassLayout(start, slots, slots, width, ends_at_width, None, None)
-        rows, columns = (self._rows[: count * self._group] + start)[:, None], self._slots[:width]
-        visible = columns <= rows
-        full = None if bare else self._additive(visible)
-        windowed = (
-            full
-            if self._window is None
-            else self._additive(visible & (rows - columns < self._window))
-        )
-        return PassLayout(start, slots, slots, width, ends_at_width, full, windowed)
+    def chain(self, rows: Rows, count: int, *, full_width: bool, padding: int = 0) -> PassLayout:
+        """Positions of ``count`` consecutive tokens of each row, the last ``padding`` of them
+        without use. Tokens before the beginning of a text count as its first one."""
+        positions, entries = self._entries(rows, count)
+        bare = self._step == 1 and not full_width
+        segments = []
+        for segment in self._segments(rows, count, count - padding, full_width):
+            tokens = segment.tokens.stop - segment.tokens.start
+            if bare and (tokens == 1 or segment.width == tokens):
+                unlimited = self._window is None or segment.width <= self._window
+                windowed = None if unlimited else self._masks(segment, positions)[1]
+                segments.append(segment._replace(windowed=windowed))
+            else:
+                full, windowed = self._masks(segment, positions)
+                segments.append(segment._replace(full=full, windowed=windowed))
+        return PassLayout(entries, positions, segments, rows.starts[0], bare)
 
     def tree(
-        self, start: Start, depths: Tensor | int, sees: Tensor, *, full_width: bool
+        self, rows: Rows, depths: Tensor | int, sees: Tensor, *, full_width: bool
     ) -> PassLayout:
-        """Tokens at ``depths`` [n] below ``start``, or all at the same depth. They attend to the
-        positions before ``start`` and, of the m ≥ n positions from there on, of which the last n
-        are these tokens, to those in ``sees`` bool [n, m]. With a sliding window m = n."""
-        count, ahead = sees.shape
-        width = self._width(start, ahead, full_width)
-        columns, after = self._slots[:width], self._slots[:ahead] + start
-        slots, positions = after[ahead - count :], self._slots[:1] + start + depths
-        visible = (columns < start).expand(count, width).index_copy(1, after, sees)
-        full = self._additive(self._grouped(visible))
-        if self._window is None:
-            return PassLayout(start, slots, positions, width, False, full, full)
-        assert count == ahead, "with a sliding window, the positions of all columns must be known"
-        near = positions[:, None] - columns.index_copy(0, after, positions) < self._window
-        return PassLayout(
-            start,
-            slots,
-            positions,
-            width,
-            False,
-            full,
-            self._additive(self._grouped(visible & near)),
-        )
+        """Tokens at ``depths`` [A, n] below the start of their row, or all at the same depth. They
+        attend to the positions before it and, of the m ≥ n positions from there on, of which the
+        last n are these tokens, to those in ``sees`` bool [A, n, m]. With a sliding window m =
+        n."""
+        _, count, ahead = sees.shape
+        after, entries = self._entries(rows, ahead)
+        positions = (after[:, :1] + depths).expand(-1, count)
+        entries = entries.view(after.shape)[:, ahead - count :].flatten()
+        segments = []
+        for segment in self._segments(rows, count, ahead, full_width, whole=True):
+            columns, there = self._columns[: segment.width], after[segment.rows]
+            visible = (columns < there[:, :1, None]).expand(-1, count, -1)
+            visible = visible.scatter(2, there[:, None].expand(-1, count, -1), sees[segment.rows])
+            full = windowed = self._additive(self._grouped(visible))
+            if self._window is not None:
+                assert count == ahead, "with a sliding window, all columns must be known"
+                known = positions[segment.rows]
+                placed = columns.expand(len(known), -1).scatter(1, there, known)
+                near = known[..., None] - placed[:, None] < self._window
+                windowed = self._additive(self._grouped(visible & near))
+            segments.append(segment._replace(full=full, windowed=windowed))
+        return PassLayout(entries, positions, segments, rows.starts[0], False)
 
-    def _width(self, start: Start, count: int, full_width: bool) -> int:
+    def _entries(self, rows: Rows, count: int) -> tuple[Tensor, Tensor]:
+        """The positions [A, count] from each row's start on, none before 0, and the same counted
+        over all slots, [A · count]."""
+        starts, slots, ahead = rows.starts, rows.slots, self._columns[:count]
+        device, bases = ahead.device, self._bases
+        if isinstance(starts, Tensor):
+            positions, bases = ahead + starts[:, None], bases[slots[0] : slots[-1] + 1]
+        elif len(slots) == 1:
+            positions, bases = ahead[None] + starts[0], bases[slots[0] : slots[0] + 1]
+        else:
+            positions = ahead + torch.tensor(starts, device=device)[:, None]
+            bases = bases[torch.tensor(slots, device=device)]
+        positions = positions.clamp(min=0)
+        return positions, (positions + bases[:, None]).flatten()
+
+    def _segments(
+        self, rows: Rows, count: int, reach: int, full_width: bool, whole: bool = False
+    ) -> list[Segment]:
+        """Without masks. ``reach``: positions from the start that must be in sight; ``whole``:
+        every token attends as widely as the last one."""
+        slots, starts = rows.slots, rows.starts
         if full_width:
-            return self.capacity
-        assert isinstance(start, int), "a captured pass attends over the full cache"
-        return -(-(start + count) // self._step) * self._step
+            everything = slice(0, len(slots)), slice(slots[0], slots[-1] + 1), slice(0, count)
+            return [Segment(*everything, self.capacity)]
+        assert not isinstance(starts, Tensor), "a captured pass attends over the full cache"
+        segments: list[Segment] = []
+        for row, (slot, start) in enumerate(zip(slots, starts, strict=True)):
+            pieces = self._pieces(start, count, reach, whole)
+            before = segments[-len(pieces) :]
+            same = [(each.tokens, each.width) for each in before] == pieces
+            if same and before[0].slots.stop == slot:
+                segments[-len(pieces) :] = [
+                    each._replace(
+                        rows=slice(each.rows.start, row + 1),
+                        slots=slice(each.slots.start, slot + 1),
+                    )
+                    for each in before
+                ]
+            else:
+                at = slice(row, row + 1), slice(slot, slot + 1)
+                segments += [Segment(*at, tokens, width) for tokens, width in pieces]
+        return segments
 
-    def _grouped(self, visible: Tensor) -> Tensor:
-        return visible if self._group == 1 else visible.repeat_interleave(self._group, 0)
+    def _pieces(self, start: int, count: int, reach: int, whole: bool) -> list[tuple[slice, int]]:
+        """Tokens of one row, and how wide they attend."""
+        step = self._step
+        last = -(-(start + reach) // step) * step
+        if whole or step == 1:
+            return [(slice(0, count), last)]
+        first = -(-(max(start, 0) + 1) // step) * step
+        stops = [*range(first, last, step), last]
+        begins = [0, *(stop - start for stop in stops[:-1])]
+        ends = [*begins[1:], count]
+        return [(slice(*each), stop) for *each, stop in zip(begins, ends, stops, strict=True)]
+
+    def _masks(self, segment: Segment, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """Of the tokens of a chain: for full attention, and with the window."""
+        at = self._grouped(positions[segment.whole])[..., None]
+        columns = self._columns[: segment.width]
+        visible = columns <= at
+        full = self._additive(visible)
+        if self._window is None:
+            return full, full
+        return full, self._additive(visible & (at - columns < self._window))
+
+    def _grouped(self, tokens: Tensor) -> Tensor:
+        return tokens if self._group == 1 else tokens.repeat_interleave(self._group, 1)
 
     def _additive(self, visible: Tensor) -> Tensor:
-        """bool → 0 where it is true, else the lowest number; contiguous, newly allocated."""
-        return torch.where(visible, self._zero, self._lowest)
+        """bool [R, n, w] → [R, 1, n, w], 0 where it is true, else the lowest number; contiguous,
+        newly allocated."""
+        return torch.where(visible, self._zero, self._lowest)[:, None]

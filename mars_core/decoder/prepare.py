@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from mars_core.decoder.layer import FastLayer, Heads, Rotary, core_of, norm_of
+from mars_core.decoder.layer import FastLayer, Heads, core_of, norm_of
 from mars_core.decoder.linear import float32_output, is_plain, pack, rounding
 
 _FAMILY = {
@@ -76,12 +76,11 @@ def _replace_layers(decoder: Any, rounded: torch.dtype) -> None:
         torch.full((_TRIED, _TRIED), torch.finfo(weight.dtype).min).triu(1).to(weight)[None, None]
     )
     rotary = decoder.rotary_emb(hidden, positions)
+    options = dict(attention_mask=mask, position_ids=positions, position_embeddings=rotary)
     for at, layer in enumerate(decoder.layers):
         stand_in = _layer_of(layer, at)
-        wanted: Tensor = layer(
-            hidden, attention_mask=mask, position_ids=positions, position_embeddings=rotary
-        )
-        computed = stand_in.step(hidden, Rotary.of(*rotary), mask, None)
+        wanted: Tensor = layer(hidden, **options)
+        computed = stand_in.forward(hidden, **options)
         added = wanted.double() - hidden.double()
         error = (computed.double() - wanted.double()).square().mean().sqrt()
         if not error <= _TOLERANCE[rounded] * added.square().mean().sqrt():

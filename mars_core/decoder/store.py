@@ -1,4 +1,5 @@
-"""Keys and values of a run, allocated once; a pass reads and writes the positions of its layout."""
+"""Keys and values of the texts of a cache, allocated once; a pass reads and writes the positions of
+its layout."""
 
 from __future__ import annotations
 
@@ -8,30 +9,48 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
+from mars_core.decoder.layer import Heads, attend
 from mars_core.decoder.positions import PassLayout
 
 
 class Store:
-    """One tensor for all layers of one shape: [2, layers, key heads, capacity, d], with the dtype
-    and on the device of ``like``."""
+    """One tensor for all layers of one shape: [2, layers, key heads, slots · capacity, d], with the
+    dtype and on the device of ``like``."""
 
     layout: PassLayout  # of the current pass
 
-    def __init__(self, layers: int, heads: int, capacity: int, size: int, like: Tensor) -> None:
-        self._all = like.new_zeros(2, layers, heads, capacity, size)
-        # Keys and values [1, key heads, capacity, d] each.
-        self._layers = list(zip(*self._all.unsqueeze(2), strict=True))
+    def __init__(self, layers: int, heads: Heads, slots: int, capacity: int, like: Tensor) -> None:
+        self._heads = heads
+        self._all = like.new_zeros(2, layers, heads.key, slots * capacity, heads.size)
+        # Keys and values of each layer: [key heads, slots · capacity, d] and [slots, key heads,
+        # capacity, d]
+        self._entries = list(zip(*self._all, strict=True))
+        self._texts = list(
+            zip(*self._all.unflatten(3, (slots, capacity)).transpose(2, 3), strict=True)
+        )
 
-    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        """Stores keys and values [1, key heads, n, d] of the pass's tokens → those of all positions
-        it attends to."""
-        stored_keys, stored_values = self._layers[layer]
-        stored_keys.index_copy_(2, self.layout.slots, keys)
-        stored_values.index_copy_(2, self.layout.slots, values)
-        return stored_keys[:, :, : self.layout.width], stored_values[:, :, : self.layout.width]
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, layer: int, windowed: bool
+    ) -> Tensor:
+        """Stores keys and values [A, key heads, n, d] of the pass's tokens; queries [A, n, query
+        heads, d] → what they attend to, [A, n, query heads · d]."""
+        layout = self.layout
+        for stored, new in zip(self._entries[layer], (keys, values), strict=True):
+            stored.index_copy_(1, layout.entries, new.transpose(0, 1).flatten(1, 2))
+        mixed = []
+        for each in layout.segments:
+            mask = each.windowed if windowed else each.full
+            keys, values = (part[each.slots, :, : each.width] for part in self._texts[layer])
+            mixed.append(attend(queries[each.whole], keys, values, mask, self._heads))
+        if len(mixed) == 1:
+            return mixed[0]
+        together = mixed[0].new_empty(*queries.shape[:2], mixed[0].shape[-1])
+        for each, part in zip(layout.segments, mixed, strict=True):
+            together[each.whole] = part
+        return together
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
+        """Copies ``rows`` [n] to ``slots`` [n], counted over all slots, in every layer."""
         self._all.index_copy_(-2, slots, self._all.index_select(-2, rows))
 
 
@@ -42,7 +61,8 @@ class CurrentPass:
 
 
 class LayerStore(DynamicLayer):
-    """A layer of transformers' cache that keeps every position, in preallocated memory."""
+    """A layer of transformers' cache that keeps every position of one text, in preallocated
+    memory."""
 
     def __init__(self, capacity: int, current_pass: CurrentPass) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -60,10 +80,10 @@ class LayerStore(DynamicLayer):
     ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        start = self.get_seq_length()
+        start, width = self.get_seq_length(), self._pass.layout.segments[-1].width
         for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
             buffer[..., start : start + states.shape[-2], :] = states
-        keys, values = (buffer[..., : self._pass.layout.width, :] for buffer in self._buffers)
+        keys, values = (buffer[..., :width, :] for buffer in self._buffers)
         self.keys, self.values = keys, values
         return keys, values
 

@@ -13,53 +13,99 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mars_core.decoder import ModelCache
-    from mars_core.decoder.positions import Start
+    from mars_core.decoder.positions import Rows
     from mars_core.engine.processors import Processor
     from mars_core.models import Pair
     from mars_core.verification import Draft
 
 
-class Inputs(NamedTuple):
-    """Inputs of a draft: host numbers that are copied to the device together."""
+class Request(NamedTuple):
+    """A text that a draft is wanted for: prompt and output so far, of which the target has not read
+    the last token yet. ``limit``: most tokens of a path of the draft; 0: none."""
 
-    size: int  # tokens to draft; at most the limit
-    start: int  # position of the drafter's cache at which it continues
-    numbers: Sequence[int] = ()
+    slot: int
+    ids: Sequence[int]
+    limit: int
+
+
+class Inputs(NamedTuple):
+    """Inputs of the drafts of A texts: host numbers that are copied to the device together.
+    ``sizes``: the longest path of each, at most its limit; ``starts``: positions of the drafter's
+    cache at which it continues; ``numbers``: a row of the same length for each text."""
+
+    sizes: Sequence[int]
+    starts: Sequence[int]
+    numbers: Sequence[Sequence[int]]
+
+
+class Conditions(NamedTuple):
+    """How one text is drafted. With ``noise`` [≥ size, V] for the positions from the next one on,
+    tokens are drawn; without it the most likely ones are taken."""
+
+    sampling: Sampling
+    processor: Processor | None
+    noise: Tensor | None
+
+
+class Lookup:
+    """Finds drafts in one text, without a model."""
+
+    def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
+        """At most ``limit`` tokens that may follow ``ids``, which only grow."""
+        return ()
 
 
 class Drafter:
-    """One drafter serves one run at a time. ``ids`` is prompt and output so far; the target has not
-    read the last one yet. This one drafts nothing. One that needs no model overrides
-    ``continuation``, and its drafts have q = 1; others override the rest."""
+    """Drafts for the texts in the slots of an engine. This one takes its drafts from a ``Lookup``
+    of each text, with q = 1; others override all methods."""
 
     computes = False  # whether ``draft`` computes on the device
 
-    def __init__(self, longest: int) -> None:
+    def __init__(self, longest: int, lookup: Callable[[], Lookup] = Lookup) -> None:
         self.longest = longest  # maximum number of tokens that it can draft in one step
+        self._lookup, self._lookups = lookup, dict[int, Lookup]()
 
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        """Resets the state and reads the prompt of a new run. ``features`` [len(ids) - 1, layers ·
-        T]: the target's."""
+    def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
+        """Reads the prompt of a new text in a slot. ``features`` [len(ids) - 1, layers · T]: the
+        target's."""
+        self._lookups[slot] = self._lookup()
 
-    def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
-        """At most ``limit`` tokens that may follow ``ids``, which within a run only grow."""
-        return ()
+    def inputs(self, requests: Sequence[Request]) -> Inputs:
+        """The inputs for a draft after each text; at least one limit is above 0."""
+        drafted = [
+            list(self._lookups[each.slot].continuation(each.ids, min(each.limit, self.longest)))
+            for each in requests
+        ]
+        sizes = [len(each) for each in drafted]
+        numbers = [
+            [request.ids[-1], *each, *[0] * (max(sizes) - len(each))]
+            for request, each in zip(requests, drafted, strict=True)
+        ]
+        return Inputs(sizes, [0] * len(sizes), numbers)
 
-    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        """The inputs for a draft of at most ``limit`` ≥ 1 tokens after ``ids``."""
-        drafted = self.continuation(ids, min(limit, self.longest))
-        return Inputs(len(drafted), 0, [ids[-1], *drafted])
+    def nodes(self, size: int) -> int:
+        """Drafted tokens of a draft whose longest path has ``size``."""
+        return size
 
-    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
-        """The draft from ``Inputs`` on the device. With ``noise`` [≥ size, V] for the positions
-        from the next one on, tokens are drawn; without it the most likely ones are taken. Uses
-        device operations only, whose shapes depend on ``size`` and the number of ``numbers`` only;
-        may be called again with the same arguments."""
+    def draft(
+        self,
+        size: int,
+        roots: Rows,
+        starts: Rows,
+        limits: Tensor,
+        numbers: Tensor,
+        conditions: Sequence[Conditions],
+    ) -> Sequence[Draft]:
+        """A draft for each of A texts on the device, all with ``nodes(size)`` nodes; those that are
+        deeper than the text's number in ``limits`` [A] come last and mean nothing. ``roots``: where
+        the last token of each text stands; ``starts`` and ``numbers`` [A, m]: from ``Inputs``. Uses
+        device operations only, whose shapes depend on ``size`` and m only; may be called again with
+        the same arguments."""
         from mars_core.verification import certain, chain_draft  # imported here: they load torch
 
-        return chain_draft(numbers, certain(size, numbers.device))
+        return [chain_draft(ids, certain(size, numbers.device)) for ids in numbers]
 
-    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
+    def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
         """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the
         text; the others are discarded."""
 
@@ -69,10 +115,7 @@ class Parts(NamedTuple):
 
     pair: Pair
     config: DrafterConfig
-    sampling: Sampling
-    tokens: int  # of the longest text, prompt included
     target: ModelCache
-    processor: Processor | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,70 +11,93 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mars_core.decoder import CacheSize, input_embedding, open_cache
-from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Drafter, Inputs, Parts
+from mars_core.decoder import PassShapes, input_embedding, is_fast, open_cache
+from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import Conditions, Drafter, Inputs, Parts, Request
 from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
+from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft
 
 
 class ModelDrafter(Drafter):
     """Only ids below the pair's ``vocabulary``, which target and draft model share, are proposed.
-    ``full_width``, with CUDA graphs: every draft of K tokens uses the same operations, whatever was
-    read before."""
+    Every draft begins by reading the last two tokens: what an earlier draft read at the first of
+    them was not the text, where all of it was accepted."""
 
     computes = True
 
     def __init__(self, parts: Parts) -> None:
-        pair, self.longest = parts.pair, parts.config.k
+        pair, size = parts.pair, parts.target.size
+        super().__init__(parts.config.k)
         assert pair.draft is not None, "validated"
-        self._cache = open_cache(
-            pair.draft, CacheSize(parts.tokens, self.longest, full_width=pair.graphs)
-        )
+        step = pair.shapes.width_step if is_fast(pair.draft) else 1
+        size = size._replace(spare=self.longest, shapes=PassShapes(width_step=step))
+        self._cache = open_cache(pair.draft, size)
         self._rows = input_embedding(pair.draft).num_embeddings
-        self._vocabulary, self._full_width = pair.vocabulary, pair.graphs
-        self._sampling, self._processor = parts.sampling, parts.processor
-        self._length = 0  # ids that are cached
+        self._vocabulary = pair.vocabulary
 
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
-        self._length = len(ids) - 1
-        if self._length:
-            self._cache.read(torch.tensor(self._known(ids[:-1]), device=self._cache.device))
+    def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
+        if len(ids) > 1:
+            read = torch.tensor(self._known(ids[:-1]), device=self._cache.device)
+            self._cache.read(read, slot=slot)
 
-    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        """The root, and the ids to be read, which end with it: one or two, or always two if
-        ``full_width``."""
-        start = max(0, len(ids) - 2) if self._full_width else self._length
-        return Inputs(min(limit, self.longest), start, [ids[-1], *self._known(ids[start:])])
+    def inputs(self, requests: Sequence[Request]) -> Inputs:
+        """The root, and the two ids to be read, which end with it; a text of one token is read
+        twice at its position."""
+        sizes = [min(each.limit, self.longest) for each in requests]
+        starts = [len(each.ids) - 2 for each in requests]
+        numbers = [
+            [each.ids[-1], *self._known([each.ids[max(start, 0)], each.ids[-1]])]
+            for each, start in zip(requests, starts, strict=True)
+        ]
+        return Inputs(sizes, starts, numbers)
 
-    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
-        fed, drafted, rows, root = numbers[1:], [numbers[:1]], [], start + len(numbers) - 2
+    def draft(
+        self,
+        size: int,
+        roots: Rows,
+        starts: Rows,
+        limits: Tensor,
+        numbers: Tensor,
+        conditions: Sequence[Conditions],
+    ) -> Sequence[Draft]:
+        fed, drafted, drawn = numbers[:, 1:], [numbers[:, :1]], list[list[Tensor]]()
+        rows = starts
         for depth in range(size):
-            logits = self._cache.forward(fed, start, logits=1)[:, : self._vocabulary]
-            start = start + len(fed)
-            if self._processor:
-                logits = self._processor.apply(logits, self._processor.row(root, *drafted[1:]))
-            q = self._distribution(logits) if noise is not None else logits
-            fed = lowest_argmax(q) if noise is None else draw(q, noise[depth : depth + 1]).ids
+            logits = self._cache.chains(fed, rows, logits=1)[:, 0, : self._vocabulary]
+            rows = rows.later(fed.shape[1])
+            written = torch.cat(drafted[1:], 1) if depth else fed[:, :0]
+            drawn.append([])
+            chosen = []
+            for text, each in enumerate(conditions):
+                q = logits[text : text + 1]
+                if each.processor:
+                    root = roots.starts[text]
+                    after = each.processor.row(root, *written[text].split(1))
+                    q = each.processor.apply(q, after)
+                if each.noise is None:
+                    chosen.append(lowest_argmax(q))
+                else:
+                    q = _distribution(q, each.sampling)
+                    chosen.append(draw(q, each.noise[depth : depth + 1]).ids)
+                drawn[-1].append(q)
+            fed = torch.stack(chosen)
             drafted.append(fed)
-            rows.append(q)
-        nodes, distribution = torch.cat(drafted), torch.cat(rows)
-        if noise is None:
-            distribution = self._distribution(distribution)
-        return chain_draft(nodes, distribution.gather(-1, nodes[1:, None])[:, 0], distribution)
-
-    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """The last drafted token was never read, so a fully accepted draft leaves one id to
-        read."""
-        self._length = len(ids) + min(len(path), self.longest) - 1
+        nodes, drafts = torch.cat(drafted, 1), []
+        for text, each in enumerate(conditions):
+            distribution = torch.cat([level[text] for level in drawn])
+            if each.noise is None:
+                distribution = _distribution(distribution, each.sampling)
+            q = distribution.gather(-1, nodes[text, 1:, None])[:, 0]
+            drafts.append(chain_draft(nodes[text], q, distribution))
+        return drafts
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         """The ids as the draft model can read them: ids beyond its embedding become its last id."""
         return [min(token, self._rows - 1) for token in ids]
 
-    def _distribution(self, logits: Tensor) -> Tensor:
-        """q [N, V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are
-        greedy."""
-        return displayed_distribution(
-            logits, target_distribution(logits, self._sampling), self._sampling
-        )
+
+def _distribution(logits: Tensor, sampling: Sampling) -> Tensor:
+    """q [N, V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are
+    greedy."""
+    return displayed_distribution(logits, target_distribution(logits, sampling), sampling)

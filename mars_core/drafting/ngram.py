@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from mars_core.drafting.base import Drafter, DrafterKind
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from mars_core.drafting.base import Drafter, DrafterKind, Lookup
 
 MAX_NGRAM = 3  # longest n-gram that is looked up; shorter ones follow, down to one token
 
 
-class NgramDrafter(Drafter):
+class NgramLookup(Lookup):
     """Keeps an index of the last position after each n-gram, updated in constant time per token."""
 
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+    def __init__(self) -> None:
         self._last: dict[tuple[int, ...], int] = {}
         self._indexed = 0
 
@@ -40,6 +36,6 @@ NGRAM = DrafterKind(
     drafts="n-gram drafts",
     summary="What followed the last one to three tokens where they occurred before.",
     source="prompt lookup (Saxena 2023), as in transformers",
-    build=lambda parts: NgramDrafter(parts.config.k),
+    build=lambda parts: Drafter(parts.config.k, NgramLookup),
     vllm="ngram",
 )

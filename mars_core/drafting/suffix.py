@@ -11,22 +11,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from mars_core.drafting.base import Drafter, DrafterKind
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from mars_core.drafting.base import Drafter, DrafterKind, Lookup
 
 LONGEST = 24  # tokens of a suffix; longer matches count as this long
 FACTOR = 5  # α: tokens that are drafted for each token of the match, at most; the paper's is 1 to 4
 LEAST = 0.1  # D: a path ends where a smaller share of the occurrences goes on in this way
 
 
-class SuffixDrafter(Drafter):
+class SuffixLookup(Lookup):
     """Updated with every token in time proportional to its earlier occurrences."""
 
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+    def __init__(self) -> None:
         self._read = 0
         self._after: dict[int, list[int]] = {}  # positions after each token
         # positions whose preceding tokens end the text as well: how many of them do
@@ -65,6 +61,6 @@ SUFFIX = DrafterKind(
     drafts="suffix drafts",
     summary="What most often followed the end of the text where it occurred before; a longer match drafts more.",
     source="SuffixDecoding 2411.04975, on the text of the run alone",
-    build=lambda parts: SuffixDrafter(parts.config.k),
+    build=lambda parts: Drafter(parts.config.k, SuffixLookup),
     vllm="suffix",
 )

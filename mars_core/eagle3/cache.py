@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
-from mars_core.decoder.layer import Heads, Rotary, core_of, norm_of
+from mars_core.decoder.layer import Attend, Heads, Rotary, core_of, norm_of
 from mars_core.decoder.linear import pack
-from mars_core.decoder.positions import PassLayout, PositionIndex, Start
+from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
 from mars_core.decoder.store import Store
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
 
@@ -34,15 +35,12 @@ class FastHeadLayer(nn.Module):
         )
         self.core = core_of(layer, layer.mlp, layer.post_attention_layernorm, heads)
 
-    def step(
-        self, embedded: Tensor, hidden: Tensor, rotary: Rotary, mask: Tensor | None, cache: Any
-    ) -> Tensor:
+    def step(self, embedded: Tensor, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
         """embedded, hidden [B, n, H] → [B, n, H]."""
         normed = self.hidden_norm(hidden)
         residual = normed if self.norm_before_residual else hidden
-        after: Tensor = self.core(
-            torch.cat((self.input_norm(embedded), normed), -1), residual, rotary, mask, cache, 0
-        )
+        both = torch.cat((self.input_norm(embedded), normed), -1)
+        after: Tensor = self.core(both, residual, rotary, attention)
         return after
 
 
@@ -64,39 +62,45 @@ class HeadCache:
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
-        self._index = PositionIndex(size.capacity, like, group=heads.query // heads.key)
+        self._index = PositionIndex(
+            size.capacity,
+            like,
+            slots=size.slots,
+            group=heads.query // heads.key,
+            step=size.shapes.width_step,
+        )
         self._full_width = size.full_width
         self._rotary = rotary_table(head.rotary, size, like)
-        self._store = Store(1, heads.key, size.capacity, heads.size, like)
+        self._store = Store(1, heads, size.slots, size.capacity, like)
 
-    def read(self, ids: Tensor, hidden: Tensor) -> None:
+    def read(self, ids: Tensor, hidden: Tensor, slot: int = 0) -> None:
         """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
         start = 0
         for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
-            self._through_layer(
-                chunk, states, self._index.chain(start, len(chunk), full_width=False)
-            )
+            rows = Rows.one(start, slot)
+            layout = self._index.chain(rows, len(chunk), full_width=False)
+            self._through_layer(chunk[None], states[None], layout)
             start += len(chunk)
 
-    def extend(self, ids: Tensor, hidden: Tensor, start: Start) -> Tensor:
-        """Entries ids [n], hidden [n, H] at the positions from ``start`` on → outputs [n, H]."""
-        return self._through_layer(
-            ids, hidden, self._index.chain(start, len(ids), full_width=self._full_width)
-        )
+    def extend(self, ids: Tensor, hidden: Tensor, rows: Rows) -> Tensor:
+        """Entries ids [A, n], hidden [A, n, H] at the positions from the start of each row on →
+        outputs [A, n, H]."""
+        layout = self._index.chain(rows, ids.shape[1], full_width=self._full_width)
+        return self._through_layer(ids, hidden, layout)
 
-    def draft(self, ids: Tensor, hidden: Tensor, start: Start, depth: int, sees: Tensor) -> Tensor:
-        """Drafted entries ids [n] at ``depth`` below ``start``; ``sees`` [n, m] among the m drafted
-        ones, which end with these → outputs [n, H]."""
-        return self._through_layer(
-            ids, hidden, self._index.tree(start, depth, sees, full_width=self._full_width)
-        )
+    def draft(self, ids: Tensor, hidden: Tensor, rows: Rows, depth: int, sees: Tensor) -> Tensor:
+        """Drafted entries ids [A, n] at ``depth`` below the start of each row; ``sees`` [A, n, m]
+        among the m drafted ones, which end with these → outputs [A, n, H]."""
+        layout = self._index.tree(rows, depth, sees, full_width=self._full_width)
+        return self._through_layer(ids, hidden, layout)
 
     def predict(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs [n, H] → hidden states to feed back [n, H] and draft logits [n, D]."""
+        """Outputs [.., H] → hidden states to feed back [.., H] and draft logits [.., D]."""
         normed: Tensor = self._head.norm(outputs)
         return (normed if self._head.config.norm_output else outputs), self._head.lm_head(normed)
 
     def _through_layer(self, ids: Tensor, hidden: Tensor, layout: PassLayout) -> Tensor:
         self._store.layout = layout
-        embedded, rotary = self._head.embed_tokens(ids)[None], self._rotary.at(layout.positions)
-        return self._layer.step(embedded, hidden[None], rotary, layout.full, self._store)[0]
+        embedded, rotary = self._head.embed_tokens(ids), self._rotary.at(layout.positions)
+        attention = partial(self._store.attend, layer=0, windowed=False)
+        return self._layer.step(embedded, hidden, rotary, attention)

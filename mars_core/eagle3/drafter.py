@@ -16,144 +16,164 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.decoder import CacheSize
-from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Drafter, Inputs, Parts
+from mars_core.decoder import PassShapes
+from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import Conditions, Drafter, Inputs, Parts, Request
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.sampling import lowest_argmax, target_distribution
-from mars_core.types import Sampling, TreeShape
+from mars_core.types import TreeShape
 from mars_core.verification import Draft, chain_draft
 
 
 class Eagle3Drafter(Drafter):
-    """Reads ``features`` [rows, layers · T], the target's features of its latest pass. A chain is a
-    tree with top_k 1. ``full_width``, with CUDA graphs: every draft of full depth uses the same
+    """Reads ``features`` [slots, rows, layers · T], the target's features of its latest pass. A
+    chain is a tree with top_k 1. With CUDA graphs every draft of full depth uses the same
     operations, whatever was accepted before."""
 
     computes = True
 
     def __init__(self, parts: Parts) -> None:
-        head, k, full_width = parts.pair.head, parts.config.k, parts.pair.graphs
+        head, k, size = parts.pair.head, parts.config.k, parts.target.size
         assert head is not None, "validated"
-        shape = parts.config.tree or TreeShape(k, k, 1)
-        self._head, self._features, self._shape = head, parts.target.features, shape
-        self._sampling, self._full_width, self.longest = parts.sampling, full_width, shape.depth
-        self._cache = HeadCache(
-            head,
-            CacheSize(parts.tokens, (shape.top_k + 1) * (shape.depth + 1), full_width=full_width),
-        )
-        self._length = 0  # entries that are cached
-        self._uncached: Sequence[int] = ()  # rows of the features whose entries are not cached yet
+        self._shape = parts.config.tree or TreeShape(k, k, 1)
+        super().__init__(self._shape.depth)
+        self._head, self._target = head, parts.target
+        self._top_k = min(self._shape.top_k, head.config.draft_vocabulary)
+        spare = (self._shape.top_k + 1) * (self._shape.depth + 1)
+        shapes = PassShapes(width_step=size.shapes.width_step)
+        self._cache = HeadCache(head, size._replace(spare=spare, shapes=shapes))
+        self._length = [0] * size.slots  # entries that are cached
+        # rows of the features whose entries are not cached yet
+        self._uncached: list[Sequence[int]] = [()] * size.slots
 
-    def begin(self, ids: Sequence[int], features: Tensor) -> None:
+    def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
         """Entry i needs the features of token i and the id of token i + 1; the last one is cached
         by the first draft."""
-        self._length, self._uncached = max(0, len(ids) - 2), ()
+        self._length[slot], self._uncached[slot] = max(0, len(ids) - 2), ()
         if len(ids) > 1:
-            self._features[:1] = features[-1:]
-            self._uncached = (0,)
+            self._target.features[slot, :1] = features[-1:]
+            self._uncached[slot] = (0,)
         if len(ids) > 2:
-            self._cache.read(
-                torch.tensor(ids[1:-1], device=features.device), self._head.fuse(features[:-1])
-            )
+            following = torch.tensor(ids[1:-1], device=features.device)
+            self._cache.read(following, self._head.fuse(features[:-1]), slot)
 
-    def inputs(self, ids: Sequence[int], limit: int) -> Inputs:
-        """The number of entries to cache, and for each its row of the features and the id that
-        follows; if ``full_width``, padded to the maximum. After a prompt of one token there is no
-        entry, and no draft."""
-        count = len(self._uncached)
-        filled = [0] * (self._shape.depth + 1 - count if self._full_width else 0)
-        numbers = [count, *self._uncached, *filled, *ids[len(ids) - count :], *filled]
-        return Inputs(min(limit, self.longest) if count else 0, self._length, numbers)
+    def inputs(self, requests: Sequence[Request]) -> Inputs:
+        """The root, the number of entries to cache, and for each its row of the features and the id
+        that follows; padded to the largest number, or with CUDA graphs to the maximum. After a
+        prompt of one token there is no entry, and no draft."""
+        size, uncached = self._target.size, [self._uncached[each.slot] for each in requests]
+        most = self.longest + 1 if size.full_width else max(map(len, uncached))
+        sizes, numbers = [], []
+        for request, rows in zip(requests, uncached, strict=True):
+            count, base = len(rows), request.slot * size.spare
+            filled = [0] * (most - count)
+            following = request.ids[len(request.ids) - count :]
+            at = [base + row for row in rows]
+            numbers.append([request.ids[-1], count, *at, *filled, *following, *filled])
+            sizes.append(min(request.limit, self.longest) if count else 0)
+        return Inputs(sizes, [self._length[each.slot] for each in requests], numbers)
 
-    def draft(self, size: int, start: Start, numbers: Tensor, noise: Tensor | None) -> Draft:
-        capacity = len(numbers) // 2
-        count, rows, following = numbers.split((1, capacity, capacity))
-        outputs = self._cache.extend(
-            following, self._head.fuse(self._features.index_select(0, rows)), start
-        )
-        if self._full_width:
-            last, start = count - 1, (start + count)[0]
-            outputs, following = outputs.index_select(0, last), following.index_select(0, last)
-        else:
-            start = start + capacity
-        return self._grow(outputs[-1:], following[-1:], start, size, noise)
+    def nodes(self, size: int) -> int:
+        if self._top_k == 1 or size == 0:
+            return size
+        return min(self._shape.tokens, self._top_k * (1 + (size - 1) * self._top_k))
 
-    def commit(self, ids: Sequence[int], path: Sequence[int]) -> None:
-        """The accepted nodes now have features computed by the target."""
-        self._length, self._uncached = len(ids) - 1, path
-
-    def _grow(
-        self, output: Tensor, root: Tensor, start: Start, depth: int, noise: Tensor | None
-    ) -> Draft:
-        """The draft after ``root`` [1], whose entry has the output ``output`` [1, H]; drafted
-        entries are stored from ``start`` on."""
-        top_k = min(self._shape.top_k, self._head.config.draft_vocabulary)
-        target_ids = self._head.target_ids(
-            torch.arange(self._head.config.draft_vocabulary, device=root.device)
-        )
-        odds = _Odds(self._sampling, None if noise is None else noise.index_select(-1, target_ids))
-        if top_k == 1:
-            return _chain(self._head, self._cache, output, root, start, depth, odds, target_ids)
-        growth = _Growth(self._head, self._cache, start, top_k, odds)
+    def draft(
+        self,
+        size: int,
+        roots: Rows,
+        starts: Rows,
+        limits: Tensor,
+        numbers: Tensor,
+        conditions: Sequence[Conditions],
+    ) -> Sequence[Draft]:
+        entries = numbers.shape[1] // 2 - 1
+        root, count, rows, following = numbers.split((1, 1, entries, entries), 1)
+        features = self._target.features.flatten(0, 1)[rows]
+        outputs = self._cache.extend(following, self._head.fuse(features), starts)
+        last = (count - 1).clamp(min=0)[..., None].expand(-1, -1, outputs.shape[-1])
+        draft_ids = torch.arange(self._head.config.draft_vocabulary, device=root.device)
+        odds = _Odds(conditions, self._head.target_ids(draft_ids))
+        output = outputs.gather(1, last)  # [A, 1, H]
+        if self._top_k == 1:
+            return _chains(self._head, self._cache, output, root, roots, size, odds)
+        growth = _Growth(self._head, self._cache, roots, self._top_k, odds)
         growth.begin(output)
-        for _ in range(depth - 1):
+        for _ in range(size - 1):
             growth.expand_level()
-        return growth.tree(root, self._shape.tokens, depth)
+        return growth.trees(root, self.nodes(size), limits)
+
+    def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
+        """The accepted nodes now have features computed by the target."""
+        self._length[slot], self._uncached[slot] = len(ids) - 1, path
 
 
-class _Odds(NamedTuple):
-    """The head's distribution in draft ids, with noise [≥ depth, V'] or without."""
+class _Odds:
+    """The head's distribution in draft ids, for each text with noise or without. ``target_ids``
+    [V']: of the draft ids."""
 
-    sampling: Sampling
-    noise: Tensor | None
+    def __init__(self, conditions: Sequence[Conditions], target_ids: Tensor) -> None:
+        self.target_ids = target_ids
+        self.noisy = [each.noise is not None for each in conditions]
+        self._sampling = [each.sampling for each in conditions]
+        self._noise = [
+            None if each.noise is None else each.noise.index_select(-1, target_ids)
+            for each in conditions
+        ]
 
-    def distribution(self, logits: Tensor) -> Tensor:
-        """q [n, V']; without noise softmax(z)."""
-        return (
-            logits.float().softmax(-1)
-            if self.noise is None
-            else target_distribution(logits.float(), self.sampling)
-        )
+    def distribution(self, logits: Tensor, text: int) -> Tensor:
+        """q [n, V'] of a text; without noise softmax(z)."""
+        if not self.noisy[text]:
+            return logits.float().softmax(-1)
+        return target_distribution(logits.float(), self._sampling[text])
 
     def scores(self, logits: Tensor, depth: int) -> Tensor:
-        """The logarithms [n, V'] by which tokens of a tree are compared."""
-        if self.noise is None:
+        """The logarithms [A, n, V'] by which tokens of a tree are compared."""
+        if not any(self.noisy):
             return logits.float().log_softmax(-1)
-        race = self.distribution(logits) / self.noise[depth]
-        return (race / race.sum(-1, keepdim=True)).log()
+        rows = []
+        for text, noise in enumerate(self._noise):
+            if noise is None:
+                rows.append(logits[text].float().log_softmax(-1))
+            else:
+                race = self.distribution(logits[text], text) / noise[depth]
+                rows.append((race / race.sum(-1, keepdim=True)).log())
+        return torch.stack(rows)
 
 
-def _chain(
+def _chains(
     head: Eagle3Head,
     cache: HeadCache,
     output: Tensor,
     root: Tensor,
-    start: Start,
+    roots: Rows,
     depth: int,
     odds: _Odds,
-    target_ids: Tensor,
-) -> Draft:
-    """The best token at every depth. ``places`` [V']: the target's ids of the draft ids."""
-    drafted, rows = [root], []
+) -> list[Draft]:
+    """The best token at every depth. output [A, 1, H], root [A, 1]."""
+    drafted, levels = [root], []
     for ahead in range(depth):
         hidden, logits = cache.predict(output)
-        best = logits if odds.noise is None else odds.scores(logits, ahead)
+        best = odds.scores(logits, ahead) if any(odds.noisy) else logits
         drafted.append(head.target_ids(lowest_argmax(best)))
-        rows.append(logits)
+        levels.append(logits)
         if ahead < depth - 1:
-            output = cache.extend(drafted[-1], hidden, start + ahead)
-    q = odds.distribution(torch.cat(rows))
-    distribution = q.new_zeros(len(q), head.config.target_vocabulary).index_copy_(-1, target_ids, q)
-    ids = torch.cat(drafted)
-    return chain_draft(ids, distribution.gather(-1, ids[1:, None])[:, 0], distribution)
+            output = cache.extend(drafted[-1], hidden, roots.later(ahead))
+    ids, rows, drafts = torch.cat(drafted, 1), torch.cat(levels, 1), []
+    for text in range(len(ids)):
+        q = odds.distribution(rows[text], text)
+        distribution = q.new_zeros(len(q), head.config.target_vocabulary)
+        distribution.index_copy_(-1, odds.target_ids, q)
+        drafted_q = distribution.gather(-1, ids[text, 1:, None])[:, 0]
+        drafts.append(chain_draft(ids[text], drafted_q, distribution))
+    return drafts
 
 
 class _Level(NamedTuple):
-    """One depth of a tree under construction: of every candidate [n · width] the draft id, the
-    summed score, probability and odds (without noise the same); and the numbers of the nodes [n]
-    that were expanded."""
+    """One depth of the trees under construction: of every candidate [A, n · width] the draft id,
+    the summed score, probability and odds (without noise the same); and the numbers of the nodes
+    [A, n] that were expanded."""
 
     ids: Tensor
     scores: Tensor
@@ -163,62 +183,85 @@ class _Level(NamedTuple):
 
 
 class _Growth:
-    """A tree under construction. Candidates are numbered in the order in which they are added,
-    parents before children."""
+    """A tree for each of A texts under construction. Candidates are numbered in the order in which
+    they are added, parents before children."""
 
     def __init__(
-        self, head: Eagle3Head, cache: HeadCache, start: Start, width: int, odds: _Odds
+        self, head: Eagle3Head, cache: HeadCache, roots: Rows, width: int, odds: _Odds
     ) -> None:
-        self._head, self._cache, self._start = head, cache, start
+        self._head, self._cache, self._roots = head, cache, roots
         self._width, self._odds = width, odds
         self._added: list[_Level] = []
         self._count = 0
 
     def begin(self, output: Tensor) -> None:
-        """The first depth: the best continuations of the root, whose entry has the output
-        ``output`` [1, H]."""
-        self._scores = torch.zeros(1, dtype=torch.float64, device=output.device)
-        self._numbers = torch.full((1,), -1, device=output.device)
-        self._sees = torch.ones(1, 0, dtype=torch.bool, device=output.device)
-        self._identity = torch.eye(self._width, dtype=torch.bool, device=output.device)
+        """The first depth: the best continuations of each root, whose entry has the output
+        ``output`` [A, 1, H]."""
+        count, device = len(output), output.device
+        self._scores = torch.zeros(count, 1, dtype=torch.float64, device=device)
+        self._numbers = torch.full((count, 1), -1, device=device)
+        self._sees = torch.ones(count, 1, 0, dtype=torch.bool, device=device)
+        identity = torch.eye(self._width, dtype=torch.bool, device=device)
+        self._identity = identity.expand(count, -1, -1)
         self._grow(output)
 
     def expand_level(self) -> None:
         """Expands the best nodes of the last depth."""
         self._sees = torch.cat([self._sees, self._identity], -1)
         ids, depth = self._head.target_ids(self._ids), len(self._added) - 1
-        self._grow(self._cache.draft(ids, self._hidden, self._start, depth, self._sees))
+        self._grow(self._cache.draft(ids, self._hidden, self._roots, depth, self._sees))
 
     def _grow(self, output: Tensor) -> None:
         """Adds the best continuations of each expanded node as candidates, and selects the best of
         all to expand next."""
         hidden, logits = self._cache.predict(output)
         best_scores, ids = self._odds.scores(logits, len(self._added)).topk(self._width)
-        scores = (self._scores[:, None] + best_scores).view(-1)
+        scores = (self._scores[..., None] + best_scores).flatten(1)
         q = odds = best_scores.exp()
-        if self._odds.noise is not None:
-            q = self._odds.distribution(logits).gather(-1, ids)
-        self._added.append(_Level(ids.view(-1), scores, q.view(-1), odds.view(-1), self._numbers))
+        if any(noisy := self._odds.noisy):
+            own = [
+                self._odds.distribution(rows, text).gather(-1, ids[text])
+                if noisy[text]
+                else q[text]
+                for text, rows in enumerate(logits)
+            ]
+            q = torch.stack(own)
+        self._added.append(
+            _Level(ids.flatten(1), scores, q.flatten(1), odds.flatten(1), self._numbers)
+        )
         self._scores, selected = scores.topk(self._width)
-        source = selected // self._width
-        self._ids, self._hidden = ids.view(-1)[selected], hidden[source]
-        self._sees = self._sees[source]
+        source = (selected // self._width)[..., None]
+        self._ids = ids.flatten(1).gather(1, selected)
+        self._hidden = hidden.gather(1, source.expand(-1, -1, hidden.shape[-1]))
+        self._sees = self._sees.gather(1, source.expand(-1, -1, self._sees.shape[-1]))
         self._numbers = selected + self._count
-        self._count += len(scores)
+        self._count += scores.shape[1]
 
-    def tree(self, root: Tensor, tokens: int, depth: int) -> Draft:
-        """The best ``tokens`` candidates. A parent scores at least as high as its child and is
-        added before it, so it is included."""
-        added = _Level(*map(torch.cat, zip(*self._added, strict=True)))
-        chosen = added.scores.sort(descending=True, stable=True).indices[:tokens].sort().values
-        number = torch.zeros_like(added.ids).index_fill_(0, chosen, 1).cumsum(0)
-        parents = added.expanded.repeat_interleave(self._width)[chosen]
-        parents = torch.where(parents < 0, 0, number[parents])
-        levels = _levels(tuple(len(each.scores) for each in self._added), root.device)
-        depths = torch.cat([parents.new_zeros(1), levels[chosen]])
-        drafted = torch.cat([root, self._head.target_ids(added.ids[chosen])])
-        odds = None if self._odds.noise is None else added.odds[chosen]
-        return Draft(drafted, parents, depths, added.q[chosen], depth, is_chain=False, odds=odds)
+    def trees(self, root: Tensor, tokens: int, limits: Tensor) -> list[Draft]:
+        """The best ``tokens`` candidates that are at most ``limits`` [A] deep, then others. A
+        parent scores at least as high as its child and is added before it, so it is included."""
+        added = _Level(*(torch.cat(parts, 1) for parts in zip(*self._added, strict=True)))
+        levels = _levels(tuple(each.scores.shape[1] for each in self._added), root.device)
+        scores = added.scores.masked_fill(levels > limits[:, None], -torch.inf)
+        chosen = scores.sort(descending=True, stable=True).indices[:, :tokens].sort().values
+        number = torch.zeros_like(added.ids).scatter(1, chosen, 1).cumsum(1)
+        parents = added.expanded.repeat_interleave(self._width, 1).gather(1, chosen)
+        parents = torch.where(parents < 0, 0, number.gather(1, parents.clamp(min=0)))
+        depths = torch.cat([torch.zeros_like(root), levels[chosen]], 1)
+        drafted = torch.cat([root, self._head.target_ids(added.ids.gather(1, chosen))], 1)
+        q, odds = added.q.gather(1, chosen), added.odds.gather(1, chosen)
+        return [
+            Draft(
+                drafted[text],
+                parents[text],
+                depths[text],
+                q[text],
+                len(self._added),
+                is_chain=False,
+                odds=odds[text] if noisy else None,
+            )
+            for text, noisy in enumerate(self._odds.noisy)
+        ]
 
 
 @cache

@@ -8,59 +8,57 @@ from typing import TYPE_CHECKING, NamedTuple
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
 from mars_core.drafting import Parts, drafter_kind
-from mars_core.engine.engine import Engine, Verifier
+from mars_core.engine.engine import Engine
 from mars_core.engine.processors import Processor
+from mars_core.engine.verifier import Verifier, VerifierKind
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, Processors, RunConfig, Sampling
+from mars_core.types import DrafterConfig, DraftMode, Processors, RunConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-# captured engines are for lengths in multiples of this, so that texts of similar length share them
+# engines are for lengths in multiples of this, so that texts of similar length share them
 _WIDTHS = 256
 
 
 class Kind(NamedTuple):
     """The key of an engine: an idle one can serve any run of the same kind."""
 
-    drafter: DrafterConfig
-    rule: str
-    parameters: tuple[tuple[str, float], ...]
-    sampling: Sampling
+    drafter: DrafterConfig  # its mode says nothing
     cache_size: CacheSize  # of the target
-    telemetry: bool
 
 
-def kind_of(pair: Pair, config: RunConfig, tokens: int, telemetry: bool) -> Kind:
-    """For a text of at most ``tokens`` tokens, the prompt included."""
+def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
+    """For texts of at most ``tokens`` tokens, the prompt included."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
-    longest = (
-        min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens) if pair.graphs else tokens
+    shared = pair.graphs or slots > 1
+    longest = min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens)
+    size = CacheSize(
+        longest if shared else tokens, nodes + 1, pair.shapes, full_width=pair.graphs, slots=slots
     )
-    cache_size = CacheSize(longest, nodes + 1, pair.shapes, full_width=pair.graphs)
-    parameters = tuple(sorted(config.rule.parameters.items()))
-    return Kind(
-        config.drafter, config.rule.name, parameters, config.sampling, cache_size, telemetry
-    )
+    return Kind(replace(config.drafter, mode=DraftMode.GREEDY), size)
 
 
 def build(pair: Pair, kind: Kind) -> Engine:
     drafter = drafter_kind(kind.drafter.kind)
     target = open_cache(pair.target, kind.cache_size, drafter.feature_layers(pair))
-    rule, size = RULES[kind.rule], input_embedding(pair.target).num_embeddings
-    chosen, processor = kind.sampling.processors, None
+    parts = Parts(pair, kind.drafter, target)
+    return Engine(target, drafter.build(parts), pair.eos_ids, captures=pair.graphs)
+
+
+def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> Verifier:
+    """For a run in an engine of the kind."""
+    chosen, processor, sampling = config.sampling.processors, None, config.sampling
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
-    tokens = kind.cache_size.tokens
-    parts = Parts(pair, kind.drafter, kind.sampling, tokens, target, processor)
-    verifier = Verifier(
-        target,
-        rule,
-        dict(kind.parameters),
-        kind.sampling,
-        kind.drafter.mode,
-        kind.telemetry,
-        size,
+    parameters, mode = tuple(sorted(config.rule.parameters.items())), config.drafter.mode
+    return Verifier(
+        VerifierKind(config.rule.name, parameters, sampling, mode, telemetry),
+        RULES[config.rule.name],
+        dict(parameters),
+        sampling,
+        mode,
+        telemetry,
+        input_embedding(pair.target).num_embeddings,
         processor,
     )
-    return Engine(verifier, drafter.build(parts), pair.eos_ids, captures=pair.graphs)

@@ -1,49 +1,57 @@
-"""The decoding loop on token ids: draft → one target pass → verdict → commit.
+"""The decoding loop on token ids: draft → one target pass → verdict → commit, for all texts of an
+engine at once.
 
 Every emitted token belongs to a step; the prompt's last token is the root of the first one. Random
 draws are indexed by output position. A step makes one copy to the device and one copy back, without
-decisions on the host in between.
+decisions on the host in between. What is decided about a text does not depend on the others.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from mars_core.decoder import ModelCache, synchronise
-from mars_core.decoder.positions import Start
-from mars_core.drafting.base import Drafter, Inputs
+from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import Conditions, Drafter, Inputs, Request
 from mars_core.engine import capture
-from mars_core.engine.processors import Processor
-from mars_core.rules.base import Rule
-from mars_core.sampling import Chance, Use, chance, words
-from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, StepVerdict, ancestors, certain, chain_draft, judge, walk
+from mars_core.engine.verifier import Verifier, VerifierKind
+from mars_core.sampling import Chance, Use, words
+from mars_core.verification import (
+    Draft,
+    StepVerdict,
+    ancestors,
+    certain,
+    chain_draft,
+    walk,
+)
 
 Outputs = TypeVar("Outputs")
-MAX_IDLE = (
-    8  # idle engines, enough for two comparisons of four lanes; each has its caches and captures
-)
+_CAPTURES = 32  # of a slot
 
 
 class InvalidLogitsError(RuntimeError):
     """The target's logits contain NaN or infinity."""
 
+    def __init__(self) -> None:
+        super().__init__(
+            "The target's logits contain values that are not numbers (NaN or infinity), or every token is banned; try another dtype."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RawStep:
-    """One step in token ids. ``emitted`` is cut after an id that ends the text (``eos`` is then
-    true); ``verdict.path`` is not."""
+    """One step of a text in token ids. ``emitted`` is cut after an id that ends the text (``eos``
+    is then true); ``verdict.path`` is not. The times are those of the step of all texts."""
 
     verdict: StepVerdict
     emitted: tuple[int, ...]
@@ -54,67 +62,50 @@ class RawStep:
     set_up_s: float  # spent on captures, not included in the other two
 
 
-@dataclass(frozen=True, slots=True)
-class Verifier:
-    """The target's part of a step: one pass over the draft, and the decisions of the rule.
-    ``parameters`` are complete and valid. Without ``telemetry`` only outcomes are computed."""
+@dataclass(slots=True)
+class _Text:
+    """A text that is being written."""
 
-    target: ModelCache
-    rule: Rule
-    parameters: Mapping[str, float]
-    sampling: Sampling
-    mode: DraftMode
-    telemetry: bool
-    vocabulary: int  # number of the target's ids
-    processor: Processor | None
+    verifier: Verifier
+    ids: list[int]  # prompt and output so far
+    first: int  # position of the first output token
+    end: int  # tokens of the text at most
+    seed: int
+    # accepted path of the latest tree, until its cache entries are moved
+    unmoved: Sequence[int] = ()
 
-    def chance(self, words: Tensor) -> Chance:
-        """The random numbers of a step; words [positions · 3]."""
-        return chance(
-            words.view(-1, len(Use)), self.vocabulary, self.mode, self.sampling.temperature
-        )
 
-    def verify(self, start: Start, draft: Draft, chance: Chance) -> Tensor:
-        """The result row of a step, for ``verification.walk``. ``start``: position of the draft's
-        root."""
-        if draft.is_chain:
-            raw = self.target.forward(draft.ids, start)
-        else:
-            sees = ancestors(draft.parents, draft.depth)
-            raw = self.target.forward_tree(draft.ids, start, draft.depths, sees)
-        processor, z = self.processor, raw
-        if processor is not None:
-            z = processor.apply(raw, processor.rows(start, draft))
-        return judge(
-            z,
-            draft,
-            self.rule,
-            self.parameters,
-            self.sampling,
-            self.mode,
-            chance,
-            self.telemetry,
-            None if processor is None else raw,
-        )
+class _Batch(NamedTuple):
+    """The texts of a step, by slot, and their numbers on the device."""
+
+    size: int  # depth of the drafts
+    sizes: Sequence[int]  # of it, what each text uses
+    verifiers: Mapping[int, Verifier]
+    roots: Rows  # the last token of each text
+    starts: Rows  # where the drafter continues
+    limits: Tensor  # [A] ``sizes``
+    numbers: Tensor  # [A, m]
+    words: Tensor  # [A, (size + 1) · 3]
+    shape: tuple[int, int] | None  # size and m of a captured step
 
 
 class Engine:
-    """The parts of a run; can be reused for consecutive runs. ``captures``: the device operations
-    of steps of full size are captured; target and drafter must then attend over their full
-    caches."""
+    """Decodes texts, each in a slot of its own; ended ones make room for others. ``captures``: the
+    device operations of steps are captured; target and drafter must then attend over their full
+    caches, and every step computes all slots."""
 
     def __init__(
-        self, verifier: Verifier, drafter: Drafter, eos: Collection[int], *, captures: bool = False
+        self, target: ModelCache, drafter: Drafter, eos: Collection[int], *, captures: bool = False
     ) -> None:
-        self.drafter = drafter
-        self._verifier, self._target, self._eos = verifier, verifier.target, eos
-        self._captures = captures
+        self.drafter, self.slots = drafter, target.size.slots
+        self._target, self._eos, self._captures = target, eos, captures
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
-        self._unmoved: tuple[
-            int, ...
-        ] = ()  # accepted path of the latest tree, until its cache entries are moved
-        device, longest = self._target.device, drafter.longest
-        self._numbers = capture.PinnedBuffer((4 + len(Use)) * (longest + 1) + 8, torch.long, device)
+        self._texts: dict[int, _Text] = {}
+        # of each slot: captures read their processors' memory
+        self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
+        device, positions = self._target.device, drafter.longest + 1
+        numbers = self.slots * (8 + (6 + len(Use)) * positions)
+        self._numbers = capture.PinnedBuffer(numbers, torch.long, device)
         self._set_up_s = 0.0  # of the current step
 
     @property
@@ -123,53 +114,64 @@ class Engine:
         return "fast layers, CUDA graphs" if self._captures else self._target.path
 
     @torch.inference_mode()
-    def prefill(self, prompt: Sequence[int], prefix: int = 0) -> None:
-        """Starts a run: reads the prompt, the prefix included, except its last token, which is
-        the root of the first step. Tokens that the original run read in steps (the last ``prefix``
-        ones) are read in passes of the same shape."""
-        self._unmoved = ()
-        if self._verifier.processor:
-            self._verifier.processor.prompt = len(prompt) - prefix
-        ids, begun = (
-            torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device),
-            len(prompt) - 1 - prefix,
-        )
-        features = self._target.read(ids[:begun])
+    def begin(
+        self,
+        slot: int,
+        verifier: Verifier,
+        prompt: Sequence[int],
+        max_new_tokens: int,
+        seed: int,
+        prefix: int = 0,
+    ) -> None:
+        """Starts a text in a free slot: reads the prompt, the prefix included, except its last
+        token, which is the root of the first step. The last ``prefix`` tokens take the first output
+        positions; tokens that the original run read in steps are read in passes of the same
+        shape."""
+        begun = len(prompt) - 1 - prefix
+        verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
+        if verifier.processor:
+            verifier.processor.prompt = len(prompt) - prefix
+        ids = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device)
+        features = self._target.read(ids[:begun], slot=slot)
         if prefix:
-            features = torch.cat([features, self._target.reread(ids[begun:], begun)])
-        self.drafter.begin(prompt, features)
+            features = torch.cat([features, self._target.reread(ids[begun:], begun, slot)])
+        self.drafter.begin(slot, prompt, features)
         synchronise(self._target.device)
+        end = len(prompt) + max_new_tokens
+        self._texts[slot] = _Text(verifier, [*prompt], len(prompt) - prefix, end, seed)
 
-    def steps(
-        self, prompt: Sequence[int], max_new_tokens: int, seed: int, prefix: int = 0
-    ) -> Iterator[RawStep]:
-        """Steps until EOS or ``max_new_tokens``. Never drafts past the last token that may be
-        emitted. The last ``prefix`` tokens of the prompt take the first output positions."""
-        ids = list(prompt)
-        first = len(prompt) - prefix
-        end = prefix + max_new_tokens
-        while (position := len(ids) - first) < end:
-            limit = min(end - position - 1, self.drafter.longest)
-            step = self._step(ids, limit, partial(words, seed, position))
-            ids += step.emitted
-            yield step
-            if step.eos:
-                return
+    def end(self, slot: int) -> None:
+        """Ends a text, if it has not ended: its slot is free."""
+        self._texts.pop(slot, None)
 
     @torch.inference_mode()
-    def _step(
-        self, ids: Sequence[int], limit: int, words_of: Callable[[int], list[int]]
-    ) -> RawStep:
-        """``words_of``: number of positions → random words [positions · 3]."""
+    def step(self) -> list[tuple[int, RawStep | InvalidLogitsError]]:
+        """One step of every text, by slot. A text ends with an id of ``eos``, after its last token,
+        and when the target fails on it."""
         started = time.perf_counter()
-        device = self._target.device
+        device, texts = self._target.device, self._texts
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            inputs = self.drafter.inputs(ids, limit) if limit else Inputs(0, 0)
-            verdict, draft_s = self._decide(ids, inputs, words_of(inputs.size + 1))
+            verdicts, draft_s = self._decide()
+        verify_s = time.perf_counter() - started - self._set_up_s - draft_s
+        steps: list[tuple[int, RawStep | InvalidLogitsError]] = []
+        for slot, verdict in verdicts:
+            if not all(map(math.isfinite, verdict.nodes.column("z1"))):
+                self.end(slot)
+                steps.append((slot, InvalidLogitsError()))
+                continue
+            raw = self._raw(verdict, draft_s, verify_s)
+            text = texts[slot]
+            self.drafter.commit(slot, text.ids, verdict.path)
+            text.ids += raw.emitted
+            if raw.eos or len(text.ids) >= text.end:
+                self.end(slot)
+            steps.append((slot, raw))
+        return steps
+
+    def _raw(self, verdict: StepVerdict, draft_s: float, verify_s: float) -> RawStep:
         ids_of, emit = verdict.nodes.column("id"), verdict.nodes.column("emit")
         emitted = [*(int(ids_of[node]) for node in verdict.path[1:]), int(emit[verdict.path[-1]])]
         end = next((at for at, token in enumerate(emitted, start=1) if token in self._eos), None)
-        verify_s = time.perf_counter() - started - self._set_up_s - draft_s
         recovers = end is None or end == len(emitted)
         return RawStep(
             verdict,
@@ -181,54 +183,155 @@ class Engine:
             self._set_up_s,
         )
 
-    def _decide(
-        self, ids: Sequence[int], inputs: Inputs, words: Sequence[int]
-    ) -> tuple[StepVerdict, float]:
-        """The verdict on a draft after ``ids``, and the drafting time in seconds; words [(size + 1)
-        · 3]."""
-        root, size, self._set_up_s = len(ids) - 1, inputs.size, 0.0
-        numbers = inputs.numbers if size else ids[-1:]
-        rows = [root - len(self._unmoved) + node for node in self._unmoved]
-        sent = self._numbers.send(
-            [root, inputs.start, *numbers, *words, *rows, *range(root - len(rows), root)]
+    def _decide(self) -> tuple[list[tuple[int, StepVerdict]], float]:
+        """The verdicts by slot, and the drafting time in seconds."""
+        self._set_up_s = 0.0
+        if len(self._captured) > _CAPTURES * self.slots:
+            self._captured.clear()  # all: they read each other's results
+            self._verifiers.clear()
+            for slot, text in self._texts.items():
+                self._verifiers[slot, text.verifier.kind] = text.verifier
+        batch = self._batch()
+        chances = [
+            self._ready(
+                batch.shape and ("chance", batch.shape, slot, verifier.drafting),
+                partial(verifier.chance, batch.words[row]),
+            )()
+            for row, (slot, verifier) in enumerate(batch.verifiers.items())
+        ]
+        watch = capture.Stopwatch(self._target.device)
+        draft_call = self._draft(batch, chances)
+        watch.mark()
+        drafts = draft_call()
+        watch.mark()
+        drafting = self._drafting(batch)
+        logits = self._ready(
+            batch.shape and ("pass", batch.shape, drafting),
+            partial(self._pass, drafts, batch.roots),
+        )()
+        rows, counts = [], []
+        for row, (slot, verifier) in enumerate(batch.verifiers.items()):
+            if slot not in self._texts:
+                continue
+            own = batch.sizes[row]
+            draft = drafts[row].first(self.drafter.nodes(own), own)
+            key = ("judge", batch.shape, drafting, slot, verifier.kind)
+            judged = self._ready(
+                key if batch.shape and own == batch.size else None,
+                partial(
+                    verifier.judge,
+                    logits[row, : draft.size + 1],
+                    batch.roots.starts[row],
+                    draft,
+                    chances[row],
+                ),
+            )()
+            rows.append(judged)
+            counts.append(len(judged))
+        received = capture.received(torch.cat(rows) if len(rows) > 1 else rows[0])
+        synchronise(self._target.device)
+        draft_s, results, verdicts = watch.seconds(), iter(received.tolist()), []
+        for slot, count in zip(sorted(self._texts), counts, strict=True):
+            verdict = walk(list(islice(results, count)))
+            in_order = drafts[0].is_chain or verdict.path == tuple(range(len(verdict.path)))
+            self._texts[slot].unmoved = () if in_order else verdict.path
+            verdicts.append((slot, verdict))
+        return verdicts, draft_s
+
+    def _batch(self) -> _Batch:
+        """The inputs of a step, on their way to the device. With captures empty slots repeat the
+        numbers of another one, so that every step has the same shape."""
+        drafter, texts = self.drafter, dict(sorted(self._texts.items()))
+        requests = [
+            Request(slot, text.ids, min(text.end - len(text.ids) - 1, drafter.longest))
+            for slot, text in texts.items()
+        ]
+        inputs = Inputs([0] * len(texts), [0] * len(texts), [each.ids[-1:] for each in requests])
+        if any(each.limit for each in requests):
+            inputs = drafter.inputs(requests)
+        size = max(inputs.sizes)
+        if self._captures and (size or not drafter.computes):
+            size = drafter.longest
+        order = dict(zip(texts, range(len(texts)), strict=True))
+        if self._captures:
+            order = {slot: order.get(slot, 0) for slot in range(self.slots)}
+        used = [texts[requests[at].slot] for at in order.values()]
+        sizes, starts = ([part[at] for at in order.values()] for part in inputs[:2])
+        numbers = [[*inputs.numbers[at]] for at in order.values()]
+        if not drafter.computes:
+            numbers = [[*each, *[0] * (size + 1 - len(each))] for each in numbers]
+        roots, chosen = [len(text.ids) - 1 for text in used], []
+        for text in used:
+            chosen += words(text.seed, len(text.ids) - text.first, size + 1)
+        moved = [self._moved(slot, text) for slot, text in texts.items() if text.unmoved]
+        sources, targets = ([at for move in moved for at in move[side]] for side in (0, 1))
+        count, flat = len(used), [number for each in numbers for number in each]
+        sent = self._numbers.send([*roots, *starts, *sizes, *flat, *chosen, *sources, *targets])
+        parts = (count, count, count, len(flat), len(chosen), len(sources), len(targets))
+        there = sent.split(parts)
+        for text in texts.values():
+            if text.verifier.processor:
+                text.verifier.processor.load(text.ids)
+        if moved:
+            self._target.move(*there[5:])
+        on_device, slots = self._captures, [*order]
+        verifiers = dict(zip(slots, (text.verifier for text in used), strict=True))
+        return _Batch(
+            size,
+            sizes,
+            verifiers,
+            Rows(slots, there[0] if on_device else roots),
+            Rows(slots, there[1] if on_device else starts),
+            there[2],
+            there[3].view(count, -1),
+            there[4].view(count, -1),
+            (size, len(numbers[0])) if on_device else None,
         )
-        sent_numbers, sent_words, moved = sent[2:].split((len(numbers), len(words), 2 * len(rows)))
-        if self._verifier.processor:
-            self._verifier.processor.load(ids)
-        if rows:
-            self._target.move(*moved.chunk(2))
-        usual = size == self.drafter.longest or (size == 0 and not self.drafter.computes)
-        key = (size, len(numbers)) if self._captures and usual else None
-        start, drafter_start = (root, inputs.start) if key is None else (sent[0], sent[1])
-        drafter, verifier = self.drafter, self._verifier
-        no_q = certain(0, self._target.device)
-        chance = self._ready(key and ("chance", *key), lambda: verifier.chance(sent_words))()
-        draft_call = self._ready(
-            key if drafter.computes and size else None,
-            lambda: (
-                drafter.draft(size, drafter_start, sent_numbers, chance.draft)
-                if size
-                else chain_draft(sent_numbers, no_q)
+
+    def _moved(self, slot: int, text: _Text) -> tuple[Sequence[int], Sequence[int]]:
+        """Entries of the accepted path of a tree, and where they belong."""
+        count = len(text.unmoved)
+        first = slot * self._target.size.capacity + len(text.ids) - 1 - count
+        return [first + node for node in text.unmoved], range(first, first + count)
+
+    def _draft(self, batch: _Batch, chances: Sequence[Chance]) -> Callable[[], Sequence[Draft]]:
+        """The call that drafts for all texts, as deep as the longest draft."""
+        if not batch.size:
+            none = certain(0, self._target.device)
+            return lambda: [chain_draft(ids[:1], none) for ids in batch.numbers]
+        conditions = [
+            Conditions(verifier.sampling, verifier.processor, each.draft)
+            for verifier, each in zip(batch.verifiers.values(), chances, strict=True)
+        ]
+        key = ("draft", batch.shape, self._drafting(batch))
+        return self._ready(
+            key if batch.shape and self.drafter.computes else None,
+            partial(
+                self.drafter.draft,
+                batch.size,
+                batch.roots,
+                batch.starts,
+                batch.limits,
+                batch.numbers,
+                conditions,
             ),
         )
-        watch = capture.Stopwatch(self._target.device)
-        watch.mark()
-        draft = draft_call()
-        watch.mark()
-        verify_call = self._ready(
-            key and ("verify", *key), lambda: verifier.verify(start, draft, chance)
+
+    def _drafting(self, batch: _Batch) -> Hashable:
+        """Equal ones have the same drafts. An empty slot has the processor of another one."""
+        return tuple(
+            verifier.drafting if slot in self._texts or not verifier.processor else None
+            for slot, verifier in batch.verifiers.items()
         )
-        row = capture.received(verify_call())
-        synchronise(self._target.device)
-        verdict, draft_s = walk(row.tolist()), watch.seconds()
-        if not all(map(math.isfinite, verdict.nodes.column("z1"))):
-            raise InvalidLogitsError(
-                "The target's logits contain values that are not numbers (NaN or infinity), or every token is banned; try another dtype."
-            )
-        in_place = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
-        self._unmoved = () if in_place else verdict.path
-        self.drafter.commit(ids, verdict.path)
-        return verdict, draft_s
+
+    def _pass(self, drafts: Sequence[Draft], roots: Rows) -> Tensor:
+        """The target's logits after every node of the drafts, [A, N + 1, V]."""
+        ids = torch.stack([draft.ids for draft in drafts])
+        if drafts[0].is_chain:
+            return self._target.chains(ids, roots)
+        sees = torch.stack([ancestors(draft.parents, draft.depth) for draft in drafts])
+        depths = torch.stack([draft.depths for draft in drafts])
+        return self._target.trees(ids, roots, depths, sees)
 
     def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
         """``function``, or the replay of its capture under ``key``, which is created if there is
@@ -241,27 +344,3 @@ class Engine:
             synchronise(self._target.device)
             self._set_up_s += time.perf_counter() - started
         return self._captured[key].replay
-
-
-class Engines:
-    """Idle engines of a pair; the one that has been idle longest is dropped first."""
-
-    def __init__(self) -> None:
-        self._idle: OrderedDict[Hashable, Engine] = OrderedDict()
-        self._lock = Lock()
-
-    def take(self, kind: Hashable) -> Engine | None:
-        """An idle engine, reserved for the caller until ``give_back``; None if there is none."""
-        with self._lock:
-            return self._idle.pop(kind, None)
-
-    def give_back(self, kind: Hashable, engine: Engine) -> None:
-        with self._lock:
-            self._idle[kind] = engine
-            while len(self._idle) > MAX_IDLE:
-                self._idle.popitem(last=False)
-
-    def clear(self) -> None:
-        """Frees all idle engines."""
-        with self._lock:
-            self._idle.clear()

@@ -9,7 +9,8 @@ from contextlib import suppress
 from mars_core.jobs import RUN_FAILURES, Began, Ended, Event, Job, Wrote
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
-from mars_core.session import Run, Session, failure
+from mars_core.run import Run, failure
+from mars_core.session import Session
 from mars_core.types import Status, Step, StopReason
 
 Why = Callable[[], StopReason | None]  # reason to end before the next step, or None

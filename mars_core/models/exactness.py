@@ -24,17 +24,20 @@ from mars_core.decoder import (
     is_fast,
     open_cache,
 )
+from mars_core.decoder.positions import Rows
 from mars_core.margins import Margins, finite
 from mars_core.models.catalog import GENERAL_TEXT
 from mars_core.models.errors import is_out_of_memory
 from mars_core.models.probe import FAILURES
 
-# Cheapest first; the first one is for fast layers on a CPU, which attend from a single row as from
-# two. With the last one every pass over a chain has the same number of rows.
+# Cheapest first. Only fast layers read batches, of up to 256 rows; on a CPU they attend from a
+# single row as from two. With the last one every pass over a chain has the same number of rows.
 CANDIDATES = tuple(
-    PassShapes(rows, most, 128) for rows, most in ((1, 64), (2, 64), (4, 64), (8, 64), (16, 16))
+    PassShapes(rows, most, 128)
+    for rows, most in ((1, 256), (1, 64), (2, 256), (2, 64), (4, 64), (8, 64), (16, 16))
 )
 _TOKENS, _BLOCK = 120, 8  # of the text that is read first, and of its continuation
+_LONGEST = 64  # rows of one text in a pass
 
 
 class ShapeSearch(NamedTuple):
@@ -66,7 +69,12 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
         return ShapeSearch(ANY_SHAPE, "it was not checked")
     ids, inexact = text.to(input_embedding(model).weight.device), ""
     margins: Margins = ()
-    for shapes in CANDIDATES if is_fast(model) and ids.device.type == "cpu" else CANDIDATES[1:]:
+    fast, on_cpu = is_fast(model), ids.device.type == "cpu"
+    for shapes in CANDIDATES:
+        if (shapes.row_step == 1 and not (fast and on_cpu)) or (
+            shapes.most_rows > _LONGEST and not fast
+        ):
+            continue
         try:
             position, margins = _differs_at(model, ids, shapes)
         except FAILURES as failure:
@@ -93,17 +101,24 @@ def _differs_at(
     last = min(_TOKENS + _BLOCK, context)
     count = min(_BLOCK, last // 2)
     ids, start = ids[: last - count], last - count - 1
-    cache = open_cache(model, CacheSize(last, count, shapes))
+    slots = max(1, shapes.most_rows // _LONGEST)
+    cache = open_cache(model, CacheSize(last, count, shapes, slots=slots))
     best = cache.forward(ids, 0).topk(2).values[:-1]
     written, logits = _written(cache, ids[-1:], start, count)
     margins = finite(torch.cat([best, logits.topk(2).values]).tolist())
     text = torch.cat([ids[:-1], written])
-    for block in (
-        written,
-        text[-17:],
-        text[-shapes.most_rows :],
-    ):  # 17: kernels have blocks of 16 rows
+    blocks = (written, text[-17:], text[-min(_LONGEST, shapes.most_rows) :])
+    for block in blocks:  # 17: kernels have blocks of 16 rows
         if not torch.equal(cache.forward(block, start + count - len(block))[-count:], logits):
+            return start, margins
+    if slots > 1:
+        first, longest = torch.arange(start, device=ids.device), len(blocks[-1])
+        capacity = cache.size.capacity
+        for slot in range(1, slots):
+            cache.move(first, first + slot * capacity)
+        rows = Rows(range(slots), [start + count - longest] * slots)
+        together = cache.chains(blocks[-1].expand(slots, -1), rows)[:, -count:]
+        if not all(torch.equal(each, logits) for each in together):
             return start, margins
     return None, margins
 

@@ -42,6 +42,21 @@ class Draft:
         """Drafted nodes, without the root."""
         return len(self.parents)
 
+    def first(self, count: int, depth: int) -> Draft:
+        """The first ``count`` nodes, none of them deeper than ``depth``."""
+        if count == self.size:
+            return self
+        return Draft(
+            self.ids[: count + 1],
+            self.parents[:count],
+            self.depths[: count + 1],
+            self.q[:count],
+            depth,
+            self.is_chain,
+            None if self.distribution is None else self.distribution[:count],
+            None if self.odds is None else self.odds[:count],
+        )
+
 
 @cache
 def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:

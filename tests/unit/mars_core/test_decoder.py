@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from mars_core.decoder import CacheSize, ModelCache, PassShapes, is_fast, open_cache, prepare
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.decoder.layer import Heads, _attend
+from mars_core.decoder.layer import Heads, attend
 from mars_core.decoder.linear import (
     PackedLinear,
     PlainLinear,
@@ -193,9 +193,9 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     torch.testing.assert_close(cache.read(ids), feature_layers, atol=1e-4, rtol=1e-3)
     after = cache.forward(ids[-3:], LONG - 3)
     torch.testing.assert_close(after, uncached(plain, ids)[-3:], atol=2e-4, rtol=1e-3)
-    torch.testing.assert_close(cache.features[:3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(cache.features[0, :3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
     cache.forward_tree(ids[-3:], LONG - 3, torch.arange(3), torch.ones(3, 3).tril().bool())
-    torch.testing.assert_close(cache.features[:3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(cache.features[0, :3], feature_layers[-3:], atol=1e-4, rtol=1e-3)
     assert cache.features.data_ptr() == address
     assert not any(layer._forward_pre_hooks for layer in model.modules()), "runs share the model"
     steps = open_cache(model, CacheSize(LONG, 16, FIXED, full_width=True), feature_layers=(0, 1))
@@ -292,13 +292,15 @@ def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(kind: str, size: Cac
 def test_the_width_of_a_tokens_pass_follows_from_its_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whatever is read with it; rows beyond the width are padding."""
+    """Whatever is read with it; tokens beyond the width are padding."""
     computed, widths = FastCache._pass, set[tuple[int, int]]()
 
     def passed(
         self: FastCache, ids: Tensor, layout: PassLayout, logits: int
     ) -> tuple[Tensor, Tensor]:
-        widths.update((slot, layout.width) for slot in layout.slots.tolist() if slot < layout.width)
+        for segment in layout.segments:
+            at = layout.positions[segment.whole].flatten().tolist()
+            widths.update((each, segment.width) for each in at if each < segment.width)
         return computed(self, ids, layout, logits)
 
     monkeypatch.setattr(FastCache, "_pass", passed)
@@ -445,7 +447,7 @@ def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
                 mask.unflatten(0, (most, -1))[rows].flatten(0, 1),
             )
         )
-        return _attend(*parts, Heads(query, key, 64, 0.125))
+        return attend(*parts, Heads(query, key, 64, 0.125))
 
     full_width = attended(slice(None))
     for count in range(1, most):

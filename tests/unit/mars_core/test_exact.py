@@ -158,7 +158,7 @@ def test_what_depends_on_its_neighbours_is_found_out(
 
     def passed(self: Any, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
         rows, features = computed(self, ids, layout, logits)
-        return rows * (1 + 1e-6 * broken((len(ids), int(layout.start)))), features
+        return rows * (1 + 1e-6 * broken((ids.shape[1], int(layout.start)))), features
 
     monkeypatch.setattr(kind, "_pass", passed)
     shapes, inexact, margins = find_shapes(pair.target, real_text(pair.tokenizer, pair.vocabulary))

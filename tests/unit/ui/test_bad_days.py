@@ -21,7 +21,7 @@ from mars_core.jobs import AcceleratorError, Began, Job, Wrote
 from mars_core.jobs.accelerators import ZeroGpu
 from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
-from mars_core.session import Run
+from mars_core.run import Run
 from mars_core.types import Sampling, Status, StopReason, Trace
 from tests.unit.ui.places import (
     FORM,
