@@ -1,0 +1,128 @@
+"""The target's passes while texts are written: one token a row, each row at a position of its own.
+
+Shapes: B rows, L positions of the cache, W values of a position (the read layers' inputs and the
+last hidden state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+from transformers import AttentionInterface, PreTrainedModel
+
+from mars_core.engine.capture import Captured
+
+
+def cell_bytes(target: PreTrainedModel, feature_layers: tuple[int, ...]) -> int:
+    """Memory of a position of a row: keys, values and W."""
+    config: Any = target.config
+    attention: Any = target.get_decoder().layers[-1].self_attn
+    keys = 2 * config.num_hidden_layers * config.num_key_value_heads * attention.head_dim
+    width = (len(feature_layers) + 1) * config.hidden_size
+    return int((keys + width) * target.dtype.itemsize)
+
+
+class RowPasses:
+    """Passes of B rows; on a GPU a replayed graph. Before one, ``ids`` and ``at`` [B] are set to
+    the rows' tokens and their positions, in place; it fills ``values`` [B, L, W] there."""
+
+    def __init__(
+        self, target: PreTrainedModel, feature_layers: tuple[int, ...], rows: int, length: int
+    ) -> None:
+        self._target, self._taps = target, (*feature_layers, -1)
+        self.ids = torch.zeros(rows, dtype=torch.long, device=target.device)
+        self.at = torch.zeros_like(self.ids)
+        self.values = torch.zeros(
+            rows,
+            length,
+            len(self._taps) * target.config.hidden_size,
+            dtype=target.dtype,
+            device=target.device,
+        )
+        self._cache = _RowCache(rows, length)
+        on_cuda = target.device.type == "cuda"
+        #: One pass → logits [B, V], which the next one overwrites.
+        self.run: Callable[[], Tensor] = (
+            Captured(self._pass, target.device).replay if on_cuda else self._pass
+        )
+
+    @torch.inference_mode()
+    def _pass(self) -> Tensor:
+        output: Any = self._target(
+            input_ids=self.ids[:, None],
+            position_ids=self.at[:, None],
+            attention_mask=self._cache.move(self.at),
+            past_key_values=self._cache,
+            use_cache=True,
+            output_hidden_states=True,
+        )
+        states = [output.hidden_states[tap] for tap in self._taps]
+        self.values[self._cache.rows, self.at] = torch.cat(states, -1)[:, 0]
+        logits: Tensor = output.logits[:, 0]
+        return logits
+
+
+@dataclass(slots=True)
+class _RowCache:
+    """Keys and values [B, heads, L, d] of each layer, of rows that stand at positions of their
+    own."""
+
+    count: int
+    length: int
+    layers: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    is_compileable: bool = False
+    at: Tensor = field(default_factory=lambda: torch.zeros(0))
+    rows: Tensor = field(default_factory=lambda: torch.zeros(0))
+
+    def move(self, at: Tensor) -> Tensor:
+        """Rows are now at positions ``at`` [B] → which positions they see [B, 1, 1, L]."""
+        self.at, self.rows = at, torch.arange(self.count, device=at.device)
+        return (torch.arange(self.length, device=at.device) <= at[:, None])[:, None, None]
+
+    def update(
+        self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        if layer not in self.layers:
+            heads, size = key.shape[1], key.shape[3]
+            self.layers[layer] = tuple(key.new_zeros(2, self.count, heads, self.length, size))
+        keys, values = self.layers[layer]
+        keys[self.rows, :, self.at] = key[:, :, 0]
+        values[self.rows, :, self.at] = value[:, :, 0]
+        return keys, values  # whole: a product of a part of each row would copy it
+
+    def get_seq_length(self, _layer: int = 0) -> int:
+        return self.length
+
+
+def _attend(
+    _module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    scaling: float,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """query [B, heads, 1, d] over key and value [B, kv, L, d], queries of a key head together: no
+    copy of the keys. On a CPU plain products are faster than the fused attention."""
+    grouped = query.view(len(query), key.shape[1], -1, query.shape[-1])
+    if query.is_cuda:
+        with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+            attended = scaled_dot_product_attention(
+                grouped, key, value, attn_mask=mask, scale=scaling
+            )
+    else:
+        scores = (grouped @ key.transpose(-1, -2)).float().mul_(scaling)
+        shares = scores.masked_fill_(~mask, float("-inf")).softmax(-1)
+        attended = shares.to(value.dtype) @ value
+    return attended.reshape(len(query), 1, -1, value.shape[-1]), None
+
+
+ATTENTION = "rows"  # for attn_implementation
+AttentionInterface.register(ATTENTION, _attend)
