@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, PreTrainedModel
 
 from mars_core.engine.capture import Captured
@@ -57,7 +55,7 @@ class RowPasses:
         output: Any = self._target(
             input_ids=self.ids[:, None],
             position_ids=self.at[:, None],
-            attention_mask=self._cache.move(self.at),
+            attention_mask=self._cache.move(self.at).to(self.values.dtype),
             past_key_values=self._cache,
             use_cache=True,
             output_hidden_states=True,
@@ -81,9 +79,12 @@ class _RowCache:
     rows: Tensor = field(default_factory=lambda: torch.zeros(0))
 
     def move(self, at: Tensor) -> Tensor:
-        """Rows are now at positions ``at`` [B] → which positions they see [B, 1, 1, L]."""
+        """Rows are now at positions ``at`` [B] → what is added to scores [B, 1, 1, L]: −∞ at
+        positions that they do not see."""
         self.at, self.rows = at, torch.arange(self.count, device=at.device)
-        return (torch.arange(self.length, device=at.device) <= at[:, None])[:, None, None]
+        later = torch.arange(self.length, device=at.device) > at[:, None]
+        unseen = torch.zeros_like(later, dtype=torch.float32).masked_fill_(later, float("-inf"))
+        return unseen[:, None, None]
 
     def update(
         self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any
@@ -110,18 +111,11 @@ def _attend(
     **_: Any,
 ) -> tuple[Tensor, None]:
     """query [B, heads, 1, d] over key and value [B, kv, L, d], queries of a key head together: no
-    copy of the keys. On a CPU plain products are faster than the fused attention."""
-    grouped = query.view(len(query), key.shape[1], -1, query.shape[-1])
-    if query.is_cuda:
-        with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
-            attended = scaled_dot_product_attention(
-                grouped, key, value, attn_mask=mask, scale=scaling
-            )
-    else:
-        scores = (grouped @ key.transpose(-1, -2)).float().mul_(scaling)
-        shares = scores.masked_fill_(~mask, float("-inf")).softmax(-1)
-        attended = shares.to(value.dtype) @ value
-    return attended.reshape(len(query), 1, -1, value.shape[-1]), None
+    copy of the keys."""
+    grouped = query.view(len(query), key.shape[1], -1, query.shape[-1]) * scaling
+    scores = (grouped @ key.transpose(-1, -2)).add_(mask)
+    shares = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
+    return (shares @ value).view(len(query), 1, -1, value.shape[-1]), None
 
 
 ATTENTION = "rows"  # for attn_implementation

@@ -162,10 +162,8 @@ def test_frequent_ids_are_in_order_and_ties_go_to_the_lower_id() -> None:
 
 def _options(target: Path, out: Path, **others: Any) -> argparse.Namespace:
     out.mkdir(exist_ok=True)
-    usual = {"tokens": 1_500, "minutes": None, "head": None}
-    return argparse.Namespace(
-        target=str(target), out=out, shard=500, vocabulary=40, seed=1, **{**usual, **others}
-    )
+    usual = {"tokens": 1_500, "minutes": None, "head": None, "vocabulary": 40}
+    return argparse.Namespace(target=str(target), out=out, shard=500, seed=1, **{**usual, **others})
 
 
 class _Stopped(Exception):
