@@ -71,9 +71,9 @@ def stored_head(folder: Path, target: PreTrainedModel) -> dict[str, Tensor]:
     """The weights of a head of this recipe, in either format. Raises ModelError."""
     name, served = str(folder.resolve()), str(target.config.name_or_path)
     plan = plan_eagle(ModelRef(name), target.config, served, log.info)
-    own = empty_head(target, default_feature_layers(target.config.num_hidden_layers), 1).config
+    usual = empty_head(target, default_feature_layers(target.config.num_hidden_layers), 1).config
     draft = plan.config.draft_vocabulary
-    if plan.config != replace(own, layer=plan.config.layer, draft_vocabulary=draft):
+    if plan.config != replace(usual, layer=plan.config.layer, draft_vocabulary=draft):
         raise ModelError(
             f"{folder} is not an EAGLE-3 head of this recipe: choose one for --head that it wrote."
         )
