@@ -28,7 +28,14 @@ def main(arguments: list[str] | None = None) -> None:
         "--out", type=Path, required=True, help="folder for the head, its state and its curve"
     )
     parser.add_argument(
+        "--head", type=Path, help="folder of a head of this recipe, to begin with its weights"
+    )
+    end = parser.add_mutually_exclusive_group()
+    end.add_argument(
         "--tokens", type=int, default=8_000_000, help="fresh tokens in all (default 8000000)"
+    )
+    end.add_argument(
+        "--minutes", type=float, help="instead of --tokens: of training in all, loading included"
     )
     parser.add_argument(
         "--shard",

@@ -13,13 +13,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 from mars_core.eagle3.head import Eagle3Head
 from training.head.chain import unroll
 from training.head.synthesis import TextSample
 from training.optimiser import MatrixOptimiser
 
-_ROWS = 256  # of the loss at a time
+_ROWS = {"cpu": 256, "cuda": 8_192}  # of the loss at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +38,6 @@ class Learning:
     vector_rate: float = 5e-4  # of AdamW, for norms
     warm_up: int = 12  # updates
     visits: int = 2  # of a shard
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateResult:
-    """Of one update: mean loss of a row, tokens learnt from, and the share of first steps whose
-    best id is the target's."""
-
-    loss: float
-    tokens: int
-    agreement: float
 
 
 def batches(
@@ -75,16 +67,19 @@ class Learner:
 
     def update(
         self, samples: Sequence[TextSample], scale: float, share: Callable[[Sequence[Tensor]], None]
-    ) -> UpdateResult:
-        """``scale`` and ``share``: as of the optimiser."""
-        loss, tokens, agreement = self._loss(samples)
+    ) -> Tensor:
+        """``scale`` and ``share``: as of the optimiser. Returns the sums, over the tokens learnt
+        from, of the mean loss of a row and of the first steps whose best id is the target's, and
+        the number of these tokens: [3], on the device."""
+        loss, agreed, tokens = self._loss(samples)
         self.optimiser.update(loss, scale, share)
-        return UpdateResult(float(loss.detach()), tokens, agreement)
+        return torch.stack([loss.detach() * tokens, agreed, tokens])
 
-    def _loss(self, samples: Sequence[TextSample]) -> tuple[Tensor, int, float]:
-        """Each step's mean over its rows, weighted; then the weighted mean over steps."""
+    def _loss(self, samples: Sequence[TextSample]) -> tuple[Tensor, Tensor, Tensor]:
+        """Each step's mean over its rows, weighted; then the weighted mean over steps. With it, how
+        many first steps agree, of how many."""
         how, device = self.how, self._rows.device
-        ids, features, final, weights = (part.to(device) for part in self._collated(samples))
+        ids, features, final, weights = self._collated(samples)
         count, width = ids.shape
         complete = (
             weights.unfold(1, how.steps, 1).gt(0).all(-1)
@@ -92,43 +87,42 @@ class Learner:
         starts = torch.where(complete, weights[:, : width - how.steps + 1], 1e-9)
         chains = max(1, min(how.chains, width // 4))
         anchors = torch.multinomial(starts, chains, generator=self._dice)
+        chained = complete.gather(1, anchors)
+        offsets = torch.arange(count, device=device)[:, None] * width
+        entries, shares, scales = [], [], [how.decay**step for step in range(how.steps)]
+        for step in range(how.steps):
+            at = torch.arange(width, device=device)[None] if step == 0 else anchors + step
+            entries.append((offsets + at).flatten())
+            weight = weights.flatten()[entries[-1]]
+            if step > 0:
+                weight = weight * chained.flatten()
+            shares.append(scales[step] / sum(scales) * weight / weight.sum().clamp_min(1e-9))
+        every, share = torch.cat(entries), torch.cat(shares)
+        used = share.nonzero()[:, 0]  # the device is waited for here only, before the long work
+        first = used < count * width
         with torch.autocast(device.type, dtype=torch.bfloat16):
             states = unroll(self.head, ids, features, anchors, how.steps)
-        offsets = torch.arange(count, device=device)[:, None] * width
-        places, shares, drafted, scales = [], [], [], [how.decay**step for step in range(how.steps)]
-        for step, state in enumerate(states):
-            at = (
-                offsets
-                + (torch.arange(width, device=device)[None] if step == 0 else anchors + step)
-            ).flatten()
-            weight = weights.flatten()[at]
-            if step > 0:
-                weight = weight * complete.gather(1, anchors).flatten()
-            used = weight.nonzero()[:, 0]
-            places.append(at[used])
-            drafted.append(state.flatten(0, 1)[used])
-            shares.append(scales[step] / sum(scales) * weight[used] / weight.sum())
-        rows = final.flatten(0, 1)[torch.cat(places)]
-        loss, agreed = Distillation.apply(torch.cat(drafted), rows, self._rows, torch.cat(shares))  # type: ignore[no-untyped-call]
-        learnt = len(places[0])
-        return loss, learnt, float(agreed[:learnt].float().mean())
+        drafted = torch.cat([state.flatten(0, 1) for state in states])[used]
+        rows = final.flatten(0, 1)[every[used]]
+        loss, agreed = Distillation.apply(drafted, rows, self._rows, share[used])  # type: ignore[no-untyped-call]
+        return loss, (agreed & first).sum(), first.sum()
 
     def _collated(self, samples: Sequence[TextSample]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Padded entries: ids [B, N], the features of the positions before them [B, N, layers · H],
         the target's last hidden states at them [B, N, H], and the weights [B, N] of what they
         predict, 0 where nothing is learnt."""
-        width = max(max(len(sample.ids) for sample in samples) - 2, self.how.steps)
-        ids = torch.zeros(len(samples), width, dtype=torch.long)
-        weights = torch.zeros(len(samples), width)
-        values = samples[0].values.new_zeros(len(samples), width + 1, samples[0].values.shape[1])
-        for row, sample in enumerate(samples):
-            count = len(sample.ids) - 2
-            ids[row, :count] = sample.ids[1:-1]
-            values[row, : count + 1] = sample.values
-            weights[row, self._prefix : count] = self.how.user_weight
-            weights[row, max(0, sample.start - 2) : count] = 1.0
+        device = self._rows.device
+        lengths = [len(sample.ids) - 2 for sample in samples]
+        missing = max(0, self.how.steps - max(lengths))
+        ids = pad(pad_sequence([sample.ids[1:-1] for sample in samples], True), (0, missing))
+        values = pad(pad_sequence([sample.values for sample in samples], True), (0, 0, 0, missing))
+        bounds = [(n, max(0, each.start - 2)) for n, each in zip(lengths, samples, strict=True)]
+        ends, starts = torch.tensor(bounds, device=device).T[..., None]
+        at = torch.arange(ids.shape[1], device=device)
+        weights = self.how.user_weight * (at >= self._prefix)
+        weights = torch.where(at >= starts, 1.0, weights).masked_fill(at >= ends, 0)
         read = self.head.config.target_hidden_size * len(self.head.config.feature_layers)
-        return ids, values[:, :-1, :read], values[:, 1:, read:], weights
+        return ids.to(device), values[:, :-1, :read], values[:, 1:, read:], weights
 
 
 class Distillation(torch.autograd.Function):
@@ -145,7 +139,7 @@ class Distillation(torch.autograd.Function):
             [],
             drafted.new_zeros((), dtype=torch.float32),
         )
-        for part in torch.arange(len(drafted)).split(_ROWS):
+        for part in torch.arange(len(drafted)).split(_ROWS[rows.device.type]):
             at = slice(int(part[0]), int(part[-1]) + 1)
             drafts = (drafted[at].to(rows.dtype) @ rows.T).float()
             wanted = (final[at].to(rows.dtype) @ rows.T).float()

@@ -4,7 +4,9 @@ of speculators."""
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,8 +18,12 @@ from transformers import LlamaConfig, PreTrainedModel
 from mars_core.decoder import input_embedding
 from mars_core.eagle3.checkpoint import aliases
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models.eagle import load_eagle, plan_eagle
+from mars_core.models.errors import ModelError
+from mars_core.types import ModelRef
 from training.head.synthesis import TextSample
 
+log = logging.getLogger("training.head")
 Format = Literal["specforge", "speculators"]
 _GAIN = 0.6  # of the last norm at first: flatter drafts, which lose less where they are wrong
 _KEEP = 0.5  # share of the last tap in the residual at first
@@ -59,6 +65,20 @@ def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: i
     head.embed_tokens.requires_grad_(False)
     head.lm_head.requires_grad_(False)
     return head
+
+
+def stored_head(folder: Path, target: PreTrainedModel) -> dict[str, Tensor]:
+    """The weights of a head of this recipe, in either format. Raises ModelError."""
+    name, served = str(folder.resolve()), str(target.config.name_or_path)
+    plan = plan_eagle(ModelRef(name), target.config, served, log.info)
+    usual = empty_head(target, default_feature_layers(target.config.num_hidden_layers), 1).config
+    draft = plan.config.draft_vocabulary
+    if plan.config != replace(usual, layer=plan.config.layer, draft_vocabulary=draft):
+        raise ModelError(
+            f"{folder} is not an EAGLE-3 head of this recipe: choose one for --head that it wrote."
+        )
+    head, _ = load_eagle(plan, target, log.info)
+    return head.state_dict()
 
 
 def build_head(

@@ -31,14 +31,18 @@ from training.head.model import (
     empty_head,
     frequent_ids,
     save_head,
+    stored_head,
 )
-from training.head.synthesis import ATTENTION, Synthesis, TextSample, TextWriter
+from training.head.passes import ATTENTION, cell_bytes
+from training.head.synthesis import Synthesis, TextSample, TextWriter
 
 log = logging.getLogger("training.head")
-_CURVE = "curve.jsonl"
-GPU_CELLS = 393_216  # of Synthesis: a step of 1,024 rows takes as long as one of 128
-GPU_BATCH = 4_096  # of Learning: what two processes of a CPU learn from in an update
-_DECAYING = 0.3  # last share of the tokens, in which the rate falls to 0
+_CURVE, _STATE = "curve.jsonl", "state.pt"
+GPU_CELLS = 2**20  # of Synthesis, at most
+_GPU_SHARE = 0.25  # of a GPU's free memory, for the cells of either stream of texts
+GPU_BATCH = 16_384  # of Learning: an update of fewer entries takes as long
+_DECAYING = 0.3  # last share of the tokens or of the time, in which the rate falls to 0
+_LONGER = 1.2  # than the last round the next one may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,15 @@ class TrainingProcess:
         return value
 
     def reduced_count(self, number: int, how: Any = dist.ReduceOp.SUM) -> int:
+        if self.count == 1:
+            return number
         return int(self.reduced(torch.tensor(number, device=self.device), how))
 
 
 @dataclass(slots=True)
 class TrainingProgress:
     """``tokens``: new ones, of all processes; ``visited``: those learnt from, every visit
-    counted; ``seconds``: of wall time."""
+    counted; ``seconds``: of wall time, up to the end of the last round."""
 
     rounds: int = 0
     tokens: int = 0
@@ -90,22 +96,30 @@ class Training:
         process: TrainingProcess,
         texts: Synthesis | None = None,
     ) -> None:
+        began = time.monotonic()
         self._options, self._process = options, process
         on_cpu = process.device.type == "cpu"
         self._how = Learning() if on_cpu else Learning(batch=GPU_BATCH)
-        if texts is None:
-            texts = Synthesis() if on_cpu else Synthesis(cells=GPU_CELLS)
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
         stored = self._stored()
         self._progress = TrainingProgress(**stored["progress"] if stored else {})
+        self._began = began - self._progress.seconds
         seed = options.seed + 1_000 * self._progress.rounds + process.rank
         self._rng = random.Random(seed)
         if on_cpu:
             pack(self._target)
+        if texts is None:
+            texts = Synthesis() if on_cpu else Synthesis(cells=self._gpu_cells())
         self._writer = TextWriter(self._target, tokenizer, self._feature_layers, texts, seed)
         self._learner = None if stored is None else self._restored(stored)
+
+    def _gpu_cells(self) -> int:
+        free, _ = torch.cuda.mem_get_info(self._process.device)
+        return min(
+            GPU_CELLS, int(_GPU_SHARE * free) // cell_bytes(self._target, self._feature_layers)
+        )
 
     def _opened(self) -> Any:
         source: Any = AutoModelForCausalLM
@@ -115,9 +129,24 @@ class Training:
         return model.to(self._process.device).eval().requires_grad_(False)
 
     def run(self) -> None:
-        """Rounds until ``tokens`` new ones are spent."""
-        while self._progress.tokens < self._options.tokens:
+        """Rounds until ``tokens`` new ones are spent, or as many as end within ``minutes``."""
+        longest = 0.0
+        while self._left(self._progress.tokens, longest) > 0:
+            began = self._elapsed()
             self._round(self._options.shard // self._process.count)
+            longest = _LONGER * (self._elapsed() - began)
+
+    def _elapsed(self) -> float:
+        """Seconds of training in all, those before a stop included; the same for all processes."""
+        milliseconds = round(1_000 * (time.monotonic() - self._began))
+        return self._process.reduced_count(milliseconds, dist.ReduceOp.MAX) / 1_000
+
+    def _left(self, tokens: int, seconds: float = 0.0) -> float:
+        """The share of the training that is left after ``tokens`` tokens, or ``seconds`` from
+        now."""
+        if self._options.minutes is None:
+            return 1 - tokens / float(self._options.tokens)
+        return 1 - (self._elapsed() + seconds) / float(60 * self._options.minutes)
 
     def _round(self, share: int) -> None:
         began = time.monotonic()
@@ -128,14 +157,13 @@ class Training:
         self._learn(self._learner, samples)
         progress = self._progress
         progress.rounds += 1
-        progress.seconds += time.monotonic() - began
+        progress.seconds = self._elapsed()
+        left = self._left(progress.tokens)
         if self._process.rank == 0:
-            self._keep(self._learner)
-            rate = progress.tokens / progress.seconds
-            left = max(0, self._options.tokens - progress.tokens) / rate / 3600
+            self._keep(self._learner, left < _DECAYING)
             log.info(
-                f"round {progress.rounds}: {progress.tokens:,} of {self._options.tokens:,} tokens, {rate:.0f} a second "
-                f"({written:.0f} s of writing), {left:.1f} h left"
+                f"round {progress.rounds}: {progress.tokens:,} tokens, {progress.tokens / progress.seconds:.0f} a second "
+                f"({written:.0f} s of {time.monotonic() - began:.0f} s writing), {max(0.0, left):.0%} left"
             )
 
     def _begun(self, samples: list[TextSample]) -> Learner:
@@ -157,7 +185,7 @@ class Training:
         head = empty_head(self._target, self._feature_layers, len(weights["d2t"]))
         head.load_state_dict(weights)
         learner = self._learner_of(head)
-        for part, state in zip(learner.optimiser.parts, stored["optimisers"], strict=True):
+        for part, state in zip(learner.optimiser.parts, stored.get("optimisers", ()), strict=False):
             part.load_state_dict(state)
         return learner
 
@@ -197,16 +225,12 @@ class Training:
         count = self._process.reduced_count(len(groups), dist.ReduceOp.MIN)
         sums = torch.zeros(3, dtype=torch.float64, device=self._process.device)
         for number, group in enumerate(groups[:count]):
-            done = self._progress.tokens + new_tokens * (visit + number / count) / self._how.visits
-            left = 1 - done / self._options.tokens
+            share = (visit + number / count) / self._how.visits
+            left = self._left(self._progress.tokens + round(new_tokens * share))
             self._progress.updates += 1
             warm = self._progress.updates / self._how.warm_up
             scale = min(1.0, warm, max(0.0, left) / _DECAYING)
-            result = learner.update(group, scale, self._process.average)
-            sums += torch.tensor(
-                [result.loss * result.tokens, result.agreement * result.tokens, result.tokens],
-                device=sums.device,
-            )
+            sums += learner.update(group, scale, self._process.average)
         totals: list[float] = self._process.reduced(sums).tolist()
         return totals
 
@@ -222,24 +246,25 @@ class Training:
 
         return note
 
-    def _state_file(self) -> Path:
-        """The rate of the last share of the tokens depends on their number: such a state serves
-        that number only."""
-        decaying = self._progress.tokens > (1 - _DECAYING) * self._options.tokens
-        out: Path = self._options.out
-        return out / (f"state-{self._options.tokens}.pt" if decaying else "state.pt")
+    def _last_state(self) -> Path:
+        """Of the last share of the training, in which the rate depends on the tokens or minutes in
+        all: it serves these only."""
+        minutes, out = self._options.minutes, self._options.out
+        return Path(
+            out / f"state-{self._options.tokens if minutes is None else f'{minutes:g}m'}.pt"
+        )
 
     def _stored(self) -> dict[str, Any] | None:
-        for name in (f"state-{self._options.tokens}.pt", "state.pt"):
-            if (self._options.out / name).is_file():
-                stored: dict[str, Any] = torch.load(
-                    self._options.out / name, map_location=self._process.device
-                )
+        for file in (self._last_state(), self._options.out / _STATE):
+            if file.is_file():
+                stored: dict[str, Any] = torch.load(file, map_location=self._process.device)
                 return stored
-        return None
+        if self._options.head is None:
+            return None
+        return {"progress": {}, "head": stored_head(self._options.head, self._target)}
 
-    def _keep(self, learner: Learner) -> None:
-        file = self._state_file()
+    def _keep(self, learner: Learner, last: bool) -> None:
+        file = self._last_state() if last else self._options.out / _STATE
         state = {
             "progress": asdict(self._progress),
             "head": {

@@ -6,20 +6,22 @@ a user might ask (sampled), and answers it (mostly greedily). Half of the turns 
 prescribed words, some ask about texts written before, so that long prompts are learnt too. All rows
 of a batch advance one token a step, each at its position.
 
-Shapes: B rows, L positions of the cache, W values of a position (the tapped layers' inputs and the
-last hidden state).
+Shapes: as in ``passes``.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenizerFast
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from training.head.passes import RowPasses
 
 _OPENINGS = (
     "Write a Python function",
@@ -128,13 +130,69 @@ class TextSample:
     values: Tensor
 
 
-@dataclass(slots=True)
-class _Row:
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A new text: its first tokens, those of the template and prescribed ones; the most tokens of
+    the user's turn; whether the answer is greedy."""
+
     ids: list[int]
-    forced: list[int]  # tokens that come next instead of drawn ones, last first
-    limit: int  # tokens of the user's turn
+    limit: int
     greedy: bool
-    start: int = 0  # of the answer; 0 while the user's turn is written
+
+
+class _Rows:
+    """The texts of B rows, on the device: ids [B, L + those of the template's turn], −1 where
+    nothing is prescribed or written yet; ``at``: the position of the newest token; where the
+    answer starts, 0 while the user's turn is written."""
+
+    def __init__(self, passes: RowPasses, turn: list[int], ends: list[int]) -> None:
+        self.passes, self._at = passes, passes.at
+        device, (count, self.length, _) = passes.at.device, passes.values.shape
+        self._rows = torch.arange(count, device=device)
+        self.ids = torch.full((count, self.length + len(turn)), -1, device=device)
+        self.limit, self.start = torch.zeros_like(self._at), torch.zeros_like(self._at)
+        self.greedy = torch.zeros(count, dtype=torch.bool, device=device)
+        self._turn, self._ends = (
+            torch.tensor(part, dtype=torch.long, device=device) for part in (turn, ends)
+        )
+
+    def begin(self, rows: Tensor, texts: Sequence[_Begun], prefix: int) -> None:
+        """The passes of the prefix need not be repeated, but its last one, for its logits."""
+        device = rows.device
+        first = pad_sequence([torch.tensor(text.ids) for text in texts], True, -1)
+        self.ids[rows] = -1
+        self.ids[rows[:, None], torch.arange(first.shape[1], device=device)] = first.to(device)
+        self.limit[rows] = torch.tensor([text.limit for text in texts], device=device)
+        self.greedy[rows] = torch.tensor([text.greedy for text in texts], device=device)
+        self.start[rows], self._at[rows] = 0, prefix - 1
+        self.passes.ids[rows] = self.ids[rows, prefix - 1]
+
+    def append(self, drawn: Tensor, prefix: int, most: int) -> Tensor:
+        """A token a row: the prescribed one, else the drawn one [B]. A user's turn ends with the
+        target's end token or at its limit; the template's words up to the answer, of at most
+        ``most`` tokens, follow. Returns the rows whose text has ended."""
+        at = self._at.add_(1)
+        prescribed = self.ids[self._rows, at]
+        ids = torch.where(prescribed < 0, drawn, prescribed)
+        last = (ids[:, None] == self._ends).any(-1)
+        turns = (self.start == 0) & (last | (at - prefix >= self.limit))
+        self.ids[self._rows, at] = ids
+        columns = at[:, None] + torch.arange(len(self._turn), device=at.device)
+        turned = torch.where(turns[:, None], self._turn, self.ids.gather(1, columns))
+        self.ids.scatter_(1, columns, turned)
+        self.start.copy_(torch.where(turns, at + len(self._turn), self.start))
+        self.passes.ids.copy_(turned[:, 0])
+        answered = (self.start > 0) & (at >= self.start)
+        ended = answered & (last | (at - self.start + 1 >= most))
+        return (ended | (at + 1 >= self.length)).nonzero()[:, 0]
+
+    def finished(self, rows: Tensor) -> Iterator[TextSample]:
+        lengths, starts = (self._at[rows] + 1).tolist(), self.start[rows].tolist()
+        texts = self.ids[rows].cpu()
+        for row, ids, length, start in zip(rows.tolist(), texts, lengths, starts, strict=True):
+            if start:
+                values = self.passes.values[row, : length - 1].clone()
+                yield TextSample(ids[:length].clone(), start, values)
 
 
 class TextWriter:
@@ -162,7 +220,7 @@ class TextWriter:
         }
         self._openings = [self._encode(text.rstrip(" ")) for text in _OPENINGS]
         self._about = [self._encode(text) for text in _ABOUT]
-        self._earlier: list[list[int]] = []  # answers, newest last
+        self._earlier: deque[list[int]] = deque(maxlen=512)  # answers, newest last
         lengths = (
             min(length, target.config.max_position_embeddings)
             for length in (how.length, how.long_length)
@@ -194,159 +252,50 @@ class TextWriter:
     def _stream(self, length: int, long: bool) -> Iterator[TextSample]:
         """Every row starts anew when its text has ended."""
         count = max(1, self._how.cells // length)
-        cache = _RowCache(count, length)
-        width = (len(self._feature_layers) + 1) * self._target.config.hidden_size
-        values = torch.zeros(
-            count, length, width, dtype=self._target.dtype, device=self._target.device
-        )
+        passes = RowPasses(self._target, self._feature_layers, count, length)
         for position, token in enumerate(self._prefix):
-            first = self._step([token] * count, [position] * count, cache, values)
-        rows, logits = [self._row(length, long) for _ in range(count)], first
+            passes.ids.fill_(token)
+            passes.at.fill_(position)
+            passes.run()
+        rows = _Rows(passes, self._turn, sorted(self._ends))
+        ended = torch.arange(count, device=passes.at.device)
         while True:
-            drawn = self._draw(logits, rows)
-            for number, row in enumerate(rows):
-                self._append(row, row.forced.pop() if row.forced else drawn[number])
-                if self._ended(row, length):
-                    if row.start:
-                        yield self._finished(row, values[number])
-                    rows[number] = row = self._row(length, long)
-                    row.ids.append(
-                        row.forced.pop() if row.forced else self._draw(first[:1], [row])[0]
-                    )
-            logits = self._step(
-                [row.ids[-1] for row in rows], [len(row.ids) - 1 for row in rows], cache, values
-            )
+            if len(ended):
+                texts = [self._begun(length, long) for _ in range(len(ended))]
+                rows.begin(ended, texts, self.prefix)
+            drawn = self._draw(passes.run(), rows.start > 0, rows.greedy)
+            ended = rows.append(drawn, self.prefix, self._how.answer_tokens)
+            for sample in rows.finished(ended) if len(ended) else ():
+                answer = sample.ids[sample.start : -1].tolist()
+                if len(answer) >= 32:
+                    self._earlier.append(answer)
+                yield sample
 
-    def _row(self, length: int, long: bool) -> _Row:
-        forced: list[int] = []
+    def _begun(self, length: int, long: bool) -> _Begun:
+        first: list[int] = []
         if long and len(self._earlier) >= 64:
             texts = self._rng.sample(self._earlier, self._rng.randint(2, 5))
-            forced = [*self._rng.choice(self._about), *(token for text in texts for token in text)]
+            first = [*self._rng.choice(self._about), *(token for text in texts for token in text)]
         elif self._rng.random() < self._how.opened_share:
-            forced = self._rng.choice(self._openings)
+            first = self._rng.choice(self._openings)
         room = length - self.prefix - len(self._turn) - self._how.answer_tokens
-        return _Row(
-            ids=list(self._prefix),
-            forced=forced[:room][::-1],
-            limit=max(1, min(room, max(self._how.user_tokens, len(forced) + _QUESTION))),
+        return _Begun(
+            ids=[*self._prefix, *first[:room]],
+            limit=max(1, min(room, max(self._how.user_tokens, len(first) + _QUESTION))),
             greedy=self._rng.random() < self._how.greedy_share,
         )
 
-    def _append(self, row: _Row, token: int) -> None:
-        """A user's turn ends with the target's end token or at its limit; the template's words
-        up to the answer follow."""
-        if not row.start and (token in self._ends or len(row.ids) - self.prefix >= row.limit):
-            row.start = len(row.ids) + len(self._turn)
-            token, *rest = self._turn
-            row.forced = rest[::-1]
-        row.ids.append(token)
-
-    def _ended(self, row: _Row, length: int) -> bool:
-        answer = len(row.ids) - row.start if row.start else 0
-        return len(row.ids) >= length or (
-            answer > 0 and (row.ids[-1] in self._ends or answer >= self._how.answer_tokens)
-        )
-
-    def _finished(self, row: _Row, values: Tensor) -> TextSample:
-        answer = row.ids[row.start : -1]
-        if len(answer) >= 32:
-            self._earlier = [*self._earlier[-511:], answer]
-        return TextSample(torch.tensor(row.ids), row.start, values[: len(row.ids) - 1].clone())
-
-    def _draw(self, logits: Tensor, rows: list[_Row]) -> list[int]:
-        """logits [B, V] → a token a row: greedily, or from the top k and of these the top p."""
-        how, like = self._how, logits
-        answers = [bool(row.start) for row in rows]
-        heat = torch.tensor(
-            [how.temperature if answer else 1.0 for answer in answers], device=like.device
-        )
-        greedy = torch.tensor(
-            [answer and row.greedy for answer, row in zip(answers, rows, strict=True)],
-            device=like.device,
-        )
+    def _draw(self, logits: Tensor, answers: Tensor, greedy: Tensor) -> Tensor:
+        """logits [B, V] → a token a row [B]: in answers [B] where ``greedy`` [B] the best, else one
+        of the top k and of these the top p."""
+        how = self._how
         best, ids = logits.topk(min(how.top_k, logits.shape[-1]))
+        heat = torch.where(answers, how.temperature, 1.0)
         chances = (best.float() / heat[:, None]).softmax(-1)
         chances = chances.masked_fill(chances.cumsum(-1) - chances > how.top_p, 0)
-        choice = torch.multinomial(chances, 1, generator=self._dice).masked_fill(greedy[:, None], 0)
-        drawn: list[int] = ids.gather(1, choice)[:, 0].tolist()
-        return drawn
-
-    @torch.inference_mode()
-    def _step(self, ids: list[int], places: list[int], cache: _RowCache, values: Tensor) -> Tensor:
-        """One token a row → logits [B, V]; the values of the pass go to ``values``."""
-        device = self._target.device
-        at = torch.tensor(places, device=device)
-        mask = cache.move(at)
-        output: Any = self._target(
-            input_ids=torch.tensor(ids, device=device)[:, None],
-            position_ids=at[:, None],
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            output_hidden_states=True,
-        )
-        states = [output.hidden_states[tap] for tap in (*self._feature_layers, -1)]
-        values[cache.rows, at] = torch.cat(states, -1)[:, 0]
-        logits: Tensor = output.logits[:, 0]
-        return logits
-
-
-@dataclass(slots=True)
-class _RowCache:
-    """Keys and values [B, heads, L, d] of each layer, of rows that stand at positions of their
-    own."""
-
-    count: int
-    length: int
-    layers: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
-    is_compileable: bool = False
-    at: Tensor = field(default_factory=lambda: torch.zeros(0))
-    rows: Tensor = field(default_factory=lambda: torch.zeros(0))
-
-    def move(self, at: Tensor) -> Tensor:
-        """Rows are now at positions ``at`` [B] → which positions they see [B, 1, 1, L]."""
-        self.at, self.rows = at, torch.arange(self.count, device=at.device)
-        return (torch.arange(self.length, device=at.device) <= at[:, None])[:, None, None]
-
-    def update(
-        self, key: Tensor, value: Tensor, layer: int, *_: Any, **__: Any
-    ) -> tuple[Tensor, Tensor]:
-        if layer not in self.layers:
-            heads, size = key.shape[1], key.shape[3]
-            self.layers[layer] = tuple(key.new_zeros(2, self.count, heads, self.length, size))
-        keys, values = self.layers[layer]
-        keys[self.rows, :, self.at] = key[:, :, 0]
-        values[self.rows, :, self.at] = value[:, :, 0]
-        return keys, values  # whole: a product of a part of each row would copy it
-
-    def get_seq_length(self, _layer: int = 0) -> int:
-        return self.length
-
-
-def _attend(
-    _module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor,
-    scaling: float,
-    **_: Any,
-) -> tuple[Tensor, None]:
-    """query [B, heads, 1, d] over key and value [B, kv, L, d], queries of a key head together: no
-    copy of the keys."""
-    grouped = query.view(len(query), key.shape[1], -1, query.shape[-1])
-    shares = (
-        (grouped @ key.transpose(-1, -2))
-        .float()
-        .mul_(scaling)
-        .masked_fill_(~mask, float("-inf"))
-        .softmax(-1)
-    )
-    return (shares.to(value.dtype) @ value).view(len(query), 1, -1, value.shape[-1]), None
-
-
-ATTENTION = "rows"  # for attn_implementation
-AttentionInterface.register(ATTENTION, _attend)
+        waits = torch.empty_like(chances).exponential_(generator=self._dice)
+        choice = (chances / waits).argmax(-1)  # as of multinomial, which waits for a GPU
+        return ids.gather(1, choice.masked_fill(answers & greedy, 0)[:, None])[:, 0]
 
 
 def _frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:

@@ -6,17 +6,20 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
 from mars_core.decoder.linear import pack
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelPool, custom_pair
+from mars_core.models.errors import ModelError
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
 from tests.live_pairs import traced
@@ -24,8 +27,9 @@ from training.head import rounds
 from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, batches
 from training.head.model import frequent_ids
+from training.head.passes import ATTENTION
 from training.head.rounds import Training, TrainingProcess
-from training.head.synthesis import ATTENTION, Synthesis, TextSample, TextWriter
+from training.head.synthesis import Synthesis, TextSample, TextWriter
 
 _SMALL = Synthesis(
     cells=256, length=64, user_tokens=16, answer_tokens=24, long_length=128, long_share=0.3
@@ -156,6 +160,12 @@ def test_frequent_ids_are_in_order_and_ties_go_to_the_lower_id() -> None:
     assert frequent_ids(torch.tensor([1.0, 4.0, 1.0, 0.0, 7.0]), 3).tolist() == [0, 1, 4]
 
 
+def _options(target: Path, out: Path, **others: Any) -> argparse.Namespace:
+    out.mkdir(exist_ok=True)
+    usual = {"tokens": 1_500, "minutes": None, "head": None, "vocabulary": 40}
+    return argparse.Namespace(target=str(target), out=out, shard=500, seed=1, **{**usual, **others})
+
+
 class _Stopped(Exception):
     pass
 
@@ -163,9 +173,7 @@ class _Stopped(Exception):
 def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = argparse.Namespace(
-        target=str(target), out=tmp_path, tokens=1_500, shard=500, vocabulary=40, seed=1
-    )
+    options = _options(target, tmp_path)
     updates: list[float] = []
     update = Learner.update
 
@@ -180,9 +188,9 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
     done = Training(options, _HERE, _SMALL)
     keep, rounds = Training._keep, list[int]()
 
-    def noted(self: Training, learner: Learner) -> None:
+    def noted(self: Training, learner: Learner, last: bool) -> None:
         nonlocal stop
-        keep(self, learner)
+        keep(self, learner, last)
         rounds.append(self._progress.rounds)
         stop = len(updates) + 1  # in the next round
 
@@ -217,3 +225,50 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
         }
         assert texts["none"].token_ids == texts["eagle3"].token_ids
         assert texts["eagle3"].summary.drafted > 0
+
+
+def test_rounds_end_within_the_minutes_and_the_rate_falls_to_0_in_their_last_share(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that only updates move: 1 s each."""
+    seconds, scales, rounds_s = [100.0], list[float](), list[float]()
+    monkeypatch.setattr(rounds.time, "monotonic", lambda: seconds[0])
+
+    def learnt(_self: Learner, _samples: Any, scale: float, _share: Any) -> Tensor:
+        seconds[0] += 1
+        scales.append(scale)
+        return torch.ones(3)
+
+    def noted(_self: Training, _learner: Learner, last: bool) -> None:
+        assert last == (seconds[0] - 100 > 0.7 * 60)
+        rounds_s.append(seconds[0])
+
+    monkeypatch.setattr(Learner, "update", learnt)
+    monkeypatch.setattr(Training, "_keep", noted)
+    Training(_options(target, tmp_path, minutes=1.0), _HERE, _SMALL).run()
+    longest = max(end - begin for begin, end in pairwise(rounds_s))
+    assert 160 - 2 * longest - 1 < rounds_s[-1] <= 160
+    for number, scale in enumerate(scales):
+        warm, left = (number + 1) / 12, (60 - number) / 60
+        assert scale == pytest.approx(min(1.0, warm, left / 0.3), abs=1e-3)
+
+
+def test_a_head_goes_on_from_its_weights_and_vocabulary(target: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    Training(_options(target, first, tokens=400), _HERE, _SMALL).run()
+    for form in ("specforge", "speculators"):
+        options = _options(target, second, head=first / form, vocabulary=30)
+        begun = Training(options, _HERE, _SMALL)._learner
+        assert begun is not None
+        stored = load_file(first / "specforge" / "model.safetensors")
+        assert begun.head.d2t.tolist() == stored["d2t"].tolist()
+        torch.testing.assert_close(
+            begun.head.fc.weight.detach(), stored["fc.weight"].float(), atol=0, rtol=0
+        )
+        assert begun.head.fc.weight.requires_grad and not begun.head.lm_head.weight.requires_grad
+    other = json.loads((first / "specforge" / "config.json").read_text(encoding="utf-8"))
+    (first / "specforge" / "config.json").write_text(
+        json.dumps({**other, "norm_output": True}), encoding="utf-8"
+    )
+    with pytest.raises(ModelError, match="not an EAGLE-3 head of this recipe"):
+        Training(_options(target, second, head=first / "specforge"), _HERE, _SMALL)
