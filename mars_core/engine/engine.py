@@ -207,7 +207,7 @@ class Engine:
         drafting = self._drafting(batch)
         logits = self._ready(
             batch.shape and ("pass", batch.shape, drafting),
-            partial(self._pass, drafts, batch.roots),
+            partial(_logits, self._target, drafts, batch.roots),
         )()
         rows, counts = [], []
         for row, (slot, verifier) in enumerate(batch.verifiers.items()):
@@ -274,7 +274,8 @@ class Engine:
                 text.verifier.processor.load(text.ids)
         if moved:
             self._target.move(*there[5:])
-        on_device, slots = self._captures, [*order]
+        # the step of a last token alone is not captured, where others have drafts
+        on_device, slots = self._captures and (size > 0 or not drafter.computes), [*order]
         verifiers = dict(zip(slots, (text.verifier for text in used), strict=True))
         return _Batch(
             size,
@@ -324,15 +325,6 @@ class Engine:
             for slot, verifier in batch.verifiers.items()
         )
 
-    def _pass(self, drafts: Sequence[Draft], roots: Rows) -> Tensor:
-        """The target's logits after every node of the drafts, [A, N + 1, V]."""
-        ids = torch.stack([draft.ids for draft in drafts])
-        if drafts[0].is_chain:
-            return self._target.chains(ids, roots)
-        sees = torch.stack([ancestors(draft.parents, draft.depth) for draft in drafts])
-        depths = torch.stack([draft.depths for draft in drafts])
-        return self._target.trees(ids, roots, depths, sees)
-
     def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
         """``function``, or the replay of its capture under ``key``, which is created if there is
         none."""
@@ -344,3 +336,13 @@ class Engine:
             synchronise(self._target.device)
             self._set_up_s += time.perf_counter() - started
         return self._captured[key].replay
+
+
+def _logits(target: ModelCache, drafts: Sequence[Draft], roots: Rows) -> Tensor:
+    """The target's logits after every node of the drafts, [A, N + 1, V]."""
+    ids = torch.stack([draft.ids for draft in drafts])
+    if drafts[0].is_chain:
+        return target.chains(ids, roots)
+    sees = torch.stack([ancestors(draft.parents, draft.depth) for draft in drafts])
+    depths = torch.stack([draft.depths for draft in drafts])
+    return target.trees(ids, roots, depths, sees)

@@ -184,8 +184,8 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
     made = stand_in.captures
     for config in (*configs, *configs):
         finished(session.start(config))
-    assert made == stand_in.captures == 11, (
-        "random numbers, draft and verification of three; no draft of none"
+    assert made == stand_in.captures == 12, (
+        "random numbers, draft, pass and decision of two chains and a tree; the chains differ in the last; no draft of none"
     )
 
 
@@ -211,11 +211,10 @@ def test_what_a_run_took_is_free_without_the_collector(
             ("cancelled", "dropped", "completed", "failed"), ("none", "chain", "head, tree")
         ):
             run: Run | None = started(pair, DRAFTERS[name], new=10)
-            assert run is not None and run._engine is not None
-            parts = [
-                weakref.ref(part)
-                for part in (run._engine, run._engine._target, run._engine.drafter)
-            ]
+            assert run is not None and run._seat is not None
+            engine = run._seat.engine
+            parts = [weakref.ref(part) for part in (engine, engine._target, engine.drafter)]
+            del engine
             next(run)
             if end == "dropped":
                 run = None
