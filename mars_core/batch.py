@@ -4,7 +4,7 @@ ended."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,14 @@ def takes_batches(pair: Pair) -> bool:
 
 
 def together(
-    session: Session, configs: Iterable[RunConfig], slots: int, telemetry: bool
+    session: Session,
+    configs: Iterable[RunConfig],
+    slots: int,
+    telemetry: bool,
+    began: Callable[[int, Run], None],
 ) -> Iterator[tuple[int, Run]]:
     """See ``Session.together``."""
-    batch = _Batch(session.pair, slots if takes_batches(session.pair) else 1, telemetry)
+    batch = _Batch(session.pair, slots if takes_batches(session.pair) else 1, telemetry, began)
     waiting = ((number, session.check(config)) for number, config in enumerate(configs))
     upcoming = next(waiting, None)
     try:
@@ -46,8 +50,10 @@ def together(
 class _Batch:
     """The runs of one engine, by slot."""
 
-    def __init__(self, pair: Pair, slots: int, telemetry: bool) -> None:
-        self._pair, self._slots, self._telemetry = pair, slots, telemetry
+    def __init__(
+        self, pair: Pair, slots: int, telemetry: bool, began: Callable[[int, Run], None]
+    ) -> None:
+        self._pair, self._slots, self._telemetry, self._began = pair, slots, telemetry, began
         self.running: dict[int, tuple[int, Run]] = {}
         self._engine: tuple[Kind, Engine] | None = None
 
@@ -72,6 +78,7 @@ class _Batch:
         seat = Seat(*self._engine, slot, self._slots if self._slots > 1 else 0)
         run = Run(self._pair, checked, self._telemetry, seat)
         self.running[slot] = number, run
+        self._began(number, run)
         with suppress(*RUN_FAILURES), run.failing():
             run.begin()
         yield from self._ended()

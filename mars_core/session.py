@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -113,13 +113,19 @@ class Session:
         return Run(self.pair, checked, telemetry, Seat(kind, engine))
 
     def together(
-        self, configs: Iterable[RunConfig], slots: int, *, telemetry: bool = True
+        self,
+        configs: Iterable[RunConfig],
+        slots: int,
+        *,
+        telemetry: bool = True,
+        began: Callable[[int, Run], None] = lambda _number, _run: None,
     ) -> Iterator[tuple[int, Run]]:
         """The runs of the configurations, ``slots`` at a time; each is yielded with its number when
-        it has ended, in that order. A configuration is taken when there is room for it; one with
-        another drafter, or longer than its engine can hold, waits until the others have ended.
-        Raises ValueError as ``check``, and out-of-memory errors."""
-        return together(self, configs, slots, telemetry)
+        it has ended, in that order. A configuration is taken when there is room for it, and
+        ``began`` called with its number and run, which can be cancelled; one with another drafter,
+        or longer than its engine can hold, waits until the others have ended. Raises ValueError as
+        ``check``, and out-of-memory errors."""
+        return together(self, configs, slots, telemetry, began)
 
     def warm_up(self, config: RunConfig) -> None:
         """Decodes a few tokens and discards them, with the engine of the run itself. Errors are

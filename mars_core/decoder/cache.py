@@ -33,6 +33,11 @@ class PassShapes(NamedTuple):
     most_rows: int = CHUNK
     width_step: int = 1
 
+    @property
+    def fixed(self) -> bool:
+        """Whether all passes over chains have one shape: in a batch each has all of its texts."""
+        return self.row_step == self.most_rows
+
     def __str__(self) -> str:
         return f"rows in multiples of {self.row_step}, at most {self.most_rows}; widths in multiples of {self.width_step}"
 
@@ -150,6 +155,8 @@ class ModelCache(ABC):
 
     def _together(self, texts: int, count: int) -> list[slice]:
         """Which texts of ``count`` tokens are read in one pass."""
+        if self.size.shapes.fixed:
+            return [slice(0, texts)]
         each = max(1, self.size.shapes.most_rows // round_up(count, self.size.shapes.row_step))
         return [slice(at, at + each) for at in range(0, texts, each)]
 

@@ -92,13 +92,14 @@ class _Batch(NamedTuple):
 class Engine:
     """Decodes texts, each in a slot of its own; ended ones make room for others. ``captures``: the
     device operations of steps are captured; target and drafter must then attend over their full
-    caches, and every step computes all slots."""
+    caches, and every step computes all slots. So it does where passes have one shape."""
 
     def __init__(
         self, target: ModelCache, drafter: Drafter, eos: Collection[int], *, captures: bool = False
     ) -> None:
         self.drafter, self.slots = drafter, target.size.slots
         self._target, self._eos, self._captures = target, eos, captures
+        self._fills = captures or target.size.shapes.fixed
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
         self._texts: dict[int, _Text] = {}
         # of each slot: captures read their processors' memory
@@ -239,8 +240,8 @@ class Engine:
         return verdicts, draft_s
 
     def _batch(self) -> _Batch:
-        """The inputs of a step, on their way to the device. With captures empty slots repeat the
-        numbers of another one, so that every step has the same shape."""
+        """The inputs of a step, on their way to the device. Where every step must have the same
+        shape, empty slots repeat the numbers of another one."""
         drafter, texts = self.drafter, dict(sorted(self._texts.items()))
         requests = [
             Request(slot, text.ids, min(text.end - len(text.ids) - 1, drafter.longest))
@@ -253,7 +254,7 @@ class Engine:
         if self._captures and (size or not drafter.computes):
             size = drafter.longest
         order = dict(zip(texts, range(len(texts)), strict=True))
-        if self._captures:
+        if self._fills:
             order = {slot: order.get(slot, 0) for slot in range(self.slots)}
         used = [texts[requests[at].slot] for at in order.values()]
         sizes, starts = ([part[at] for at in order.values()] for part in inputs[:2])

@@ -46,6 +46,8 @@ class Draft:
         """The first ``count`` nodes, none of them deeper than ``depth``."""
         if count == self.size:
             return self
+        if count == 0:
+            return chain_draft(self.ids[:1], self.q[:0])
         return Draft(
             self.ids[: count + 1],
             self.parents[:count],

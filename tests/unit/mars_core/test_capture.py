@@ -19,7 +19,8 @@ from mars_core.engine import MAX_IDLE, Engine, Engines
 from mars_core.engine.capture import Captured
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import RULES
-from mars_core.session import Run, Session
+from mars_core.run import Run
+from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, Sampling, Trace, TreeShape
 from tests.eagle_pair import eagle_pair
 from tests.live_pairs import config_for, finished, headed, random_pair, searched

@@ -24,6 +24,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_core.decoder import CacheSize
+from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import HeadCache, prepare_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
@@ -670,12 +671,13 @@ def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_publishe
 
     prepare_head(head)
     cache = HeadCache(head, CacheSize(PREFIX + 1, 1))
-    hidden, first = cache.predict(cache.extend(ids, head.fuse(feature_layers.flatten(1)), 0))
+    fused = head.fuse(feature_layers.flatten(1))
+    outputs = cache.extend(ids[None], fused[None], Rows.one(0))
+    hidden, first = (part[0] for part in cache.predict(outputs))
     torch.testing.assert_close(hidden[-1], fed, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(first[-1], logits, rtol=1e-5, atol=1e-5)
     drafted = head.target_ids(first[-1:].argmax(-1))
     assert drafted.item() == token
-    _, after = cache.predict(
-        cache.draft(drafted, hidden[-1:], PREFIX, 0, torch.ones(1, 1, dtype=torch.bool))
-    )
-    torch.testing.assert_close(after[-1], second, rtol=1e-5, atol=1e-5)
+    sees, rows = torch.ones(1, 1, 1, dtype=torch.bool), Rows.one(PREFIX)
+    _, after = cache.predict(cache.draft(drafted[None], hidden[None, -1:], rows, 0, sees))
+    torch.testing.assert_close(after[0, -1], second, rtol=1e-5, atol=1e-5)

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixDrafter
+from mars_core.drafting.base import Drafter, Request
+from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixLookup
 
 
 def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
-    drafter = SuffixDrafter(k)
-    drafter.begin((), torch.empty(0))
-    inputs = drafter.inputs(ids, limit)
-    assert inputs.numbers[0] == ids[-1] and inputs.size == len(inputs.numbers) - 1
-    return list(inputs.numbers[1:])
+    drafter = Drafter(k, SuffixLookup)
+    drafter.begin(0, (), torch.empty(0))
+    inputs = drafter.inputs([Request(0, ids, limit)])
+    (root, *after), (size,) = inputs.numbers[0], inputs.sizes
+    assert root == ids[-1] and size == len(after)
+    return after
 
 
 LONG = [*range(10, 40)]
@@ -73,10 +75,11 @@ def from_the_definition(ids: list[int], k: int) -> list[int]:
 @pytest.mark.parametrize("alphabet", [1, 2, 3, 8])
 def test_read_in_pieces_it_is_the_definition(alphabet: int) -> None:
     source = random.Random(alphabet)
-    ids, drafter = [source.randrange(alphabet)], SuffixDrafter(7)
+    ids, drafter = [source.randrange(alphabet)], Drafter(7, SuffixLookup)
     for _ in range(2):  # a second run knows nothing of the first
-        drafter.begin((), torch.empty(0))
+        drafter.begin(0, (), torch.empty(0))
         while len(ids) < 90:
-            assert list(drafter.inputs(ids, 99).numbers[1:]) == from_the_definition(ids, 7)
+            inputs = drafter.inputs([Request(0, ids, 99)])
+            assert list(inputs.numbers[0][1:]) == from_the_definition(ids, 7)
             ids += [source.randrange(alphabet) for _ in range(source.randrange(1, 5))]
         ids = ids[-5:]

@@ -1,0 +1,215 @@
+"""Many runs at once write, and record, what each writes alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import cycle, islice
+from typing import Any
+
+import pytest
+import torch
+
+from mars_core.batch import takes_batches
+from mars_core.decoder import PassShapes
+from mars_core.decoder.fast_cache import FastCache
+from mars_core.decoder.positions import Rows
+from mars_core.engine import Engine, Engines, InvalidLogitsError
+from mars_core.models import Pair
+from mars_core.run import Run
+from mars_core.session import Session
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Processors,
+    PromptConfig,
+    RunConfig,
+    Sampling,
+    Status,
+    StopReason,
+    Trace,
+    TreeShape,
+)
+from tests.live_pairs import config_for, decoded, headed, loaded_pair, random_pair, searched
+from tests.replay import replayed
+
+DRAFTERS = {
+    "none": DrafterConfig("none"),
+    "model": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
+    "coupled": DrafterConfig("model", k=3),
+    "sampled": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+    "ngram": DrafterConfig("ngram", k=4),
+    "suffix": DrafterConfig("suffix", k=5),
+    "head": DrafterConfig("eagle3", k=4),
+    "tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
+    "greedy tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3), mode=DraftMode.GREEDY),
+}
+SAMPLINGS = (
+    Sampling(0.0),
+    Sampling(1.0),
+    Sampling(0.8, top_k=20, top_p=0.9),
+    Sampling(1.0, processors=Processors(repetition_penalty=1.2, no_repeat_ngram_size=3)),
+)
+TEXT = "the quick brown fox jumps over the lazy dog and the quick brown cat"
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return searched(headed(random_pair(noise=0.05)))
+
+
+def drawn(pair: Pair, drafter: DrafterConfig, dice: random.Random, count: int) -> list[RunConfig]:
+    """Runs that have nothing in common but their drafter."""
+    configs = []
+    for seed in range(count):
+        sampling = dice.choice(SAMPLINGS)
+        rules = ["strict", "mars", "typical", "lenience"]
+        if drafter.mode is not DraftMode.GREEDY and sampling.temperature:
+            rules = ["strict", "mars"]
+        prompt = PromptConfig(TEXT[: dice.randint(1, len(TEXT))], stop=("zz",))
+        options = {"prompt": prompt, "rule": dice.choice(rules), "new": dice.randint(1, 30)}
+        config = config_for(pair, drafter, sampling, seed=seed, **options)
+        if dice.random() < 0.3:
+            given = decoded(pair, config).token_ids[: dice.randint(0, 4)]
+            config = replace(config, prefix=given)
+        configs.append(config)
+    return configs
+
+
+def together(
+    pair: Pair, configs: Iterable[RunConfig], slots: int, **options: Any
+) -> dict[int, Trace]:
+    return {at: run.trace() for at, run in Session(pair).together(configs, slots, **options)}
+
+
+def recorded(trace: Trace) -> list[object]:
+    """All but times and the number of slots."""
+    steps = [replace(step, elapsed_s=0.0, draft_s=0.0, verify_s=0.0) for step in trace.steps]
+    return [trace.status, trace.stop_reason, trace.text, trace.prompt_ids, trace.given, repr(steps)]
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_run_is_the_same_whoever_runs_beside_it(pair: Pair, name: str) -> None:
+    dice = random.Random(name)
+    configs = drawn(pair, DRAFTERS[name], dice, 9)
+    alone = [recorded(decoded(pair, config)) for config in configs]
+    for slots in (dice.randint(2, 5), 16):
+        order = dice.sample(range(len(configs)), len(configs))
+        traces = together(pair, (configs[at] for at in order), slots)
+        assert [recorded(traces[order.index(at)]) for at in range(len(configs))] == alone
+        assert {trace.config.environment["batch"] for trace in traces.values()} == {str(slots)}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", ["none", "coupled", "ngram", "head", "tree"])
+def test_captured_batches_are_the_same(
+    pair: Pair, name: str, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where every pass must have one shape."""
+    replayed(monkeypatch)
+    shapes = PassShapes(8, 8, 128) if exact else pair.shapes
+    captured = replace(pair, graphs=True, engines=Engines(), shapes=shapes)
+    configs = drawn(pair, DRAFTERS[name], random.Random(name), 6)
+    configs = [config for config in configs if not config.prefix]
+    alone = [decoded(pair, config).token_ids for config in configs]
+    traces = together(captured, configs, 3)
+    assert [traces[at].token_ids for at in range(len(configs))] == alone
+
+
+def test_passes_of_one_shape_have_all_texts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of ended ones are filled up."""
+    fixed = replace(pair, shapes=PassShapes(8, 8, 128), engines=Engines())
+    passes, own = set[int](), FastCache._chain
+
+    def chain(self: FastCache, ids: torch.Tensor, rows: Rows, *rest: Any, **more: Any) -> Any:
+        if rows.starts[0] > 40:
+            passes.add(len(ids))
+        return own(self, ids, rows, *rest, **more)
+
+    monkeypatch.setattr(FastCache, "_chain", chain)
+    configs = [config_for(pair, DRAFTERS["ngram"], prompt=TEXT, new=new) for new in (5, 12, 20)]
+    together(fixed, configs, 3)
+    assert passes == {3}
+
+
+def test_a_longer_run_and_another_drafter_wait_for_an_engine(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mars_core.engine.build._WIDTHS", 16)
+    configs = [
+        config_for(pair, DRAFTERS[name], prompt="once", new=new)
+        for name, new in (("none", 9), ("none", 90), ("model", 9), ("none", 9), ("model", 12))
+    ]
+    traces = together(pair, configs, 2)
+    assert [len(traces[at].token_ids) for at in range(5)] == [9, 90, 9, 9, 12]
+
+
+def test_a_row_that_never_ends_holds_nobody_up(pair: Pair) -> None:
+    """Configurations are taken when there is room."""
+    taken = list[int]()
+
+    def configs() -> Iterable[RunConfig]:
+        for at, new in enumerate((200, *[4] * 9)):
+            taken.append(at)
+            yield config_for(pair, DRAFTERS["none"], new=new)
+
+    ended = []
+    for at, _ in Session(pair).together(configs(), 3):
+        ended.append(at)
+        assert len(taken) <= len(ended) + 4
+    assert ended == [*range(1, 10), 0]
+
+
+def test_one_row_is_cancelled_and_the_others_go_on(pair: Pair) -> None:
+    runs = dict[int, Run]()
+    configs = [config_for(pair, DRAFTERS["none"], new=new) for new in (40, 6, 30, 5)]
+    ended = dict[int, Status]()
+    for at, run in Session(pair).together(configs, 3, began=runs.__setitem__):
+        ended[at] = run.status
+        runs[0].cancel(StopReason.DEADLINE)
+    assert [*ended] == [1, 0, 3, 2] and ended.pop(0) is Status.CANCELLED
+    assert set(ended.values()) == {Status.COMPLETED}
+    assert runs[0].stop_reason is StopReason.DEADLINE and 6 <= len(runs[0].trace().token_ids) < 40
+
+
+def test_a_failing_row_is_yielded_and_the_others_go_on(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Engine.step
+
+    def step(self: Engine) -> list[Any]:
+        steps = own(self)
+        if steps and steps[0][0] == 0 and len(steps) == 3:
+            self.end(0)
+            steps[0] = 0, InvalidLogitsError()
+        return steps
+
+    monkeypatch.setattr(Engine, "step", step)
+    configs = [config_for(pair, DRAFTERS["model"], new=10)] * 3
+    traces = together(pair, configs, 3)
+    assert traces[0].status is Status.FAILED and "not numbers" in traces[0].error
+    assert traces[1].status is traces[2].status is Status.COMPLETED
+
+
+def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, calls = Engine.step, cycle([False, True, False, False, False])
+    counted = islice(calls, 5)
+
+    def step(self: Engine) -> list[Any]:
+        if next(counted, False):
+            raise RuntimeError("CUDA error: unspecified launch failure")
+        return own(self)
+
+    monkeypatch.setattr(Engine, "step", step)
+    traces = together(pair, [config_for(pair, DRAFTERS["none"], new=6)] * 4, 2)
+    assert [traces[at].status for at in range(4)] == [Status.FAILED] * 2 + [Status.COMPLETED] * 2
+
+
+def test_models_without_fast_layers_run_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
+    pair = loaded_pair("gpt2", tmp_path_factory.mktemp("gpt2"))
+    assert not takes_batches(pair)
+    traces = together(pair, [config_for(pair, DRAFTERS["model"], new=6)] * 2, 8)
+    assert all("batch" not in trace.config.environment for trace in traces.values())
