@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import MagicMock, patch
 
 import torch
@@ -23,6 +23,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.common.command import CPU, ROOT
+from bench.cuda.trial import Called
+from mars_core.engine import capture
 from mars_core.models import loading
 
 _THIS = Path(__file__)
@@ -40,19 +42,14 @@ _SELECTING = (
 )
 
 
-class Fault(NamedTuple):
-    where: str  # file:line of this project
-    what: str
-
-
 class FakeDevice(TorchDispatchMode):
-    """``DEVICE``, while entered. In a step the host may wait for it only for what is ``allowed``,
-    as often as that; None outside steps, where it may wait for anything."""
+    """``DEVICE``, while entered. ``copies``: how many a step may make, by the kind of device that
+    they go to; None outside steps, where the host may wait for anything."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.faults = dict[Fault, None]()
-        self.allowed: Counter[str] | None = None
+        self.faults = dict[str, None]()  # file:line: what
+        self.copies: Counter[str] | None = None
         self._pinned = set[int]()  # addresses
         self._arriving = list[tuple[Tensor, Tensor]]()  # copies on the host, and their values
 
@@ -117,25 +114,27 @@ class FakeDevice(TorchDispatchMode):
                 f"a copy to {to.type} that is {'not pinned' if asynchronous else 'blocking'}"
             )
             return
-        self._wait(f"copy to {to.type}")
+        if self.copies is not None:
+            self.copies[to.type] -= 1
+            if self.copies[to.type] < 0:
+                self._fault(f"a copy to {to.type} too many")
         if host is tensors[0] and to.type == "cpu":
             self._arriving.append((host, _twin(source).clone()))
 
     def synchronise(self, *_: object) -> None:
         """Instead of ``torch.cuda.synchronize``: what was copied to the host arrives."""
-        self._wait("synchronisation")
+        if not self._arriving:
+            self._wait("a synchronisation before the copy back")
         arrived, self._arriving = self._arriving, []
         for host, values in arrived:
             host.copy_(values)
 
     def _wait(self, what: str) -> None:
-        if self.allowed is not None:
-            self.allowed[what] -= 1
-            if self.allowed[what] < 0:
-                self._fault(what)
+        if self.copies is not None:
+            self._fault(what)
 
     def _fault(self, what: str) -> None:
-        self.faults[Fault(where(walk_stack(None)), what)] = None
+        self.faults[f"{where(walk_stack(None))}: {what}"] = None
 
 
 def where(stack: Iterable[tuple[FrameType, int]]) -> str:
@@ -247,6 +246,7 @@ def fake_device() -> Iterator[FakeDevice]:
             patch.multiple(torch.cuda, **cuda),
             patch("mars_core.decoder.linear.Tensor", FakeTensor),  # of plain layers
             patch.object(loading, "_read", moved),
+            patch.object(capture, "Captured", Called),
             _MODE,
             device,
         ):
