@@ -29,11 +29,11 @@ from mars_core.models import loading
 
 _THIS = Path(__file__)
 DEVICE = torch.device("cuda", 0)
-MEMORY = 2**36  # bytes of the device
 _MODE = FakeTensorMode()  # one for the process: constants on the device are computed once
 _ATEN = torch.ops.aten
 _COPIES = (_ATEN._to_copy.default, _ATEN.copy_.default)
 _PRODUCTS = (_ATEN.mm.default, _ATEN.bmm.default, _ATEN.addmm.default, _ATEN.baddbmm.default)
+_FUNCTIONS = "torchgen/packaged/ATen/native/native_functions.yaml"
 _READS = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 _MASKS = (torch.bool, torch.uint8)
 # methods that select the device of their tensor, which a torch without CUDA cannot
@@ -81,7 +81,7 @@ class FakeDevice(TorchDispatchMode):
             values = _computed(function, *_mapped(_twin, (args, kwargs)))
             if pinned:
                 self._pinned.add(values.untyped_storage().data_ptr())
-            for host, _ in self._arriving:
+            for host, _ in self._arriving:  # until the device is waited for
                 host.fill_(math.nan)
             to = kwargs.get("device") or next((x.device for x in tensors if _is_on_device(x)), CPU)
             same = {id(_twin(each)): each for each in tensors}
@@ -110,14 +110,12 @@ class FakeDevice(TorchDispatchMode):
         host = next((each for each in tensors if each.device.type == "cpu"), None)
         pinned = host is None or host.untyped_storage().data_ptr() in self._pinned
         if not asynchronous or not pinned:
-            self._wait(
-                f"a copy to {to.type} that is {'not pinned' if asynchronous else 'blocking'}"
-            )
+            self._wait(f"the host waits for a copy to {to.type}: it blocks or is not pinned")
             return
         if self.copies is not None:
             self.copies[to.type] -= 1
             if self.copies[to.type] < 0:
-                self._fault(f"a copy to {to.type} too many")
+                self._fault(f"one copy to {to.type} too many")
         if host is tensors[0] and to.type == "cpu":
             self._arriving.append((host, _twin(source).clone()))
 
@@ -192,20 +190,14 @@ def _is_composite(name: str) -> bool:
 def has_kernel(name: str) -> bool:
     """Whether an operator has a kernel for CUDA, or consists of others, in torch's own list: a
     torch without CUDA has it too."""
-    folder = Path(torch.__file__).parents[1] / "torchgen" / "packaged" / "ATen" / "native"
     namespace, _, name = name.partition("::")
-    text = _text(folder / "native_functions.yaml")
+    text = (Path(torch.__file__).parents[1] / _FUNCTIONS).read_text(encoding="utf-8")
     match = re.search(rf"^- func: {re.escape(name)}\((.*?)(?=^- func: |\Z)", text, re.M | re.S)
     if namespace != "aten" or match is None:
         return namespace == "aten"
     if delegate := re.search(r"structured_delegate: (\S+)", match[1]):
         return has_kernel(f"aten::{delegate[1]}")
     return "dispatch:" not in match[1] or bool(re.search(r"[ ,]CUDA[,:]|Composite|ufunc", match[1]))
-
-
-@cache
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
 
 
 def _selecting(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,7 +229,7 @@ def fake_device() -> Iterator[FakeDevice]:
         "Event": MagicMock(),
         "synchronize": device.synchronise,
         "get_device_name": lambda _: "a fake device",
-        "mem_get_info": lambda _: (MEMORY, MEMORY),
+        "mem_get_info": lambda _: (2**36, 2**36),
         "memory_snapshot": list,
     }
     with ExitStack() as stack:

@@ -74,8 +74,11 @@ PLANTED: list[tuple[str, Callable[[Tensor], object]]] = [
     ("aten._local_scalar_dense.default: the host reads values", lambda s: s.sum().item()),
     ("aten._local_scalar_dense.default: the host reads values", lambda s: bool(s.any())),
     ("aten.index.Tensor: the host reads values", lambda s: s[s > 0]),
-    ("a copy to cpu that is blocking", lambda s: s.cpu()),
-    ("a copy to cuda that is blocking", lambda s: s.new_tensor([1.0])),
+    ("the host waits for a copy to cpu: it blocks or is not pinned", lambda s: s.cpu()),
+    (
+        "the host waits for a copy to cuda: it blocks or is not pinned",
+        lambda s: s.new_tensor([1.0]),
+    ),
     ("a synchronisation before the copy back", lambda _: torch.cuda.synchronize()),
     ("aten.mm.default of torch.int64, for which CUDA has none", lambda s: s.long() @ s.long().T),
     (
@@ -89,7 +92,7 @@ PLANTED: list[tuple[str, Callable[[Tensor], object]]] = [
 ]
 
 
-def test_planted_faults_are_found_with_their_lines(
+def test_planted_faults_are_named_with_their_lines(
     rehearsal: Rehearsal, pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def accept(evidence: Evidence, _: object) -> Tensor:
