@@ -88,7 +88,11 @@ class FakeDevice(TorchDispatchMode):
             return _mapped(lambda x: same[id(x)] if id(x) in same else _faked(x, to), values)
 
     def _check(self, function: Any, args: Any, tensors: list[Tensor]) -> None:
-        devices = {str(each.device) for each in tensors if each.dim()}
+        # numbers on the CPU may be read with tensors of a device, but not written
+        # a number of the CPU goes with a device, where it is not written to
+        devices = {str(each.device) for each in tensors if each.dim() or each.is_cuda}
+        if function._schema.is_mutable:
+            devices.add(str(tensors[0].device))
         if len(devices) > 1:
             self._fault(f"{function} of tensors on {' and '.join(sorted(devices))}")
         if not has_kernel(function.name()):

@@ -70,6 +70,8 @@ def elsewhere(strict: Tensor) -> Tensor:
 LINEAR = torch.ops.mkldnn._linear_pointwise
 PLANTED: list[tuple[str, Callable[[Tensor], object]]] = [
     ("aten.add.Tensor of tensors on cpu and cuda:0", lambda s: s + torch.ones(len(s), 1)),
+    ("aten.add.Tensor of tensors on cpu and cuda:0", lambda s: torch.ones(2) + s.sum()),
+    ("aten.add_.Tensor of tensors on cpu and cuda:0", lambda s: torch.zeros(()).add_(s.sum())),
     ("aten.index.Tensor of tensors on cpu and cuda:0", lambda s: s[elsewhere(s)]),
     ("aten._local_scalar_dense.default: the host reads values", lambda s: s.sum().item()),
     ("aten._local_scalar_dense.default: the host reads values", lambda s: bool(s.any())),
