@@ -33,6 +33,7 @@ from mars_core.session import Session
 from mars_core.types import DrafterConfig, Processors, PromptConfig, RuleConfig, Sampling
 
 TOKENS, K = 8, 3
+PREFIX = 2  # tokens of the prompt that are read as the output of an earlier run
 PROMPT = PromptConfig(BUNDLED_PAIR.prompts[1])
 _PROCESSORS = Processors(0.01, 0.95, 1.1, 0.1, 0.1, 3, (("[5]", 1.0), ("[7, 6]", -1.0)))
 SAMPLINGS = (Sampling(), Sampling(1.0), Sampling(0.8, 50, 0.95, _PROCESSORS))
@@ -66,8 +67,9 @@ class Rehearsal:
         for _ in range(2):
             self.device.faults.clear()
             try:
-                engine.prefill(ids)
-                for step in self._watched(engine.steps(ids, tokens, 0), Counter(cuda=sent, cpu=1)):
+                engine.prefill(ids, PREFIX)
+                steps = engine.steps(ids, tokens, 0, PREFIX)
+                for step in self._watched(steps, Counter(cuda=sent, cpu=1)):
                     self.ends.update(ends(step))
             except Exception as error:  # noqa: BLE001 - whatever ends a run is a fault
                 stack = reversed([*walk_tb(error.__traceback__)])
@@ -107,7 +109,7 @@ def drafters() -> Iterator[DrafterConfig]:
 def loaded() -> Pair:
     plans = plan(BUNDLED_PAIR, _ignore)
     pair = load(BUNDLED_PAIR, plans, DEVICE, torch.bfloat16, graphs=True, progress=_ignore)
-    assert pair.graphs, "it has fast layers"
+    assert pair.graphs and "failed" not in pair.inexact
     return pair
 
 
