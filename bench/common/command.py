@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import shutil
 import subprocess
@@ -34,7 +35,8 @@ class Command(argparse.ArgumentParser):
             self.add_argument(
                 f"--{name.replace('_', '-')}", help="default: %(default)s", **taking(default)
             )
-        self.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+        out = Path(os.environ.get("OUT") or RESULTS)
+        self.add_argument("--out", type=Path, default=out, help="folder of the result")
 
     def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         self.line = " ".join([self.prog, *(sys.argv[1:] if arguments is None else arguments)])

@@ -16,12 +16,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import torch
 from transformers.utils import logging as transformers_logging
 
-from bench.common.command import RESULTS, ROOT, Command
+from bench.common.command import ROOT, Command
 from bench.common.report import (
     BenchReport,
     MeasuredFigure,
@@ -54,7 +53,6 @@ class PartOutcome:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.cuda", __doc__, only=[*PARTS], until=math.inf)
-    command.set_defaults(out=Path(os.environ.get("OUT") or RESULTS))
     command.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
     command.add_argument(
         "--part",

@@ -1,0 +1,166 @@
+"""``python -m bench.cuda.rehearse``: loading, drafters and rules on a fake device
+(``bench.cuda.fake``).
+
+Exit status 1 after a fault.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, product
+from traceback import walk_tb
+
+import torch
+from transformers.utils import logging as transformers_logging
+
+from bench.common.command import Command
+from bench.common.decoding import config_of
+from bench.common.report import BenchReport, MeasuredFigure, ResultTable
+from bench.cuda.fake import DEVICE, FakeDevice, fake_device, where
+from bench.cuda.trial import switched
+from mars_core.drafting import DRAFTERS
+from mars_core.engine import RawStep
+from mars_core.engine.build import build, kind_of
+from mars_core.models import BUNDLED_PAIR, Pair
+from mars_core.models.catalog import SMALL_TREE
+from mars_core.models.loading import load, plan
+from mars_core.rules import RULES
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, Processors, PromptConfig, RuleConfig, Sampling
+
+TOKENS, K = 8, 3
+PREFIX = 2  # tokens of the prompt that are read as the output of an earlier run
+PROMPT = PromptConfig(BUNDLED_PAIR.prompts[1])
+_PROCESSORS = Processors(0.01, 0.95, 1.1, 0.1, 0.1, 3, (("[5]", 1.0), ("[7, 6]", -1.0)))
+SAMPLINGS = (Sampling(), Sampling(1.0), Sampling(0.8, 50, 0.95, _PROCESSORS))
+ENDS = ("all accepted", "none accepted", "a path that is moved")  # of steps with drafts
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """``ends``: how many steps ended in which way; ``faults``: ``file:line: what``."""
+
+    device: FakeDevice
+    ends: Counter[str] = field(default_factory=Counter)
+    rules: set[str] = field(default_factory=set)
+    faults: dict[str, None] = field(default_factory=dict)
+
+    def run(
+        self,
+        pair: Pair,
+        rule: str,
+        drafter: DrafterConfig,
+        sampling: Sampling,
+        tokens: int = TOKENS,
+    ) -> None:
+        """A run; after faults another one with the same engine, since constants and captures are
+        from the first. Raises ValueError for a rule that does not fit."""
+        config = config_of(pair, PROMPT, drafter, 0.0, tokens, 0, rule=RuleConfig(rule))
+        config, ids = Session(pair).check(replace(config, sampling=sampling))
+        engine = build(pair, kind_of(pair, config, len(ids) + tokens, telemetry=True))
+        sent = 2 if sampling.processors.chosen else 1
+        self.rules.add(rule)
+        for _ in range(2):
+            self.device.faults.clear()
+            try:
+                engine.prefill(ids, PREFIX)
+                steps = engine.steps(ids, tokens, 0, PREFIX)
+                for step in self._watched(steps, Counter(cuda=sent, cpu=1)):
+                    self.ends.update(ends(step))
+            except Exception as error:  # noqa: BLE001 - whatever ends a run is a fault
+                stack = reversed([*walk_tb(error.__traceback__)])
+                self.device.faults[f"{where(stack)}: {error}"] = None
+            if not self.device.faults:
+                return
+        self.faults.update(self.device.faults)
+
+    def _watched(self, steps: Iterator[RawStep], copies: Counter[str]) -> Iterator[RawStep]:
+        """Every step, with these copies at most."""
+        while True:
+            self.device.copies = copies.copy()
+            try:
+                step = next(steps, None)
+            finally:
+                self.device.copies = None
+            if step is None:
+                return
+            yield step
+
+
+def ends(step: RawStep) -> Iterator[str]:
+    nodes, path = step.verdict
+    if len(nodes) > 1:
+        holds = (not nodes.children[path[-1]], len(path) == 1, path != tuple(range(len(path))))
+        yield from (end for end, true in zip(ENDS, holds, strict=True) if true)
+
+
+def drafters() -> Iterator[DrafterConfig]:
+    """Every drafter, with chains and with trees, in all of its modes."""
+    for kind in DRAFTERS.values():
+        for mode, tree in product(kind.modes, (None, SMALL_TREE)):
+            if kind.trees if tree else kind.chains or not kind.trees:
+                yield DrafterConfig(kind.name, k=K, mode=mode, tree=tree)
+
+
+def loaded() -> Pair:
+    plans = plan(BUNDLED_PAIR, _ignore)
+    pair = load(BUNDLED_PAIR, plans, DEVICE, torch.bfloat16, graphs=True, progress=_ignore)
+    assert pair.graphs and "failed" not in pair.inexact
+    return pair
+
+
+def _ignore(_message: str) -> None:
+    pass
+
+
+def checks(rehearsal: Rehearsal, pair: Pair) -> Iterator[str]:
+    """The name of each, once its runs have ended: with all rules only drafters that have a model,
+    in eager steps and without processors, which rules do not see."""
+    pairs = (switched(pair, graphs=False), pair)
+    for drafter, sampling, each in product(drafters(), SAMPLINGS, pairs):
+        kind, form = DRAFTERS[drafter.kind], "tree" if drafter.tree else "chain"
+        if sampling.temperature == 0 and drafter.mode is not kind.modes[0]:
+            continue  # modes make no difference
+        full = kind.part and not sampling.processors.chosen and not each.graphs
+        for rule in RULES.values():
+            if full or rule.lossless:
+                with suppress(ValueError):
+                    rehearsal.run(each, rule.name, drafter, sampling)
+        path = "captured" if each.graphs else "eager"
+        yield f"{kind.title}, {drafter.mode.value} {form}, T = {sampling.temperature:g}, {path}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command = Command("bench.cuda.rehearse", __doc__)
+    command.read(arguments)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    figures, before = list[MeasuredFigure](), 0
+    with fake_device() as device:
+        pair = loaded()
+        rehearsal = Rehearsal(device, faults=device.faults.copy())
+        for name in chain(["loading"], checks(rehearsal, pair)):
+            count = len(rehearsal.faults) - before
+            before += count
+            figures.append(MeasuredFigure(name, count, "faults", most=0))
+            sys.stdout.write(f"{name}: {count} faults\n")
+            sys.stdout.flush()
+    figures += [MeasuredFigure(f"steps, {end}", rehearsal.ends[end], least=1) for end in ENDS]
+    figures.append(MeasuredFigure("rules", len(rehearsal.rules), least=len(RULES)))
+    notes = ["bundled pair in bfloat16; a fault is what CUDA refuses or the host waits for"]
+    report = BenchReport(
+        "CUDA rehearsed on a fake device",
+        notes,
+        figures,
+        [ResultTable(("fault",), [(each,) for each in rehearsal.faults], "Faults")],
+        failed=not all(figure.reached for figure in figures),
+    )
+    return command.finish(report, "cuda-fake")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
