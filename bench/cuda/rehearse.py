@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, product
 from traceback import walk_tb
 
@@ -23,8 +24,8 @@ from bench.common.report import BenchReport, MeasuredFigure, ResultTable
 from bench.cuda.fake import DEVICE, FakeDevice, fake_device, where
 from bench.cuda.trial import switched
 from mars_core.drafting import DRAFTERS
-from mars_core.engine import RawStep
-from mars_core.engine.build import build, kind_of
+from mars_core.engine import Engine, RawStep
+from mars_core.engine.build import build, kind_of, verifier_of
 from mars_core.models import BUNDLED_PAIR, Pair
 from mars_core.models.catalog import SMALL_TREE
 from mars_core.models.loading import load, plan
@@ -32,7 +33,7 @@ from mars_core.rules import RULES
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, Processors, PromptConfig, RuleConfig, Sampling
 
-TOKENS, K = 8, 3
+TOKENS, K, SLOTS = 8, 3, 3
 PREFIX = 2  # tokens of the prompt that are read as the output of an earlier run
 PROMPT = PromptConfig(BUNDLED_PAIR.prompts[1])
 _PROCESSORS = Processors(0.01, 0.95, 1.1, 0.1, 0.1, 3, (("[5]", 1.0), ("[7, 6]", -1.0)))
@@ -56,20 +57,22 @@ class Rehearsal:
         drafter: DrafterConfig,
         sampling: Sampling,
         tokens: int = TOKENS,
+        slots: int = 1,
     ) -> None:
-        """A run; after faults another one with the same engine, since constants and captures are
+        """Runs in all slots; after faults another one with the same engine, since constants and captures are
         from the first. Raises ValueError for a rule that does not fit."""
         config = config_of(pair, PROMPT, drafter, 0.0, tokens, 0, rule=RuleConfig(rule))
         config, ids = Session(pair).check(replace(config, sampling=sampling))
-        engine = build(pair, kind_of(pair, config, len(ids) + tokens, telemetry=True))
-        sent = 2 if sampling.processors.chosen else 1
+        kind = kind_of(pair, config, len(ids) + tokens, slots)
+        engine, verifier = build(pair, kind), partial(verifier_of, pair, config, kind, True)
+        sent = 1 + slots if sampling.processors.chosen else 1
         self.rules.add(rule)
         for _ in range(2):
             self.device.faults.clear()
             try:
-                engine.prefill(ids, PREFIX)
-                steps = engine.steps(ids, tokens, 0, PREFIX)
-                for step in self._watched(steps, Counter(cuda=sent, cpu=1)):
+                for slot in range(slots):
+                    engine.begin(slot, verifier(), ids, tokens - slot, slot, PREFIX)
+                for step in self._watched(engine, Counter(cuda=sent, cpu=1)):
                     self.ends.update(ends(step))
             except Exception as error:  # noqa: BLE001 - whatever ends a run is a fault
                 stack = reversed([*walk_tb(error.__traceback__)])
@@ -78,17 +81,17 @@ class Rehearsal:
                 return
         self.faults.update(self.device.faults)
 
-    def _watched(self, steps: Iterator[RawStep], copies: Counter[str]) -> Iterator[RawStep]:
+    def _watched(self, engine: Engine, copies: Counter[str]) -> Iterator[RawStep]:
         """Every step, with these copies at most."""
-        while True:
+        while engine.busy:
             self.device.copies = copies.copy()
             try:
-                step = next(steps, None)
+                steps = engine.step()
             finally:
                 self.device.copies = None
-            if step is None:
-                return
-            yield step
+            for _, step in steps:
+                assert isinstance(step, RawStep), step
+                yield step
 
 
 def ends(step: RawStep) -> Iterator[str]:
@@ -130,6 +133,9 @@ def checks(rehearsal: Rehearsal, pair: Pair) -> Iterator[str]:
             if full or rule.lossless:
                 with suppress(ValueError):
                     rehearsal.run(each, rule.name, drafter, sampling)
+            if rule.name == "strict":
+                with suppress(ValueError):
+                    rehearsal.run(each, rule.name, drafter, sampling, slots=SLOTS)
         path = "captured" if each.graphs else "eager"
         yield f"{kind.title}, {drafter.mode.value} {form}, T = {sampling.temperature:g}, {path}"
 

@@ -114,7 +114,7 @@ class ModelCache(ABC):
         for some in self._together(len(ids), count):
             texts, outputs = rows.part(some), []
             aligned = self._one_width and not full_width
-            chunks = self._chunks(count, texts.starts[0], size.shapes.most_rows, aligned=aligned)
+            chunks = self._chunks(count, texts.start(0), size.shapes.most_rows, aligned=aligned)
             for at in chunks:
                 after, features = self._chain(
                     ids[some, at], texts.later(at.start), logits, full_width=full_width
@@ -189,11 +189,8 @@ class ModelCache(ABC):
     def _record(self, features: Tensor, rows: Rows, at: slice) -> None:
         """Leaves the features [A, n, layers · H] of a pass for the drafter."""
         if self._feature_layers:
-            first, last = rows.slots[0], rows.slots[-1]
-            if last - first + 1 == len(rows.slots):
-                self.features[first : last + 1, at].copy_(features)
-            else:
-                self.features[list(rows.slots), at] = features
+            index = self._index.indexed(rows.slots)
+            self.features[index, at] = features
 
     @abstractmethod
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:

@@ -17,27 +17,43 @@ Start = int | Tensor
 
 
 class Rows(NamedTuple):
-    """The texts of a pass: their slots, ascending, and the position of each one's first token: on
-    the host or, in a captured pass, a tensor [A] on the device."""
+    """The texts of a pass: their slots, ascending, and the position of each one's first token, on
+    the host and on the device. A captured pass knows none on the host; of a single text the
+    device needs none."""
 
     slots: Sequence[int]
-    starts: Sequence[int] | Tensor
+    starts: Sequence[int] | None
+    on_device: Tensor | None = None  # [A]
 
     @staticmethod
     def one(start: Start, slot: int = 0) -> Rows:
         """A single text; a tensor ``start`` has no dimension."""
-        return Rows((slot,), (start,) if isinstance(start, int) else start.view(1))
+        if isinstance(start, int):
+            return Rows((slot,), (start,))
+        return Rows((slot,), None, start.view(1))
+
+    def start(self, row: int) -> Start:
+        if self.starts is not None:
+            return self.starts[row]
+        assert self.on_device is not None, "one of them is known"
+        return self.on_device[row]
 
     def later(self, by: int) -> Rows:
         """The same texts, ``by`` tokens further."""
-        starts = self.starts
+        starts, there = self.starts, self.on_device
         return Rows(
             self.slots,
-            starts + by if isinstance(starts, Tensor) else [start + by for start in starts],
+            None if starts is None else [start + by for start in starts],
+            None if there is None else there + by,
         )
 
     def part(self, at: slice) -> Rows:
-        return Rows(self.slots[at], self.starts[at])
+        starts, there = self.starts, self.on_device
+        return Rows(
+            self.slots[at],
+            None if starts is None else starts[at],
+            None if there is None else there[at],
+        )
 
 
 class Segment(NamedTuple):
@@ -87,6 +103,7 @@ class PositionIndex:
         self._group, self._window, self._step = group, window, step
         self._columns = torch.arange(capacity, device=like.device)
         self._bases = torch.arange(slots, device=like.device) * capacity
+        self._known: dict[tuple[int, ...], Tensor] = {}
         self._zero = like.new_zeros(())
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
@@ -105,7 +122,7 @@ class PositionIndex:
             else:
                 full, windowed = self._masks(segment, positions)
                 segments.append(segment._replace(full=full, windowed=windowed))
-        return PassLayout(entries, positions, segments, rows.starts[0], bare)
+        return PassLayout(entries, positions, segments, rows.start(0), bare)
 
     def tree(
         self, rows: Rows, depths: Tensor | int, sees: Tensor, *, full_width: bool
@@ -131,22 +148,29 @@ class PositionIndex:
                 near = known[..., None] - placed[:, None] < self._window
                 windowed = self._additive(self._grouped(visible & near))
             segments.append(segment._replace(full=full, windowed=windowed))
-        return PassLayout(entries, positions, segments, rows.starts[0], False)
+        return PassLayout(entries, positions, segments, rows.start(0), False)
 
     def _entries(self, rows: Rows, count: int) -> tuple[Tensor, Tensor]:
         """The positions [A, count] from each row's start on, none before 0, and the same counted
         over all slots, [A · count]."""
-        starts, slots, ahead = rows.starts, rows.slots, self._columns[:count]
-        device, bases = ahead.device, self._bases
-        if isinstance(starts, Tensor):
-            positions, bases = ahead + starts[:, None], bases[slots[0] : slots[-1] + 1]
-        elif len(slots) == 1:
-            positions, bases = ahead[None] + starts[0], bases[slots[0] : slots[0] + 1]
+        ahead, there = self._columns[:count], rows.on_device
+        if there is None:
+            assert rows.starts is not None and len(rows.slots) == 1
+            positions = ahead[None] + rows.starts[0]
         else:
-            positions = ahead + torch.tensor(starts, device=device)[:, None]
-            bases = bases[torch.tensor(slots, device=device)]
+            positions = ahead + there[:, None]
+        bases = self._bases[self.indexed(rows.slots)]
         positions = positions.clamp(min=0)
         return positions, (positions + bases[:, None]).flatten()
+
+    def indexed(self, slots: Sequence[int]) -> slice | Tensor:
+        """An index of a tensor [slots, ...]: a slice where they are neighbours."""
+        first, last = slots[0], slots[-1]
+        if last - first + 1 == len(slots):
+            return slice(first, last + 1)
+        if (known := tuple(slots)) not in self._known:  # copied once
+            self._known[known] = torch.tensor(known, device=self._columns.device)
+        return self._known[known]
 
     def _segments(
         self, rows: Rows, count: int, reach: int, full_width: bool, whole: bool = False
@@ -157,7 +181,7 @@ class PositionIndex:
         if full_width:
             everything = slice(0, len(slots)), slice(slots[0], slots[-1] + 1), slice(0, count)
             return [Segment(*everything, self.capacity)]
-        assert not isinstance(starts, Tensor), "a captured pass attends over the full cache"
+        assert starts is not None, "a captured pass attends over the full cache"
         segments: list[Segment] = []
         for row, (slot, start) in enumerate(zip(slots, starts, strict=True)):
             pieces = self._pieces(start, count, reach, whole)

@@ -72,8 +72,7 @@ class ModelDrafter(Drafter):
             for text, each in enumerate(conditions):
                 q = logits[text : text + 1]
                 if each.processor:
-                    root = roots.starts[text]
-                    after = each.processor.row(root, *written[text].split(1))
+                    after = each.processor.row(roots.start(text), *written[text].split(1))
                     q = each.processor.apply(q, after)
                 if each.noise is None:
                     chosen.append(lowest_argmax(q))

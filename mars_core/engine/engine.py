@@ -114,6 +114,11 @@ class Engine:
         """How steps are computed, for the run's record."""
         return "fast layers, CUDA graphs" if self._captures else self._target.path
 
+    @property
+    def busy(self) -> bool:
+        """Whether a text is being written."""
+        return bool(self._texts)
+
     @torch.inference_mode()
     def begin(
         self,
@@ -222,7 +227,7 @@ class Engine:
                 partial(
                     verifier.judge,
                     logits[row, : draft.size + 1],
-                    batch.roots.starts[row],
+                    batch.roots.start(row),
                     draft,
                     chances[row],
                 ),
@@ -282,8 +287,8 @@ class Engine:
             size,
             sizes,
             verifiers,
-            Rows(slots, there[0] if on_device else roots),
-            Rows(slots, there[1] if on_device else starts),
+            Rows(slots, None if on_device else roots, there[0]),
+            Rows(slots, None if on_device else starts, there[1]),
             there[2],
             there[3].view(count, -1),
             there[4].view(count, -1),

@@ -116,7 +116,8 @@ def _differs_at(
         capacity = cache.size.capacity
         for slot in range(1, slots):
             cache.move(first, first + slot * capacity)
-        rows = Rows(range(slots), [start + count - longest] * slots)
+        at = start + count - longest
+        rows = Rows(range(slots), [at] * slots, torch.full((slots,), at, device=ids.device))
         together = cache.chains(blocks[-1].expand(slots, -1), rows)[:, -count:]
         if not all(torch.equal(each, logits) for each in together):
             return start, margins
