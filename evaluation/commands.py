@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, with_placebos
 from evaluation.suites.typed import SOURCE, typed
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
@@ -33,11 +33,10 @@ Options = dict[str, Any]
 
 def study_command(plan: Plan) -> str | None:
     """The command that plans and runs a study again; None unless its lanes are every rule with
-    every drafter."""
+    every drafter, and all their placebos or none."""
+    chosen, placebos = _without_placebos(plan)
     lanes = [
-        (replace(lane.drafter, model=None), lane.rule)
-        for lane in plan.lanes
-        if lane.rule.name != PLAIN
+        (replace(lane.drafter, model=None), lane.rule) for lane in chosen if lane.rule.name != PLAIN
     ]
     drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
     values: dict[
@@ -54,7 +53,8 @@ def study_command(plan: Plan) -> str | None:
         for chosen in product(*parameters.values())
     }
     drafting = {} if plan.served else _drafters(drafters)
-    if planned != expressible or BASELINE not in values or drafting is None:
+    partial = any(lane.imitates for lane in chosen)
+    if planned != expressible or BASELINE not in values or drafting is None or partial:
         return None
     options = {
         **_study_models(plan),
@@ -81,9 +81,18 @@ def study_command(plan: Plan) -> str | None:
         "limit": plan.limit,
         "skip_long": plan.skip_long,
         "execute_code": plan.execute_code,
+        "no_placebos": not placebos,
         "name": plan.name,
     }
     return f"mars eval run {shlex.join(_words(options))}"
+
+
+def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
+    """The lanes that were asked for, and whether placebos are added to them, if they have any."""
+    chosen = [lane for lane in plan.lanes if not lane.is_placebo]
+    if sorted(map(repr, with_placebos(chosen))) == sorted(map(repr, plan.lanes)):
+        return chosen, True
+    return plan.lanes, plan.served is not None
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:

@@ -53,6 +53,10 @@ def coupled_shift(
             -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
         return shift_of(distribution, evidence.distribution, end[draft.size :])
+    if rule.chance is not None:  # y is replaced by x with this probability, so P mixes p and q
+        evidence = full_vocabulary(places, draft)
+        distribution = torch.lerp(evidence.distribution, evidence.q, rule.chance(values))
+        return shift_of(distribution, evidence.distribution, end[draft.size :])
     columns = _relaxed if rule.relaxes == 2 else _bounds
     tv, kl = torch.nn.functional.pad(columns(places, draft, rule, values), (0, 1))
     return {"tv": tv, "kl": kl}
