@@ -262,7 +262,7 @@ def read_served_options(
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
     chosen = read_processors(options).chosen
-    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", *chosen):
+    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", "protect", *chosen):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(
@@ -302,6 +302,7 @@ def _plan(
     ]
     if options.prompt:
         suites.append(typed_suite(options.prompt))
+    processors = read_processors(options)
     if not suites:
         raise ValueError("There is nothing to run; give --suite or --prompt.")
     return Plan(
@@ -315,7 +316,8 @@ def _plan(
         thinking=read_thinking(options),
         stop=tuple(options.stop),
         served=served,
-        processors=read_processors(options),
+        # a server decides by itself what it relaxes
+        processors=replace(processors, protect=()) if served else processors,
         **{name: getattr(options, name) for name in _SAME},
     )
 

@@ -15,6 +15,7 @@ from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
+    PROTECTED,
     DrafterConfig,
     DraftMode,
     ModelRef,
@@ -76,7 +77,7 @@ def study_command(plan: Plan) -> str | None:
         "margin": f"{plan.margin:g}",
         "top_k": plan.top_k or None,
         "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
-        **_processors(plan.processors),
+        **({} if plan.served else _processors(plan.processors)),
         **_prompt(plan),
         "limit": plan.limit,
         "skip_long": plan.skip_long,
@@ -228,9 +229,10 @@ def _theta(rule: RuleConfig) -> dict[str, float]:
 
 
 def _processors(processors: Processors) -> Options:
-    chosen = processors.chosen
-    return chosen | {
-        "logit_bias": [f"{word}={value!r}" for word, value in chosen.get("logit_bias", ())]
+    protect = [] if processors.protect == PROTECTED else [*processors.protect] or [PLAIN]
+    return processors.chosen | {
+        "logit_bias": [f"{word}={value!r}" for word, value in processors.logit_bias],
+        "protect": protect,
     }
 
 
@@ -261,10 +263,12 @@ def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
     )
 
 
-def model_args(models: Models, lane: Lane) -> dict[str, Any]:
+def model_args(models: Models, lane: Lane, protect: Sequence[str]) -> dict[str, Any]:
     """A lane as ``--model_args`` of the model mars."""
     model = described(lane.drafter.kind).model(models)
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
+    if protect != PROTECTED and lane.drafter.kind != SERVER:
+        rule["protect"] = " ".join(protect) or PLAIN
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
 

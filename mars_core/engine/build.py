@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
 from mars_core.drafting import Parts, drafter_kind
 from mars_core.engine.engine import Engine, Verifier
 from mars_core.engine.processors import Processor
-from mars_core.rules import RULES
+from mars_core.rules import RULES, protecting
+from mars_core.text.protected import protected_ids
 from mars_core.types import DrafterConfig, Processors, RunConfig, Sampling
 
 if TYPE_CHECKING:
@@ -44,20 +48,30 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, telemetry: bool) -> Kind
     )
 
 
+def protected(pair: Pair, protect: Sequence[str]) -> frozenset[int]:
+    """The ids that ``Processors.protect`` names."""
+    size = input_embedding(pair.target).num_embeddings
+    return protected_ids(pair.tokenizer, pair.pieces, pair.eos_ids, size, protect)
+
+
 def build(pair: Pair, kind: Kind) -> Engine:
     drafter = drafter_kind(kind.drafter.kind)
     target = open_cache(pair.target, kind.cache_size, drafter.feature_layers(pair))
     rule, size = RULES[kind.rule], input_embedding(pair.target).num_embeddings
-    chosen, processor = kind.sampling.processors, None
+    chosen, processor = replace(kind.sampling.processors, protect=()), None
+    sampling = replace(kind.sampling, processors=chosen)
+    if ids := protected(pair, kind.sampling.processors.protect):
+        mask = torch.zeros(size, dtype=torch.bool).index_fill_(0, torch.tensor([*ids]), True)
+        rule = protecting(rule, mask.to(pair.device))
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
     tokens = kind.cache_size.tokens
-    parts = Parts(pair, kind.drafter, kind.sampling, tokens, target, processor)
+    parts = Parts(pair, kind.drafter, sampling, tokens, target, processor)
     verifier = Verifier(
         target,
         rule,
         dict(kind.parameters),
-        kind.sampling,
+        sampling,
         kind.drafter.mode,
         kind.telemetry,
         size,

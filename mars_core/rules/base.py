@@ -159,6 +159,8 @@ class Rule:
         DraftMode
     )  # draft modes for which the rule is defined; empty: no drafts
     needs_distribution: bool = False  # the drafter's q; drafts from the text have none
+    # bool [V]: tokens that are decided as by strict (``protection``); None: no token
+    protected: torch.Tensor | None = None
 
     @property
     def lossless(self) -> bool:

@@ -42,6 +42,12 @@ def test_a_plan_survives_json() -> None:
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
 
 
+def test_a_plan_of_a_version_without_protected_tokens_protects_none() -> None:
+    stored = plan().as_dict()
+    del stored["processors"]["protect"]
+    assert read_plan(stored).processors.protect == ()
+
+
 def test_a_study_that_is_stopped_halfway_has_every_temperature_and_item() -> None:
     made = plan()
     tasks = [made.task(number) for number in range(made.tasks)]
