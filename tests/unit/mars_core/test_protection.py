@@ -28,7 +28,7 @@ from mars_core.verification import Draft, chain_draft, walk
 from tests.checkpoints import EOS, tiny_tokenizer
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.unit.mars_core import test_verification, test_verification_greedy
-from tests.unit.mars_core.published import after_node
+from tests.unit.mars_core.published import accepted, after_node, correction, norm
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     TREES,
@@ -36,6 +36,7 @@ from tests.unit.mars_core.test_verification import (
     case,
     chance,
     children_of,
+    column,
     columns,
     decide,
     divergence,
@@ -43,9 +44,11 @@ from tests.unit.mars_core.test_verification import (
     every_draw,
     every_sampling,
     keys,
+    picked,
     takes,
     total_variation,
 )
+from tests.unit.mars_core.test_verification_chains import position
 from tests.unit.mars_core.test_verification_coupled import distributions, joint
 from tests.unit.mars_core.test_verification_greedy import RULES_BY_TOKEN, enumerated
 
@@ -105,6 +108,44 @@ def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
             drafted = set(draft.ids[children[node]].tolist())
             if drafted <= set(PROTECTED) and not RULES[rule].emits_top1:
                 assert distribution == pytest.approx(p[node], abs=1e-9)
+
+
+@every_draw
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "rule", [name for name in RELAXED if DraftMode.SAMPLED in RULES[name].modes]
+)
+def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_distance(
+    rule: str, seed: int, sampling: Sampling
+) -> None:
+    """A rejected protected token is replaced as by strict, except under rules that emit top-1."""
+    z, p, q = position(sampling, seed)
+    scores = z[0].tolist()
+    accept, replaced = accepted(rule, scores, p, q), correction(rule, scores, p, q)
+    lossless = norm([a - b for a, b in zip(p, q, strict=True)], p)
+    corrections = [replaced] * V
+    for token in PROTECTED:
+        accept[token] = min(1.0, p[token] / q[token])
+        corrections[token] = replaced if RULES[rule].emits_top1 else lossless
+    expected = [0.0] * V
+    for x in range(V):
+        expected[x] += q[x] * accept[x]
+        for y in range(V):
+            expected[y] += q[x] * (1 - accept[x]) * corrections[x][y]
+    trials = [(x, u, y) for x in range(V) for u in (1e-9, 1 - 1e-9) for y in range(V)]
+    ids = torch.tensor([0, *(x for x, *_ in trials)])
+    distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
+    draft = chain_draft(ids, distribution[0, ids[1:]], distribution)
+    u = picked(*([y] for *_, y in trials), [0], uniform=[*(u for _, u, _ in trials), 0.5])
+    rows = columns(z.expand(len(ids), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
+    assert column(rows, "tv")[0] == pytest.approx(total_variation(expected, p), abs=1e-9)
+    assert column(rows, "kl")[0] == pytest.approx(divergence(expected, p), abs=1e-9)
+    keep, emit = column(rows, "keep")[1:], column(rows, "emit")
+    for (x, low, y), kept, other in zip(trials, keep, emit, strict=False):
+        if 1e-6 < accept[x] < 1 - 1e-6:
+            assert kept == (low < 0.5)
+        if corrections[x][y] > 1e-9:
+            assert other == y
 
 
 def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
