@@ -104,7 +104,11 @@ def config_of(
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
     rule = chosen.rule
     if imitated is not None:
-        rule = RuleConfig(rule.name, {"probability": relaxing_probability(imitated)})
+        from mars_core.engine.build import protected  # imported here because it loads transformers
+
+        assert session is not None
+        ids = protected(session.pair, plan.processors.protect)
+        rule = RuleConfig(rule.name, {"probability": relaxing_probability(imitated, ids)})
     settings: dict[str, Any] = {
         "prompt": prompt,
         "rule": rule,

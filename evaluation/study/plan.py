@@ -95,7 +95,7 @@ class Lane:
 
 def with_placebos(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
     """And after them, for each that may relax, random relaxation of as many tokens; and once for
-    each drafter all drafts kept."""
+    each drafter the rule that keeps every draft."""
     relaxed = [
         lane
         for lane in lanes
@@ -103,8 +103,8 @@ def with_placebos(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
     ]
     added = [Lane(RuleConfig(RANDOM.name), lane.drafter, lane.rule) for lane in relaxed]
     for drafter in dict.fromkeys(lane.drafter for lane in relaxed):
-        kept = Lane(RuleConfig(ALWAYS.name), drafter)
-        added += [kept] * (kept not in lanes)
+        every_draft = Lane(RuleConfig(ALWAYS.name), drafter)
+        added += [every_draft] * (every_draft not in lanes)
     return (*lanes, *added)
 
 

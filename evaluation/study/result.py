@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -131,13 +131,13 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> LaneResul
     )
 
 
-def relaxing_probability(traces: Iterable[Trace]) -> float:
+def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = ()) -> float:
     """The probability of relaxing, for each drafted token alike, with which as many of the tokens
     that strict rejects would be relaxed as these runs relaxed, in hundredths; 0 where strict
-    rejects none. A node with m children relaxes with 1 − (1 − f)^m."""
+    rejects none. A node with m children that are not ``protected`` relaxes with 1 − (1 − f)^m."""
     relaxed, children = 0, []
     for step in (step for trace in traces for step in trace.steps):
-        of_node = Counter(node.parent for node in step.nodes)
+        of_node = Counter(node.parent for node in step.nodes if node.id not in protected)
         for token in step.tokens:
             if token.outcome in (Outcome.RELAXED, Outcome.RECOVERED):
                 relaxed += token.outcome is Outcome.RELAXED

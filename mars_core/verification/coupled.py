@@ -83,10 +83,10 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
     evidence = places.evidence(x, None, places.p)
-    kept = rule.accept(evidence, values) > 0
+    accepted = rule.accept(evidence, values) > 0
     if rule.protected is not None:  # emitted no oftener than by the target
-        kept &= ~rule.protected
-    emitted = kept | evidence.is_top(1)
+        accepted &= ~rule.protected
+    emitted = accepted | evidence.is_top(1)
     return torch.where(emitted, places.p, 1.0).amin(-1).double()
 
 
@@ -135,13 +135,13 @@ def _protected_draws(evidence: Evidence, protected: Tensor) -> tuple[Tensor, Ten
     from the ratios in order: between two of them N is linear. 0 at positions where that is less
     than LEAST."""
     p, q = evidence.distribution, evidence.q
-    rows = p.new_ones(len(p), dtype=torch.bool)
+    rows = chain(len(p), p.device)[0]
     both, others = torch.zeros_like(p), torch.zeros_like(p)
     drafted = q * protected
     if p.device.type in READABLE:
-        rows = row_sums(drafted) > LEAST
-        if not rows.any():
-            return both, others
+        rows = (row_sums(drafted) > LEAST).nonzero()[:, 0]
+    if not len(rows):
+        return both, others
     p, q, drafted = p[rows], q[rows], drafted[rows]
     w, order = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).sort(stable=True)
     p, q, drafted = (each.gather(-1, order) for each in (p, q, drafted))

@@ -20,7 +20,15 @@ from mars_core.engine.capture import Captured
 from mars_core.models import ModelPool, Pair
 from mars_core.rules import RULES
 from mars_core.session import Run, Session
-from mars_core.types import DrafterConfig, DraftMode, Sampling, Trace, TreeShape
+from mars_core.types import (
+    PROTECTED,
+    DrafterConfig,
+    DraftMode,
+    Processors,
+    Sampling,
+    Trace,
+    TreeShape,
+)
 from tests.eagle_pair import eagle_pair
 from tests.live_pairs import config_for, finished, headed, random_pair, searched
 from tests.pairs import tiny_pair
@@ -38,7 +46,11 @@ DRAFTERS = {
     "head, tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
     "head, small tree": DrafterConfig("eagle3", tree=TreeShape(2, 5, 2)),
 }
-SAMPLINGS = [Sampling(0.0), Sampling(1.0), Sampling(0.8, top_k=20, top_p=0.9)]
+SAMPLINGS = [
+    Sampling(0.0),
+    Sampling(1.0, processors=Processors(protect=PROTECTED)),
+    Sampling(0.8, top_k=20, top_p=0.9),
+]
 
 
 @pytest.fixture(scope="module")

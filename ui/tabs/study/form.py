@@ -218,7 +218,7 @@ def describe(fields: Fields) -> None:
         "placebos",
         "Placebos",
         True,
-        help="For each rule random relaxation of as many tokens, and once all drafts kept.",
+        help="For each rule random relaxation of as many tokens, and once the rule that keeps every draft.",
     )
     defaults = {name: each.default for name, each in known.items() if name != varied}
     if "theta" in defaults:

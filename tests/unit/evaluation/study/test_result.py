@@ -58,6 +58,8 @@ def test_the_imitating_probability_relaxes_as_many_tokens() -> None:
     ]
     assert relaxing_probability(MARS) == pytest.approx(counts[0] / sum(counts), abs=0.006)
     assert relaxing_probability(STRICT) == relaxing_probability([]) == 0
+    drafted = {node.id for trace in MARS for step in trace.steps for node in step.nodes}
+    assert relaxing_probability(MARS, drafted) == 1  # none of them could be relaxed at random
     tree = make_trace(seed=1, new_tokens=200, rule="mars", theta=0.3, tree=TreeShape(12, 6, 2))
     chance, children = relaxing_probability([tree]), []
     for step in tree.steps:
