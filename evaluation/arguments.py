@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import SERVER, Lane, Models, Plan, Served
+from evaluation.study.plan import SERVER, Lane, Models, Plan, Served, with_placebos
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
@@ -112,6 +112,10 @@ _PLAN: Options = (
             "type": int,
             "default": 256,
             "help": "maximum number of new tokens per turn (default 256)",
+        },
+        "--no-placebos": {
+            "action": "store_true",
+            "help": "without random relaxation of as many tokens as each rule, and without keeping all drafts",
         },
         "--margin": {
             "type": float,
@@ -248,11 +252,8 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
     models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
     names = _words(options.rules or _RULES)
-    return _plan(
-        options,
-        models,
-        _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value),
-    )
+    lanes = _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value)
+    return _plan(options, models, lanes if options.no_placebos else with_placebos(lanes))
 
 
 def read_served_options(
@@ -261,7 +262,7 @@ def read_served_options(
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
     chosen = read_processors(options).chosen
-    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", *chosen):
+    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", "protect", *chosen):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(
@@ -301,6 +302,7 @@ def _plan(
     ]
     if options.prompt:
         suites.append(typed_suite(options.prompt))
+    processors = read_processors(options)
     if not suites:
         raise ValueError("There is nothing to run; give --suite or --prompt.")
     return Plan(
@@ -314,7 +316,8 @@ def _plan(
         thinking=read_thinking(options),
         stop=tuple(options.stop),
         served=served,
-        processors=read_processors(options),
+        # a server decides by itself what it relaxes
+        processors=replace(processors, protect=()) if served else processors,
         **{name: getattr(options, name) for name in _SAME},
     )
 

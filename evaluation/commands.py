@@ -8,13 +8,14 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, with_placebos
 from evaluation.suites.typed import SOURCE, typed
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
+    PROTECTED,
     DrafterConfig,
     DraftMode,
     ModelRef,
@@ -33,11 +34,10 @@ Options = dict[str, Any]
 
 def study_command(plan: Plan) -> str | None:
     """The command that plans and runs a study again; None unless its lanes are every rule with
-    every drafter."""
+    every drafter, and all their placebos or none."""
+    chosen, placebos = _without_placebos(plan)
     lanes = [
-        (replace(lane.drafter, model=None), lane.rule)
-        for lane in plan.lanes
-        if lane.rule.name != PLAIN
+        (replace(lane.drafter, model=None), lane.rule) for lane in chosen if lane.rule.name != PLAIN
     ]
     drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
     values: dict[
@@ -54,7 +54,8 @@ def study_command(plan: Plan) -> str | None:
         for chosen in product(*parameters.values())
     }
     drafting = {} if plan.served else _drafters(drafters)
-    if planned != expressible or BASELINE not in values or drafting is None:
+    partial = any(lane.imitates for lane in chosen)
+    if planned != expressible or BASELINE not in values or drafting is None or partial:
         return None
     options = {
         **_study_models(plan),
@@ -76,14 +77,23 @@ def study_command(plan: Plan) -> str | None:
         "margin": f"{plan.margin:g}",
         "top_k": plan.top_k or None,
         "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
-        **_processors(plan.processors),
+        **({} if plan.served else _processors(plan.processors)),
         **_prompt(plan),
         "limit": plan.limit,
         "skip_long": plan.skip_long,
         "execute_code": plan.execute_code,
+        "no_placebos": not placebos,
         "name": plan.name,
     }
     return f"mars eval run {shlex.join(_words(options))}"
+
+
+def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
+    """The lanes that were asked for, and whether placebos are added to them, if they have any."""
+    chosen = [lane for lane in plan.lanes if not lane.is_placebo]
+    if sorted(map(repr, with_placebos(chosen))) == sorted(map(repr, plan.lanes)):
+        return chosen, True
+    return plan.lanes, plan.served is not None
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
@@ -219,9 +229,10 @@ def _theta(rule: RuleConfig) -> dict[str, float]:
 
 
 def _processors(processors: Processors) -> Options:
-    chosen = processors.chosen
-    return chosen | {
-        "logit_bias": [f"{word}={value!r}" for word, value in chosen.get("logit_bias", ())]
+    protect = [] if processors.protect == PROTECTED else [*processors.protect] or [PLAIN]
+    return processors.chosen | {
+        "logit_bias": [f"{word}={value!r}" for word, value in processors.logit_bias],
+        "protect": protect,
     }
 
 
@@ -252,10 +263,12 @@ def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
     )
 
 
-def model_args(models: Models, lane: Lane) -> dict[str, Any]:
+def model_args(models: Models, lane: Lane, protect: Sequence[str]) -> dict[str, Any]:
     """A lane as ``--model_args`` of the model mars."""
     model = described(lane.drafter.kind).model(models)
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
+    if protect != PROTECTED and lane.drafter.kind != SERVER:
+        rule["protect"] = " ".join(protect) or PLAIN
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
 

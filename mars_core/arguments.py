@@ -22,6 +22,7 @@ from mars_core.models.catalog import SMALL_TREE
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
     PROCESSORS,
+    PROTECTED,
     DrafterConfig,
     DraftMode,
     Processors,
@@ -101,6 +102,12 @@ RULE_OPTIONS: Options = {
         "default": [],
         "metavar": "[RULE.]NAME=V1,V2",
         "help": "values of any parameter of a rule; may be repeated",
+    },
+    "--protect": {
+        "action": "append",
+        "metavar": "WORD",
+        "help": "tokens that no rule relaxes: special (default), digits, quotes, the text of tokens with * and ?, "
+        "or ids such as [42, 7]; may be repeated; none: no token",
     },
 }
 
@@ -295,11 +302,17 @@ def read_numbers(name: str, text: str) -> tuple[float, ...]:
 
 
 def read_processors(options: argparse.Namespace) -> Processors:
-    """The further processors of SAMPLING_OPTIONS."""
+    """The further processors of SAMPLING_OPTIONS, and the protected tokens of RULE_OPTIONS."""
     return Processors(
         **{name: getattr(options, name) for name in PROCESSORS},
         logit_bias=tuple(options.logit_bias),
+        protect=read_protect(options.protect),
     )
+
+
+def read_protect(words: Sequence[str] | None) -> tuple[str, ...]:
+    """``--protect``; PROTECTED where that is not given."""
+    return PROTECTED if words is None else tuple(word for word in words if word != PLAIN)
 
 
 def read_configs(options: argparse.Namespace, pair: Pair) -> list[RunConfig]:

@@ -128,10 +128,10 @@ class Run(RecordedRun):
     def begin(self) -> None:
         """Reads the prompt."""
         assert self._seat is not None, "it has not ended"
-        config, prefix, started = self.config, len(self.config.prefix), time.perf_counter()
+        config, prefix = self.config, len(self.config.prefix)
         kind, engine, slot, _ = self._seat
         verifier = verifier_of(self._pair, config, kind, self._telemetry)
-        read = [*self.prompt_ids, *config.prefix]
+        read, started = [*self.prompt_ids, *config.prefix], time.perf_counter()
         engine.begin(slot, verifier, read, config.max_new_tokens, config.seed, prefix)
         self.prefill_s = self._elapsed_s = time.perf_counter() - started
 

@@ -3,14 +3,18 @@ range."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mars_core.decoder import input_embedding
 from mars_core.drafting import drafter_kind, offered
+from mars_core.engine.build import protected
 from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
 from mars_core.rules import PLAIN, RULES, Rule, Siblings
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import (
     PROCESSORS,
+    SPECIAL,
     WITH_PROBABILITIES,
     DrafterConfig,
     Processors,
@@ -29,6 +33,7 @@ def validate(config: RunConfig, pair: Pair) -> None:
     _sampling(config.sampling)
     rows = input_embedding(pair.target).num_embeddings
     _processors(config.sampling.processors, pair, rows)
+    _protected(config.sampling.processors.protect, pair)
     _drafter(config.drafter, pair)
     _require(
         config.rule.name in RULES,
@@ -98,6 +103,20 @@ def _processors(processors: Processors, pair: Pair, rows: int) -> None:
         _require(
             max(ids, default=rows) < rows,
             f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.",
+        )
+
+
+def _protected(protect: Sequence[str], pair: Pair) -> None:
+    _require(len(protect) <= 16, f"protect has {len(protect)} words; 16 are the most.")
+    for word in protect:
+        _require(
+            len(word) <= 100,
+            f"A word of protect has {len(word)} characters; 100 are the most.",
+        )
+        _require(
+            word == SPECIAL or bool(protected(pair, [word])),
+            f"protect has {word!r}, which is no token of this target; it takes special, digits, quotes, "
+            "the text of a token (* and ? stand for any text and any character), or ids such as [42].",
         )
 
 

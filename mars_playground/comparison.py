@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
@@ -19,6 +19,7 @@ from mars_core.models import CATALOG, ModelPool, Pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.session import Session, run_config
 from mars_core.types import (
+    PROTECTED,
     DrafterConfig,
     DraftMode,
     Processors,
@@ -115,6 +116,7 @@ def compare(
     top_k: int = 0,
     top_p: float = 1.0,
     processors: Processors = Processors(),
+    protect: Sequence[str] = PROTECTED,
     max_new_tokens: int = 128,
     seed: int = 0,
     system: str = "",
@@ -128,7 +130,7 @@ def compare(
     ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
     0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
     ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``; by default
-    the pair's, as ``k``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
+    the pair's, as ``k``. ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
     calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
     options = _options(pair, target, drafter, k, tree, draft_mode)
@@ -141,7 +143,9 @@ def compare(
             prompt=PromptConfig(prompt, system, chat, tuple(stop)),
             rule=rule,
             drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else draft,
-            sampling=Sampling(temperature, top_k, top_p, processors),
+            sampling=Sampling(
+                temperature, top_k, top_p, replace(processors, protect=tuple(protect))
+            ),
             max_new_tokens=max_new_tokens,
             seed=seed,
         )

@@ -27,7 +27,7 @@ from evaluation.harness.options import (
     seed_of,
 )
 from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
-from mars_core.arguments import read_drafter, read_spec, threshold_lines
+from mars_core.arguments import read_drafter, read_protect, read_spec, threshold_lines
 from mars_core.models import ModelPool
 from mars_core.rules import PLAIN
 from mars_core.run import Checked
@@ -196,6 +196,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         """The run's configuration. lm-eval has already applied chat template and examples to
         ``context``. The stop strings of a task are for the answer; the engine would apply them to
         the thinking part before it too."""
+        sampling = generation.sampling
+        protect = read_protect(self.options.protect.split())
         return run_config(
             self.pair,
             prompt=PromptConfig(
@@ -205,7 +207,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             drafter=DrafterConfig(PLAIN)
             if self.options.rule == PLAIN
             else read_drafter(self.options, self.pair),
-            sampling=generation.sampling,
+            sampling=replace(sampling, processors=replace(sampling.processors, protect=protect)),
             max_new_tokens=generation.max_new_tokens,
             seed=seed,
         )

@@ -14,7 +14,7 @@ from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
 from mars_core.arguments import Options as Table
 from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import PROCESSORS, Processors, RuleConfig, Sampling
+from mars_core.types import PROCESSORS, SPECIAL, Processors, RuleConfig, Sampling
 
 # Options specific to lm-eval; the others are those of ``mars``, with _ instead of -.
 _TABLE: Table = (
@@ -22,6 +22,7 @@ _TABLE: Table = (
     | DRAFTER_OPTIONS
     | MACHINE_OPTIONS
     | {
+        "--protect": {"default": SPECIAL},  # words with spaces between them
         "--pair": PAIR_OPTIONS["--pair"] | {"choices": [spec.key for spec in CATALOG]},
         "--rule": {
             "default": "mars",
@@ -51,7 +52,7 @@ _LM_EVAL = (
     "model",
 )  # set by lm-eval; the engine's batch size is always 1
 _OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
-_MAY_BE_NONE = ("rule", "drafter")  # lm-eval parses the word none as None
+_MAY_BE_NONE = ("rule", "drafter", "protect")  # lm-eval parses the word none as None
 # Arguments of other models, accepted with these values only.
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "num_beams": (1,),

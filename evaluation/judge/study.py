@@ -214,13 +214,14 @@ def _part(name: str, text: str) -> str:
 
 def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
     """Every completed answer of a rule with its baseline's, if both texts are still stored; plain
-    decoding is not judged."""
+    decoding and placebos are not judged."""
     groups = list(read_answered(store, study_id, steps=False))
     answers = {(one.stored.task, group.lane): one for group in groups for one in group.answers}
     pairs = []
     for (task, lane), one in sorted(answers.items()):
         plan = groups[0].plan
-        baseline = None if lane == plan.none else plan.baseline(lane)
+        judged = lane != plan.none and not plan.lanes[lane].is_placebo
+        baseline = plan.baseline(lane) if judged else None
         if baseline is not None and (task, baseline) in answers:
             strict = answers[task, baseline]
             pairs.append(AnswerPair(task, lane, plan.item(one.task), one.texts, strict.texts))

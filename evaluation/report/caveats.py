@@ -27,7 +27,8 @@ def warnings(
 ) -> tuple[str, ...]:
     """``tasks``: number of completed tasks."""
     plan = grid.plan
-    suites = [row for row in measured if row.group in {suite.name for suite in plan.suites}]
+    names = {suite.name for suite in plan.suites}
+    suites = [row for row in measured if row.group in names and not plan.lanes[row.lane].is_placebo]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
     without_none = (
         "The plan has no lane none, so the speed-up over decoding without drafts is not reported."

@@ -245,7 +245,8 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         recovery_none = ratio_interval(
             paired(values[:, lane], values[:, plan.none], prompt, binary=binary)
         )
-    tested = binary and lane != baseline
+    compared = lane != baseline and not plan.lanes[lane].is_placebo
+    tested = binary and compared
     change = (values[:, lane] - values[:, baseline]).round().astype(np.int64) if tested else None
     return Score(
         metric=metric,
@@ -260,5 +261,17 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         recovery_bootstrap=spread[f"{metric}:recovery"],
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),
-        verdict=None if lane in (baseline, plan.none) else verdict(recovery, pairs, plan.margin),
+        placebo_ratio=_placebo_ratio(sample, lane, metric, binary),
+        verdict=verdict(recovery, pairs, plan.margin) if compared and lane != plan.none else None,
+    )
+
+
+def _placebo_ratio(sample: GroupSample, lane: int, metric: str, binary: bool) -> Interval:
+    """The score of the lane that imitates this one over its score, on the runs that have both."""
+    placebo, scores = sample.grid.plan.placebo(lane), sample.scores[metric]
+    if placebo is None:
+        return BLANK
+    both = sample.scored(metric, lane) & np.isfinite(scores[:, placebo])
+    return ratio_interval(
+        paired(scores[both, placebo], scores[both, lane], sample.prompt[both], binary=binary)
     )

@@ -117,8 +117,8 @@ def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, 
 
 
 def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
-    """Every item at every temperature under every lane that has a baseline, of runs completed in
-    both.
+    """Every item at every temperature under every lane that has a baseline and is no placebo, of
+    runs completed in both.
 
     Sorted by lost score, then share of runs that differ, position of the first difference, summed
     TV, and order in the plan.
@@ -133,7 +133,11 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
             0.0 if math.isnan(row.tv_sum) else -row.tv_sum,
         )
 
-    lanes = (lane for lane in range(len(grid.plan.lanes)) if grid.baseline(lane) != lane)
+    lanes = (
+        number
+        for number, lane in enumerate(grid.plan.lanes)
+        if grid.baseline(number) != number and not lane.is_placebo
+    )
     return tuple(sorted((row for lane in lanes for row in _prompts_of(grid, lane)), key=badness))
 
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC
 from operator import itemgetter
 from pathlib import Path
@@ -186,7 +187,7 @@ def _config(answered: Answered) -> dict[str, Any]:
     mars |= {"failed": answered.failed, "gone": answered.gone, "environment": environment}
     return {
         "model": "mars",
-        "model_args": model_args(plan.models, lane),
+        "model_args": model_args(plan.models, lane, plan.processors.protect),
         "model_dtype": environment.get("dtype", ""),
         "model_revision": revision or "",
         "batch_size": "1",
@@ -224,7 +225,7 @@ def _generation(answered: Answered) -> dict[str, Any]:
         "top_k": plan.top_k,
         "top_p": plan.top_p,
     }
-    sampling |= plan.processors.chosen
+    sampling |= replace(plan.processors, protect=()).chosen
     return {"until": list(plan.stop), "max_gen_toks": plan.max_new_tokens, **sampling}
 
 

@@ -27,7 +27,7 @@ class Score:
     ``difference``: mean − the baseline's.
 
     The intervals of ``value`` and ``baseline``: Wilson where binary, else bootstrap; of
-    ``recovery`` and ``recovery_none``: score.
+    ``recovery``, ``recovery_none`` and ``placebo_ratio``: score.
     """
 
     metric: str
@@ -38,9 +38,10 @@ class Score:
     recovery: Interval
     recovery_none: Interval
     difference: Interval
-    mcnemar: McNemar | None  # for binary metrics; None for a baseline
-    verdict: RecoveryVerdict | None  # None for a baseline and for none
+    mcnemar: McNemar | None  # for binary metrics; None for a baseline and placebos
+    verdict: RecoveryVerdict | None  # None for a baseline, none and placebos
     recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
+    placebo_ratio: Interval = BLANK  # the mean of the lane that imitates this one, over its mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evaluation.study.plan import BASELINE, Plan, Task
-from evaluation.study.result import answer
+from evaluation.study.result import answer, relaxing_probability
 from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
-from mars_core.types import Exchange, ModelRef, RunConfig, Status, Trace
+from mars_core.types import Exchange, ModelRef, RuleConfig, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -92,12 +92,26 @@ class Accelerated:
         return record.trace() if record else None
 
 
-def config_of(plan: Plan, session: Session | None, task: Task, lane: int) -> RunConfig:
-    """The first turn of a task in a lane. ``session``: None for a study on servers."""
+def config_of(
+    plan: Plan,
+    session: Session | None,
+    task: Task,
+    lane: int,
+    imitated: Sequence[Trace] | None = None,
+) -> RunConfig:
+    """The first turn of a task in a lane. ``session``: None for a study on servers. ``imitated``:
+    the runs that the lane imitates, if any."""
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
+    rule = chosen.rule
+    if imitated is not None:
+        from mars_core.engine.build import protected  # imported here because it loads transformers
+
+        assert session is not None
+        ids = protected(session.pair, plan.processors.protect)
+        rule = RuleConfig(rule.name, {"probability": relaxing_probability(imitated, ids)})
     settings: dict[str, Any] = {
         "prompt": prompt,
-        "rule": chosen.rule,
+        "rule": rule,
         "drafter": chosen.drafter,
         "sampling": plan.sampling(task),
         "max_new_tokens": plan.max_new_tokens,

@@ -8,7 +8,7 @@ its baseline's. A sweep is a plan whose lanes are one rule at several values of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from evaluation.item import Item, Suite
 from evaluation.study.stored import plain, read
 from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
+from mars_core.rules.placebo import ALWAYS, RANDOM
 from mars_core.types import (
     DrafterConfig,
     ModelRef,
@@ -47,16 +48,31 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One way of decoding."""
+    """One way of decoding. ``imitates``, of a lane ``random``: its probability is, in each task,
+    the share of the rejected tokens that this rule relaxed there with the same drafter."""
 
     rule: RuleConfig
     drafter: DrafterConfig
+    imitates: RuleConfig | None = None
+
+    @property
+    def is_placebo(self) -> bool:
+        return self.rule.name in (RANDOM.name, ALWAYS.name)
+
+    @property
+    def rule_name(self) -> str:
+        return f"{self.rule.name} as {self.imitates.name}" if self.imitates else self.rule.name
+
+    @property
+    def parameters(self) -> Mapping[str, float]:
+        """Of the rule, or of the one that it imitates."""
+        return (self.imitates or self.rule).parameters
 
     @property
     def name(self) -> str:
         """The rule with its parameters, for tables."""
-        parameters = ", ".join(f"{name}={value:g}" for name, value in self.rule.parameters.items())
-        return f"{self.rule.name}({parameters})" if parameters else self.rule.name
+        parameters = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
+        return f"{self.rule_name}({parameters})" if parameters else self.rule_name
 
     @property
     def drafts(self) -> str:
@@ -75,6 +91,21 @@ class Lane:
         return (
             ShiftKind.UNKNOWN if served else shift_kind(self.rule.name, self.drafter, temperature)
         )
+
+
+def with_placebos(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
+    """And after them, for each that may relax, random relaxation of as many tokens; and once for
+    each drafter the rule that keeps every draft."""
+    relaxed = [
+        lane
+        for lane in lanes
+        if lane.rule.name in RULES and not (RULES[lane.rule.name].lossless or lane.is_placebo)
+    ]
+    added = [Lane(RuleConfig(RANDOM.name), lane.drafter, lane.rule) for lane in relaxed]
+    for drafter in dict.fromkeys(lane.drafter for lane in relaxed):
+        every_draft = Lane(RuleConfig(ALWAYS.name), drafter)
+        added += [every_draft] * (every_draft not in lanes)
+    return (*lanes, *added)
 
 
 class Task(NamedTuple):
@@ -215,6 +246,27 @@ class Plan:
             if wanted.rule.name == PLAIN or wanted.drafter == drafter
         )
 
+    def imitated(self, lane: int) -> int:
+        """The number of the lane that a lane with ``imitates`` imitates."""
+        placebo = self.lanes[lane]
+        return next(
+            number
+            for number, each in enumerate(self.lanes)
+            if (each.rule, each.drafter) == (placebo.imitates, placebo.drafter)
+        )
+
+    def placebo(self, lane: int) -> int | None:
+        """The number of the lane that imitates this one."""
+        here = self.lanes[lane]
+        return next(
+            (
+                number
+                for number, each in enumerate(self.lanes)
+                if each.imitates == here.rule and each.drafter == here.drafter
+            ),
+            None,
+        )
+
     @property
     def none(self) -> int | None:
         """The number of the lane without drafts."""
@@ -287,6 +339,8 @@ def _check_lanes(plan: Plan) -> None:
             raise ValueError(
                 f"{lane.name} drafts with {lane.drafts}, and there is no {BASELINE} lane with that drafter."
             )
+        if lane.imitates and Lane(lane.imitates, lane.drafter) not in plan.lanes:
+            raise ValueError(f"{lane.name} imitates a rule that no lane with its drafter has.")
 
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:

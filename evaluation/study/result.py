@@ -4,7 +4,8 @@ the traces of its runs."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from evaluation.scoring.overlap import overlap
 from evaluation.study.stored import plain, read
 from mars_core.telemetry import first_divergence
-from mars_core.types import UNKNOWN, Cause, Divergence, Status, StopReason, Trace
+from mars_core.types import UNKNOWN, Cause, Divergence, Outcome, Status, StopReason, Trace
 
 if TYPE_CHECKING:
     from storage import RunRecord
 
 NAN = math.nan
+_HALVINGS = 20
 _COUNTS = ("prompt_tokens", "new_tokens", "steps", "drafted", "accepted", "relaxed")
 _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
 
@@ -127,6 +129,25 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> LaneResul
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
         **sums,
     )
+
+
+def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = ()) -> float:
+    """The probability of relaxing, for each drafted token alike, with which as many of the tokens
+    that strict rejects would be relaxed as these runs relaxed, in hundredths; 0 where strict
+    rejects none. A node with m children that are not ``protected`` relaxes with 1 − (1 − f)^m."""
+    relaxed, children = 0, []
+    for step in (step for trace in traces for step in trace.steps):
+        of_node = Counter(node.parent for node in step.nodes if node.id not in protected)
+        for token in step.tokens:
+            if token.outcome in (Outcome.RELAXED, Outcome.RECOVERED):
+                relaxed += token.outcome is Outcome.RELAXED
+                children.append(of_node[token.parent])
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        few = sum(1 - (1 - middle) ** amount for amount in children) < relaxed
+        low, high = (middle, high) if few else (low, middle)
+    return round(high, 2) if relaxed else 0.0
 
 
 def refused(error: ValueError) -> LaneResult:

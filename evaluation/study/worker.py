@@ -122,10 +122,13 @@ class Worker:
     def _task(self, claim: Claim) -> Generator[Event, None, None]:
         stored = self.store.task_results(self.study_id, claim.task)
         ran, relatives = self._read(stored), dict[int, dict[str, object]]()
-        for order, lane in enumerate(self.order(len(self.plan.lanes))):
+        lanes = sorted(  # placebos after what they imitate
+            self.order(len(self.plan.lanes)), key=lambda lane: bool(self.plan.lanes[lane].imitates)
+        )
+        for order, lane in enumerate(lanes):
             if lane in stored:
                 continue
-            traces, result = yield from self._lane(claim, lane)
+            traces, result = yield from self._lane(claim, lane, ran)
             ran[lane] = traces
             added = self._relatives(ran, relatives, last=False)
             data = result.as_dict()
@@ -135,14 +138,14 @@ class Worker:
         self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
 
     def _lane(
-        self, claim: Claim, lane: int
+        self, claim: Claim, lane: int, ran: Traces
     ) -> Generator[Event, None, tuple[tuple[Trace, ...], LaneResult]]:
         task = self.plan.task(claim.task)
         suite, item = self.plan.suites[task.suite], self.plan.item(task)
         try:
-            with closing(
-                converse(self.engine, config_of(self.plan, self.session, task, lane), item.turns)
-            ) as written:
+            imitated = self._imitated(lane, ran)
+            config = config_of(self.plan, self.session, task, lane, imitated)
+            with closing(converse(self.engine, config, item.turns)) as written:
                 traces = yield from self._report(claim, lane, written)
         except ValueError as error:  # the settings are invalid for this prompt
             return (), refused(error)
@@ -154,6 +157,17 @@ class Worker:
             scores(suite, item, texts, execute_code=self.plan.execute_code) if completed else {}
         )
         return traces, result_of(traces, scored)
+
+    def _imitated(self, lane: int, ran: Traces) -> tuple[Trace, ...] | None:
+        """The runs that a lane imitates. Raises ValueError where there are none to imitate."""
+        if self.plan.lanes[lane].imitates is None:
+            return None
+        number = self.plan.imitated(lane)
+        traces = ran.get(number, ())
+        if not traces or traces[-1].status is not Status.COMPLETED:
+            name = self.plan.lanes[number].name
+            raise ValueError(f"{name} has no completed run here whose share could be imitated.")
+        return traces
 
     def _report(
         self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
@@ -11,7 +14,8 @@ from mars_core.drafting import Parts, drafter_kind
 from mars_core.engine.engine import Engine
 from mars_core.engine.processors import Processor
 from mars_core.engine.verifier import Verifier, VerifierKind
-from mars_core.rules import RULES
+from mars_core.rules import RULES, protecting
+from mars_core.text.protected import protected_ids
 from mars_core.types import DrafterConfig, DraftMode, Processors, RunConfig
 
 if TYPE_CHECKING:
@@ -39,6 +43,12 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
     return Kind(replace(config.drafter, mode=DraftMode.GREEDY), size)
 
 
+def protected(pair: Pair, protect: Sequence[str]) -> frozenset[int]:
+    """The ids that ``Processors.protect`` names."""
+    size = input_embedding(pair.target).num_embeddings
+    return protected_ids(pair.tokenizer, pair.pieces, pair.eos_ids, size, protect)
+
+
 def build(pair: Pair, kind: Kind) -> Engine:
     drafter = drafter_kind(kind.drafter.kind)
     target = open_cache(pair.target, kind.cache_size, drafter.feature_layers(pair))
@@ -48,17 +58,22 @@ def build(pair: Pair, kind: Kind) -> Engine:
 
 def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> Verifier:
     """For a run in an engine of the kind."""
-    chosen, processor, sampling = config.sampling.processors, None, config.sampling
+    rule, size = RULES[config.rule.name], input_embedding(pair.target).num_embeddings
+    parameters, mode = tuple(sorted(config.rule.parameters.items())), config.drafter.mode
+    protect = config.sampling.processors.protect
+    chosen, processor = replace(config.sampling.processors, protect=()), None
+    if ids := protected(pair, protect):
+        mask = torch.zeros(size, dtype=torch.bool).index_fill_(0, torch.tensor([*ids]), True)
+        rule = protecting(rule, mask.to(pair.device))
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
-    parameters, mode = tuple(sorted(config.rule.parameters.items())), config.drafter.mode
     return Verifier(
-        VerifierKind(config.rule.name, parameters, sampling, mode, telemetry),
-        RULES[config.rule.name],
+        VerifierKind(config.rule.name, parameters, config.sampling, mode, telemetry),
+        rule,
         dict(parameters),
-        sampling,
+        replace(config.sampling, processors=chosen),
         mode,
         telemetry,
-        input_embedding(pair.target).num_embeddings,
+        size,
         processor,
     )

@@ -9,6 +9,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from mars_core.rules.base import PLAIN, Evidence, Parameter, Reach, Rule, Siblings
+from mars_core.rules.protection import protecting
 from mars_core.types import DrafterConfig, DraftMode, ShiftKind
 
 _FIRST = (
@@ -45,4 +46,14 @@ def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKi
     return RULES[rule].shift_kind(chain=drafter.tree is None or drafter.tree.top_k == 1)
 
 
-__all__ = ["PLAIN", "RULES", "Evidence", "Parameter", "Reach", "Rule", "Siblings", "shift_kind"]
+__all__ = [
+    "PLAIN",
+    "RULES",
+    "Evidence",
+    "Parameter",
+    "Reach",
+    "Rule",
+    "Siblings",
+    "protecting",
+    "shift_kind",
+]

@@ -83,6 +83,7 @@ PLAIN = "none"  # name of the rule without drafts and of its drafter, which are 
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], "torch.Tensor"]
 Room = Callable[[float, Values], float]
+RelaxationChance = Callable[[Values], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ class Rule:
     ``OWN_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
     distribution that replaces p in the correction, on sampled drafts and at temperature 0.
     ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of rules with a margin
-    threshold."""
+    threshold. ``chance``: the probability of relaxing, of rules for which it is the same for all
+    tokens above temperature 0."""
 
     name: str
     title: str
@@ -148,6 +150,7 @@ class Rule:
     redraw: Function | None = None
     aim: Function | None = None
     room: Room | None = None
+    chance: RelaxationChance | None = None
     reach: Reach = Reach.TOKEN
     relaxes: int | None = (
         None  # it keeps only the target's token and this many best ones; None: maybe any
@@ -156,6 +159,8 @@ class Rule:
         DraftMode
     )  # draft modes for which the rule is defined; empty: no drafts
     needs_distribution: bool = False  # the drafter's q; drafts from the text have none
+    # bool [V]: tokens that are decided as by strict (``protection``); None: no token
+    protected: torch.Tensor | None = None
 
     @property
     def lossless(self) -> bool:
@@ -165,7 +170,7 @@ class Rule:
     def shift_kind(self, chain: bool) -> ShiftKind:
         """Of TV and KL on coupled drafts above temperature 0, chains or trees
         (``verification.coupled``)."""
-        if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2)):
+        if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2 or self.chance)):
             return ShiftKind.EXACT
         return (
             ShiftKind.BOUND

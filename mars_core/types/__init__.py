@@ -2,7 +2,9 @@
 
 from mars_core.types.configuration import (
     PROCESSORS,
+    PROTECTED,
     SAMPLER,
+    SPECIAL,
     WITH_PROBABILITIES,
     DrafterConfig,
     DraftMode,
@@ -34,7 +36,9 @@ from mars_core.types.trace import (
 
 __all__ = [
     "PROCESSORS",
+    "PROTECTED",
     "SAMPLER",
+    "SPECIAL",
     "UNKNOWN",
     "WITH_PROBABILITIES",
     "Alternative",

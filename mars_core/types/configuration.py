@@ -35,10 +35,17 @@ PROCESSORS = {  # name → least and largest value, and what the processor does
 }
 
 
+SPECIAL = "special"  # protected tokens: ends of texts and turns, and other tokens of the tokenizer
+PROTECTED = (SPECIAL,)  # of new runs
+
+
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """Further logits processors; a default switches one off. A word is a text that is encoded as it
-    is, or ids: ``[42, 7]``."""
+    """Further logits processors, and protected tokens; a default switches one off. A word is a text
+    that is encoded as it is, or ids: ``[42, 7]``. ``protect``: the drafted tokens that every rule
+    decides as strict does: SPECIAL, ``digits``, ``quotes``, ids, or the text of tokens without
+    spaces around it, where ``*``, ``?`` and ``[…]`` stand for any text, one character, and one of
+    several."""
 
     min_p: float = 0.0
     typical_p: float = 1.0
@@ -49,6 +56,7 @@ class Processors:
     logit_bias: tuple[
         tuple[str, float], ...
     ] = ()  # words with what is added to the logit that completes them; -inf: banned
+    protect: tuple[str, ...] = ()  # PROTECTED in new runs
 
     @property
     def chosen(self) -> dict[str, Any]:

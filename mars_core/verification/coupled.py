@@ -23,6 +23,7 @@ from mars_core.verification.shift import distances, row_sums
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
 # too: 2/CELLS² more
 CELLS = 1024
+LEAST = 1e-6  # below the error of G
 READABLE = ("cpu",)  # devices whose values can be read without waiting
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
@@ -49,10 +50,21 @@ def coupled_shift(
     if rule.emits_top1:
         evidence = full_vocabulary(places, draft)
         accepted = evidence.q * rule.accept(evidence, values).clamp(0, 1)
+        if rule.protected is not None:
+            both, _ = _protected_draws(evidence, rule.protected)
+            accepted = torch.where(rule.protected, both, accepted)
         distribution = accepted.scatter_add(
             -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
         return shift_of(distribution, evidence.distribution, end[draft.size :])
+    if rule.chance is not None:  # y is replaced by x with this probability, so P mixes p and q
+        evidence = full_vocabulary(places, draft)
+        p, q, chance = evidence.distribution, evidence.q, rule.chance(values)
+        if rule.protected is None:
+            return shift_of(torch.lerp(p, q, chance), p, end[draft.size :])
+        both, others = _protected_draws(evidence, rule.protected)
+        replacing = torch.where(rule.protected, both, q) + others
+        return shift_of(torch.lerp(p, replacing, chance), p, end[draft.size :])
     columns = _relaxed if rule.relaxes == 2 else _bounds
     tv, kl = torch.nn.functional.pad(columns(places, draft, rule, values), (0, 1))
     return {"tv": tv, "kl": kl}
@@ -71,7 +83,10 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
     evidence = places.evidence(x, None, places.p)
-    emitted = (rule.accept(evidence, values) > 0) | evidence.is_top(1)
+    accepted = rule.accept(evidence, values) > 0
+    if rule.protected is not None:  # emitted no oftener than by the target
+        accepted &= ~rule.protected
+    emitted = accepted | evidence.is_top(1)
     return torch.where(emitted, places.p, 1.0).amin(-1).double()
 
 
@@ -113,6 +128,29 @@ def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, floa
     moved = ahead.mul_(weight[rows][:, :, None]).mul_(p[:, None])
     distribution = (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
     return columns.index_copy_(-1, rows, torch.stack(distances(distribution, p)))
+
+
+def _protected_draws(evidence: Evidence, protected: Tensor) -> tuple[Tensor, Tensor]:
+    """P(x = y = a) of protected tokens a, and P(y = b, x another protected token), [N, V] each,
+    from the ratios in order: between two of them N is linear. 0 at positions where that is less
+    than LEAST."""
+    p, q = evidence.distribution, evidence.q
+    rows = chain(len(p), p.device)[0]
+    both, others = torch.zeros_like(p), torch.zeros_like(p)
+    drafted = q * protected
+    if p.device.type in READABLE:
+        rows = (row_sums(drafted) > LEAST).nonzero()[:, 0]
+    if not len(rows):
+        return both, others
+    p, q, drafted = p[rows], q[rows], drafted[rows]
+    w, order = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).sort(stable=True)
+    p, q, drafted = (each.gather(-1, order) for each in (p, q, drafted))
+    n = w * q.cumsum(-1) + (1 - w) * (1 - p.cumsum(-1))
+    area = torch.nn.functional.pad((w.diff() / (n[:, :-1] * n[:, 1:])).cumsum(-1), (1, 0))
+    moved = p * (area * drafted.cumsum(-1) - (area * drafted).cumsum(-1)).clamp(min=0)
+    both[rows] = torch.zeros_like(p).scatter_(-1, order, drafted * w / n)
+    others[rows] = torch.zeros_like(p).scatter_(-1, order, moved)
+    return both, others
 
 
 def joint_integral(p: Tensor, q: Tensor) -> Tensor:

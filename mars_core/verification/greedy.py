@@ -47,6 +47,8 @@ def decide_greedy(
     strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     uniform = places.uniform
+    # bool [N + 1]: whether a protected token is drafted after the node
+    guarded = None if rule.protected is None else children.any(rule.protected[draft.ids[1:]])
     in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
@@ -55,30 +57,38 @@ def decide_greedy(
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
+        if rule.protected is not None:  # no window has one, as it accepts by another draw
+            free = ~rule.protected[draft.ids[1:]]
+            forgiveness = forgiveness * window_chance(free.double(), size)
         shares = window_shares(children.p, forgiveness, size)
         keep = window_keep(strict, children.at_parent(uniform) < children.p, forgiveness > 0, size)
         forgiveness = forgiveness * window_chance(children.p, size)
     else:
+        missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
+        shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
         if in_turn:
-            shares = accept * children.product_before(1 - accept)
-        else:
-            missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
-            shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
+            turns = accept * children.product_before(1 - accept)
+            shares = turns if guarded is None else _at(guarded, children, shares, turns)
         if rule.emits_top1 or redraws is not None:  # independent of the target's draw
             low, u = children.sum_before(shares), children.at_parent(uniform)
             keep = (low <= u) & (u < low + shares)
+            if guarded is not None:
+                keep = _at(guarded, children, _coupled(children, shares, uniform, strict), keep)
         else:
             keep = _coupled(children, shares, uniform, strict)
-    emit, rest = _replacement(places, draft, rule, values, evidence, redraws)
+    emit, rest = _replacement(places, draft, rule, values, evidence, redraws, guarded)
     if not telemetry or coupled:
         shift = coupled_shift(places, draft, rule, values) if telemetry else {}
         return Decision(keep, strict, emit, forgiveness, shift)
-    by_node = (
-        redraws.double()
-        if redraws is not None and not rule.emits_top1
-        else torch.full_like(uniform, rest)
-    )
+    by_node = torch.full_like(uniform, rest)
+    if redraws is not None and not rule.emits_top1:
+        by_node = (redraws if guarded is None else redraws & ~guarded).double()
     return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
+
+
+def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> Tensor:
+    """Values of the drafted tokens after these nodes, bool [N + 1], and after the others, [N]."""
+    return torch.where(children.at_parent(nodes), there, elsewhere)
 
 
 def _replacement(
@@ -88,8 +98,10 @@ def _replacement(
     values: Mapping[str, float],
     evidence: Evidence,
     redraws: Tensor | None,
+    guarded: Tensor | None,
 ) -> tuple[Tensor, Rest]:
-    """The token after each node if no child is accepted, [N + 1], and where the rest of P goes."""
+    """The token after each node if no child is accepted, [N + 1], and where the rest of P goes.
+    After guarded nodes it is that of the target, or top-1."""
     if rule.emits_top1:
         return places.top_ids[:, 0], Rest.ONE
     if redraws is not None and rule.redraw is not everywhere and not places.greedy:
@@ -97,10 +109,11 @@ def _replacement(
             (draft.parents, draft.ids[1:]), places.p.new_zeros(())
         )
         others = draw(without_children, places.noise).ids
-        return torch.where(redraws, places.target_ids, others), Rest.OTHERS
+        drawn = redraws if guarded is None else redraws | guarded
+        return torch.where(drawn, places.target_ids, others), Rest.OTHERS
     if rule.aim is not None and places.greedy:
-        best = rule.aim(evidence, values).argmax(-1)
-        return places.target_ids.scatter(0, draft.parents, best), Rest.ONE
+        best = places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
+        return best if guarded is None else torch.where(guarded, places.target_ids, best), Rest.ONE
     return places.target_ids, Rest.OTHERS
 
 

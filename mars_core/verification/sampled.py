@@ -36,23 +36,32 @@ def decide_sampled(
         correction = residual(goal, q)
         if rule.redraw is not None:
             correction = torch.where(rule.redraw(evidence, values), goal, correction)
+    guarded = rule.protected if rule.aim or rule.redraw else None
+    drawn = correction
+    if guarded is not None:  # a rejected protected token is replaced as by strict
+        drawn = torch.where(guarded[x], residual(p, q), correction)
     uniform = places.uniform[:count]
     chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
-    accepted = q * accept
+    shift: dict[str, Tensor] = {}
     end = (
         places.p[count:].gather(-1, bonus[:, None])[:, 0].double()
         if rule.emits_top1
         else p.new_ones(1)
     )
+    if telemetry:
+        accepted = q * accept
+        distribution = accepted + (1 - accepted.sum(-1, keepdim=True)) * correction
+        if guarded is not None:
+            missed = ((q - accepted) * guarded).sum(-1, keepdim=True)
+            distribution = distribution + missed * (residual(p, q) - correction)
+        shift = shift_of(distribution, p, end)
     return Decision(
         keep=uniform < chance,
         strict=uniform < strict,
-        emit=torch.cat([draw(correction, places.noise[:count]).ids, bonus]),
+        emit=torch.cat([draw(drawn, places.noise[:count]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
-        shift=shift_of(accepted + (1 - accepted.sum(-1, keepdim=True)) * correction, p, end)
-        if telemetry
-        else {},
+        shift=shift,
     )
 
 

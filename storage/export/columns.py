@@ -95,7 +95,7 @@ target_revision | text | | its commit
 temperature | float | | of sampling; 0 is greedy
 top_k | int | | most likely tokens kept before sampling; 0: all
 top_p | float | | share of probability kept before sampling
-processors | JSON | | further logits processors, by name
+processors | JSON | | further logits processors, and protected tokens (protect), by name
 max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of all random numbers
 thinking | bool | | switch of the chat template; empty: its default

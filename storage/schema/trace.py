@@ -47,9 +47,8 @@ def processors_of(chosen: Mapping[str, Any]) -> Processors:
     """From ``Processors.chosen``, also after conversion to JSON. Raises TypeError for another
     name."""
     bias = dict(chosen.get("logit_bias", ())).items()
-    return Processors(
-        **{**chosen, "logit_bias": tuple((word, float(value)) for word, value in bias)}
-    )
+    words = {"logit_bias": tuple((word, float(value)) for word, value in bias)}
+    return Processors(**{**chosen, **words, "protect": tuple(chosen.get("protect", ()))})
 
 
 class TraceField:

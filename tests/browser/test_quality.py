@@ -83,11 +83,11 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
         field.fill(value)
         field.blur()
     expect(page.locator(".mars-study-estimate").locator("visible=true")).to_contain_text(
-        "40 problems × 3 lanes = 120 runs"
+        "40 problems × 5 lanes = 200 runs"
     )
     page.click("#study-run")
     expect(page.locator(f"{strip} p").first).to_contain_text(
-        re.compile("Run ([2-9]|[1-9][0-9]+) of 120")
+        re.compile("Run ([2-9]|[1-9][0-9]+) of 200")
     )
     page.click("#quality-stop")
     assert "nobody works on it" in wait_for(page, "cancelled", strip)
@@ -95,7 +95,7 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     page.reload()  # what is open and unfinished can be resumed from its address
     page.click("#quality-resume")
     expect(page.locator(f"{strip} p").first).to_contain_text(
-        re.compile("Run ([3-9]|[1-9][0-9]+) of 120")
+        re.compile("Run ([3-9]|[1-9][0-9]+) of 200")
     )
     page.click("#quality-stop")
     wait_for(page, "cancelled", strip)
@@ -135,7 +135,9 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     ).to_be_visible()
     link = page.get_by_role("link", name="study-measured.csv").get_attribute("href")
     table = list(csv.DictReader(io.StringIO(page.request.get(urljoin(page.url, link)).text())))
-    assert [row["name"] for row in table] == ["strict", "mars(theta=0.8)", "mars(theta=0.98)"]
+    rules = ["mars(theta=0.8)", "mars(theta=0.98)"]
+    placebos = [*(f"random as {rule}" for rule in rules), "always"]
+    assert [row["name"] for row in table] == ["strict", *rules, *placebos]
     expect(page).to_have_url(re.compile("study=[0-9a-f]{32}"))
     page.goto(page.url)
     wait_for(page, "done", strip)

@@ -109,6 +109,7 @@ def test_a_host_that_is_cut_off_and_comes_back_loses_and_repeats_nothing(
         str(TASKS),
         "--rules",
         "strict,mars",
+        "--no-placebos",
         "--max-new-tokens",
         "96",
     )

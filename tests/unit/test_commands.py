@@ -79,7 +79,7 @@ RUN = {
     "--set mars.theta=0.84,0.88,0.9,0.94,0.98 --set typical.epsilon=0.09 --set typical.delta=0.3 --set topk-delta.n=10 "
     "--set topk-delta.delta=0.6 --set lenience.lenience=0.5 --set entropy.alpha=0.4 --set entropy.limit=0.95 --drafter model,eagle3 "
     "--k 5 --draft-mode greedy --tree 12/6/2 --temperature 0,1 --seeds 3 --seed 0 --max-new-tokens 160 --margin 0.98 --limit 300 "
-    "--name 'Bundled pair, arithmetic'": "--plan-only",
+    "--protect none --no-placebos --name 'Bundled pair, arithmetic'": "--plan-only",
     "mars eval run --server http://localhost:8000 --rules strict,mars --theta 0.84,0.9 --suite gsm8k.jsonl --seeds 3 "
     "--concurrency 1,4,16": SMALL,
     "mars eval run --server http://localhost:8001 --baseline http://localhost:8000 --rules strict,server "

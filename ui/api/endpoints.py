@@ -94,7 +94,7 @@ class Api:
             prefix: ids of output tokens that are given; the runs go on after them
             thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
             repeats: runs of every rule, in turns, to measure the time: 1 to 20; texts and counts are the first one's
-            processors: min_p, typical_p, repetition_penalty, presence_penalty, frequency_penalty, no_repeat_ngram_size, logit_bias, banned
+            processors: min_p, typical_p, repetition_, presence_, frequency_penalty, no_repeat_ngram_size, logit_bias, banned, protect
             target: a model of your own in place of a pair, where the host allows it: Hub id, folder or GGUF file
             draft: a draft model for it; may be empty
             head: an EAGLE-3 head for it; may be empty

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from mars_core.drafting import offered
 from mars_core.models import PairSpec
-from mars_core.types import PROCESSORS
+from mars_core.types import PROCESSORS, PROTECTED
 from ui.jobs.admission import LIST_ONLY
 from ui.jobs.services import Services
 from ui.public.access import parse
@@ -109,24 +109,28 @@ def _lane(item: object) -> LaneForm:
 def _processors(value: object) -> dict[str, Any]:
     """As fields of the page. ``banned`` words are those with a bias of -inf. Raises ValueError."""
     settings = dict(value) if isinstance(value, Mapping) else {} if value is None else {"": value}
+    protect: object = settings.pop("protect", [*PROTECTED])
     bias, banned = settings.pop("logit_bias", {}), settings.pop("banned", [])
     words = (
         bias | dict.fromkeys(banned, "-inf")
         if isinstance(bias, dict) and isinstance(banned, list)
         else {"\n": 0}
     )
+    given: list[Any] = protect if isinstance(protect, list) else [None]
     if set(settings) - set(PROCESSORS) or any(
-        not isinstance(word, str) or len(word.splitlines()) != 1 for word in words
+        not isinstance(word, str) or len(word.splitlines()) != 1 for word in (*words, *given)
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
-            f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks) and banned (a list)."
+            f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks), "
+            "banned and protect (lists)."
         )
     numbers = {name: number_of(number, name) for name, number in settings.items()}
     return numbers | {
+        "protect": "\n".join(given),
         "logit_bias": "\n".join(
             f"{word}={number_of(number, word)}" for word, number in words.items()
-        )
+        ),
     }
 
 

@@ -12,7 +12,7 @@ from mars_core.drafting import first_drafts
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
-from mars_core.types import PromptConfig, RuleConfig, Sampling
+from mars_core.types import PROTECTED, Processors, PromptConfig, RuleConfig, Sampling
 from ui.jobs.services import Services
 from ui.kit.errors import fault
 
@@ -54,7 +54,7 @@ def _rehearse(services: Services, spec: PairSpec) -> None:
                 prompt=PromptConfig(spec.prompts[0]),
                 rule=rule,
                 drafter=first_drafts(spec),
-                sampling=Sampling(temperature=1.0),
+                sampling=Sampling(1.0, processors=Processors(protect=PROTECTED)),
                 max_new_tokens=8,
                 seed=0,
             )

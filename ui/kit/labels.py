@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from evaluation.format import MISSING, displayable
 from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
+from mars_core.types import PROTECTED, UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
 _SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
@@ -103,7 +104,8 @@ def setting(value: float) -> str:
 def processors_text(processors: Processors) -> str:
     """Those that are on."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {value}" for name, value in processors.chosen.items()
+        f"{name.replace('_', ' ')} {' '.join(value) if name == 'protect' else value}"
+        for name, value in processors.chosen.items()
     )
 
 
@@ -114,7 +116,10 @@ def settings_line(config: RunConfig) -> str:
     facts += [f"at most {config.max_new_tokens} tokens"] if config.max_new_tokens != UNKNOWN else []
     facts += [f"top-k {sampling.top_k}"] if sampling.top_k > 0 else []
     facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
-    facts += [processors_text(sampling.processors)] if sampling.processors.chosen else []
+    unusual = sampling.processors
+    if unusual.protect == PROTECTED:
+        unusual = replace(unusual, protect=())
+    facts += [processors_text(unusual)] if unusual.chosen else []
     names = [ref.name for ref in (drafter.model, config.target) if ref]
     return displayable(" · ".join([*facts, *_draft(drafter), " → ".join(names), *_machine(config)]))
 

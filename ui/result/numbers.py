@@ -254,7 +254,7 @@ SETTINGS: tuple[Setting, ...] = (
     ("Top-p", "probability that may be drawn", lambda c: _off(c.sampling.top_p, 1)),
     (
         "More sampling",
-        "further logits processors",
+        "further logits processors, and protected tokens",
         lambda c: processors_text(c.sampling.processors),
     ),
     ("Max new tokens", "at most so many are written", lambda c: setting(c.max_new_tokens)),

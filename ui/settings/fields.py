@@ -14,7 +14,7 @@ from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter, Rule, Siblings
-from mars_core.types import PROCESSORS, DraftMode, Processors
+from mars_core.types import PROCESSORS, PROTECTED, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
@@ -198,6 +198,14 @@ class Fields:
             kind="lines",
             width=300,
             help="-inf: never. A word is a text, or ids such as [42, 7].",
+        )
+        self.text(
+            "protect",
+            "Protected tokens, one a line",
+            "\n".join(PROTECTED),
+            kind="lines",
+            width=200,
+            help="No rule relaxes them: special, digits, quotes, the text of a token with * and ?, or ids such as [42].",
         )
 
     def advanced(self) -> None:

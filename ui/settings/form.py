@@ -14,6 +14,7 @@ from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
     PROCESSORS,
+    PROTECTED,
     DrafterConfig,
     DraftMode,
     Processors,
@@ -85,6 +86,7 @@ class RunForm(DraftForm):
     frequency_penalty: float | None = 0
     no_repeat_ngram_size: float | None = 0
     logit_bias: str = ""  # WORD=VALUE a line
+    protect: str = "\n".join(PROTECTED)  # one a line
     own_target: str = ""
     own_draft: str = ""
     own_head: str = ""
@@ -189,7 +191,9 @@ def read_processors(form: RunForm) -> Processors:
     try:
         pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
         return Processors(
-            **numbers, logit_bias=tuple((word, float(value)) for word, _, value in pairs)
+            **numbers,
+            logit_bias=tuple((word, float(value)) for word, _, value in pairs),
+            protect=tuple(filter(None, map(str.strip, form.protect.splitlines()))),
         )
     except ValueError:
         raise ValueError(
@@ -200,7 +204,8 @@ def read_processors(form: RunForm) -> Processors:
 def processor_values(processors: Processors) -> dict[str, Any]:
     """The fields that ``read_processors`` reads as this."""
     return asdict(processors) | {
-        "logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias)
+        "logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias),
+        "protect": "\n".join(processors.protect),
     }
 
 

@@ -190,16 +190,17 @@ def _chart(report: Report, group: str) -> Chart:
 def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
     """Rule, drafts and varied parameter of the lanes that make a series with this one: the one
     parameter of the rule that has several values, else K where that has."""
-    same = [each for each in plan.lanes if each.rule.name == lane.rule.name]
-    varied = _several([each.rule.parameters for each in same])
+    name = lane.rule_name
+    same = [each for each in plan.lanes if each.rule_name == name]
+    varied = _several([each.parameters for each in same])
     if varied or lane.drafter.tree:
-        return lane.rule.name, lane.drafts, varied[0] if len(varied) == 1 else ""
+        return name, lane.drafts, varied[0] if len(varied) == 1 else ""
     alike = {
         each.drafter.k for each in same if replace(each.drafter, k=lane.drafter.k) == lane.drafter
     }
     if len(alike) < 2:
-        return lane.rule.name, lane.drafts, ""
-    return lane.rule.name, lane.drafts.replace(f" K={lane.drafter.k}", ""), "K"
+        return name, lane.drafts, ""
+    return name, lane.drafts.replace(f" K={lane.drafter.k}", ""), "K"
 
 
 def _several(parameters: Sequence[Mapping[str, float]]) -> list[str]:
@@ -209,6 +210,6 @@ def _several(parameters: Sequence[Mapping[str, float]]) -> list[str]:
 
 def _point(plan: Plan, row: Measured, parameter: str) -> Point:
     lane = plan.lanes[row.lane]
-    values = {"": math.nan, "K": float(lane.drafter.k), **lane.rule.parameters}
+    values = {"": math.nan, "K": float(lane.drafter.k), **lane.parameters}
     label = f"{lane.name}, K={lane.drafter.k}" if parameter == "K" else lane.name
     return Point(values[parameter], label, row, lane.tv_kind(row.temperature))

@@ -109,6 +109,9 @@ RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the sam
 BOOTSTRAP = _share(
     "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
 )
+PLACEBO = _share(
+    "placebo_ratio", "Random", "mean score of random relaxation of as many tokens, over the rule's"
+)
 OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
 DIFFERENCE = _scored(
     "Difference",
@@ -128,6 +131,7 @@ SCORES = (
     RECOVERY,
     BOOTSTRAP,
     OVER_NONE,
+    PLACEBO,
     DIFFERENCE,
     LOST,
     TEST,

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from evaluation.format import count, percent, plural
+from evaluation.format import count, number, percent, plural
 from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
@@ -19,6 +19,11 @@ UNFINISHED = (
 )
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
+NO_SIGNAL = (
+    "No better than random relaxation of as many tokens: its signal carries no information here"
+)
+BETTER = "Better than random relaxation of as many tokens"
+LISTED = 6  # settings in a sentence
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -35,6 +40,7 @@ COLUMNS = (
     tables.LOST,
     tables.TEST,
     tables.OVER_NONE,
+    tables.PLACEBO,
     METRIC,
 )
 
@@ -45,6 +51,7 @@ def verdict_section(report: Report) -> Section:
         f"A rule keeps the answers right where its recovery, the mean score over strict's on the same prompts, seeds and drafts, is at "
         f"least {margin(report.plan.margin)}; in the 95 % intervals the seeds of a prompt do not count as further prompts."
     )
+    first = _against_placebos(report)
     if every := _judged(report):
         single = [each for each in every if each.measured.group != ALL] or every
         blocks: tuple[Block, ...] = (
@@ -54,7 +61,36 @@ def verdict_section(report: Report) -> Section:
     else:
         scored = any(suite.metrics for suite in report.plan.suites)
         blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"),)
-    return Section("verdict", "Verdict", blocks, lead)
+    return Section("verdict", "Verdict", (*first, *blocks), lead)
+
+
+def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
+    """Whether rules beat the lanes that imitate them, by the main metric of a suite; those that do
+    not come first."""
+    plan = report.plan
+    rows = {(row.group, row.temperature, row.lane): row for row in report.measured}
+    settings: dict[str, list[str]] = {NO_SIGNAL: [], BETTER: []}
+    for (group, temperature, lane), row in rows.items():
+        placebo, ratio = plan.placebo(lane), row.main_score and row.main_score.placebo_ratio
+        if placebo is None or not ratio or math.isnan(ratio.value):
+            continue
+        if group not in report.suite_groups or (group == ALL and len(plan.suites) > 1):
+            continue
+        other, here = rows[group, temperature, placebo], plan.lanes[lane]
+        settings[BETTER if ratio.high < 1 else NO_SIGNAL].append(
+            f"{here.name}, {here.drafts}, {group}, T = {temperature:g} (random scores {beside(ratio, percent)} of it, "
+            f"at τ {number(other.tau.value)} against {number(row.tau.value)})"
+        )
+    return tuple(
+        Paragraph(f"{claim}: {_few(named)}.", "good" if claim is BETTER else "bad")
+        for claim, named in settings.items()
+        if named
+    )
+
+
+def _few(named: Sequence[str]) -> str:
+    more = [f"{count(len(named) - LISTED)} more"] if len(named) > LISTED else []
+    return "; ".join([*named[:LISTED], *more])
 
 
 def _judged(report: Report) -> list[LaneRow]:

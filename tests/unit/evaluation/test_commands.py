@@ -181,10 +181,21 @@ def _commands(text: str) -> list[str]:
 
 
 def test_further_processors_come_back(pair: Pair) -> None:
-    processors = Processors(0.1, 0.9, 1.2, 0.3, -0.2, 3, ((" a=b\n'", -1.5), ("[4, 5]", -math.inf)))
+    words = ((" a=b\n'", -1.5), ("[4, 5]", -math.inf))
+    processors = Processors(0.1, 0.9, 1.2, 0.3, -0.2, 3, words, ("digits", "* '"))
     wanted = replace(config(pair), sampling=Sampling(1.0, processors=processors))
     command = comparison_commands([wanted])
     assert same(configs_of(command, pair), [wanted]) and "--no-repeat-ngram-size=3" in command
+
+
+@pytest.mark.parametrize(("protect", "option"), [((), " --protect=none"), (("special",), "")])
+def test_runs_without_protected_tokens_are_repeated_without_them(
+    pair: Pair, protect: tuple[str, ...], option: str
+) -> None:
+    wanted = replace(config(pair), sampling=Sampling(1.0, processors=Processors(protect=protect)))
+    command = comparison_commands([wanted])
+    assert same(configs_of(command, pair), [wanted])
+    assert (option in command) and ("--protect" in command) is bool(option)
 
 
 def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:

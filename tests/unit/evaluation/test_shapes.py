@@ -147,6 +147,7 @@ def test_scores_are_means_over_documents_of_means_over_seeds(
         "target": "some/where/target",
         "rule": "mars",
         "theta": 0.9,
+        "protect": "none",
         "drafter": "demo/draft",
         "k": 5,
         "draft_mode": "coupled",

@@ -93,6 +93,10 @@ def accepted(
             ]
         case "ensemble":
             return [1 - value["weight"] + value["weight"] * each for each in strict]
+        case "random":
+            return [value["probability"] + (1 - value["probability"]) * each for each in strict]
+        case "always":
+            return [1.0] * V
         case "cascade-token" if q is None:
             return [
                 1.0 if s >= (1 - value["alpha"]) * max(distribution) else a

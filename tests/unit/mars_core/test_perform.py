@@ -155,7 +155,7 @@ def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench
             torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB."),
         ),
         ("mars_core.decoder.fast_cache.FastCache.read", 1, RuntimeError(NO_MEMORY)),
-        ("mars_core.decoder.fast_cache.FastCache.forward", 6, MemoryError()),
+        ("mars_core.decoder.fast_cache.FastCache.chains", 6, MemoryError()),
     ],
 )
 def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
@@ -185,15 +185,15 @@ def test_the_caches_of_a_failed_run_are_let_go(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines: list[weakref.ref[Engine]] = []
-    step = Engine._step
+    step = Engine.step
 
-    def broken(self: Engine, ids: list[int], *rest: Any) -> object:
+    def broken(self: Engine) -> object:
         engines.append(weakref.ref(self))
-        if len(ids) > 20:
+        if len(engines) > 5:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return step(self, ids, *rest)
+        return step(self)
 
-    monkeypatch.setattr(Engine, "_step", broken)
+    monkeypatch.setattr(Engine, "step", broken)
     gc.disable()  # the job itself must collect
     try:
         assert any(
@@ -213,7 +213,7 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(
             logits[-1, 3] = math.nan
         return judge(logits, draft, rule, *rest)
 
-    monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
+    monkeypatch.setattr("mars_core.engine.verifier.judge", poisoned)
     traces = bench.traces(0, 1)
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED

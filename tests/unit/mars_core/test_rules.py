@@ -156,6 +156,18 @@ def test_cascade_token(cold: bool) -> None:
     assert accept("cascade-token", LN, 0, cold=cold, alpha=0) == 1
 
 
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.chance])
+def test_a_rule_with_one_chance_relaxes_every_token_with_it(name: str) -> None:
+    values, chance = {each.name: 0.4 for each in RULES[name].parameters}, RULES[name].chance
+    assert chance is not None
+    for x, p in enumerate(SOFT):
+        for q in (1.0, p / 2, p * 2):
+            strict = min(1.0, p / q)
+            expected = strict + chance(values) * (1 - strict)
+            assert accept(name, LN, x, q=q, **values) == pytest.approx(expected)
+            assert accept("always", LN, x, cold=True, q=q) == 1
+
+
 def test_fly_opens_its_gate_at_the_bar() -> None:
     spread = -sum(each * math.log(each) for each in SOFT)
     assert accept("fly", LN, 2, entropy=spread - 1e-9) == 1

@@ -253,6 +253,7 @@ STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [
     ("ensemble", {"weight": 1}),
     ("mars", {"theta": 1}),
     ("mars-gap", {"gap": 0}),
+    ("random", {"probability": 0}),
 ]
 GREEDY_LIMITS: list[tuple[str, dict[str, float]]] = [
     ("mars-algorithm1", {"theta": 1}),

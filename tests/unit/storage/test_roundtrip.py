@@ -77,7 +77,12 @@ def saved_and_loaded(store: RunStore, trace: Trace) -> Trace:
     return run.trace
 
 
-PROCESSORS = Processors(0.1 + 0.2, 0.9, logit_bias=(("\x00=\ud800'", -1.5), ("[1, 2]", -math.inf)))
+PROCESSORS = Processors(
+    0.1 + 0.2,
+    0.9,
+    logit_bias=(("\x00=\ud800'", -1.5), ("[1, 2]", -math.inf)),
+    protect=("special", "\x00*"),
+)
 
 
 def whole_configuration() -> Trace:

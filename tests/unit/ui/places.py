@@ -45,6 +45,7 @@ SWEEP = StudyForm(
     pair="bundled",
     rules=["mars"],
     values="0.1 0.9",
+    placebos=False,
     temperatures="1",
     ks="3",
     max_new_tokens=8,

@@ -269,6 +269,8 @@ BAD = r"""
 {"processors": {"min_p": "much"}} -> min_p is 'much'; it must be a number
 {"processors": {"min_p": 2}} -> min_p is 2; it
 {"processors": {"banned": ["a\nb"]}} -> no line breaks
+{"processors": {"protect": "special"}} -> banned and protect (lists)
+{"processors": {"protect": ["no such token"]}} -> protect has 'no such token', which is no token of this target
 {"processors": {"logit_bias": {"a": "x"}}} -> a is 'x'; it must
 {"thinking": "on"} -> thinking is 'on'; it must be true or false
 {"repeats": 21} -> repeats is 21; it must be a whole number from 1 to 20
@@ -339,8 +341,11 @@ def test_further_processors_are_asked_for_and_said(
 ) -> None:
     (first, *_) = compared["runs"][0]["token_ids"]
     chosen = {"repetition_penalty": 1.5, "logit_bias": {" the": -1}, "banned": [f"[{first}]"]}
+    chosen |= {"protect": []}
     (run, _) = client.predict(**ASK, processors=chosen, api_name="/compare")["runs"]
-    assert first not in run["token_ids"] and compared["runs"][0]["processors"] == {}
+    assert first not in run["token_ids"] and compared["runs"][0]["processors"] == {
+        "protect": ["special"]
+    }
     assert run["processors"] == {
         "repetition_penalty": 1.5,
         "logit_bias": [[" the", -1.0], [f"[{first}]", "-inf"]],

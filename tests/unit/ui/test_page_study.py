@@ -13,7 +13,7 @@ import pytest
 from evaluation.report.document.chart import charts
 from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
-from evaluation.study.plan import read_plan
+from evaluation.study.plan import read_plan, with_placebos
 from evaluation.suites.demo import BUILT_IN
 from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG, PairSpec
@@ -34,6 +34,7 @@ FORM = StudyForm(
     problems=3,
     rules=["mars", "none"],
     values="0.8, 0.9",
+    placebos=False,
     pair="bundled",
     temperatures="1",
     ks="3",
@@ -62,6 +63,12 @@ def test_a_study_runs_every_lane_of_every_problem(services: Services) -> None:
     assert events[-1].status is Status.COMPLETED and events[-1].why == ""
     assert any(event.strip.side.endswith("to go") for event in events)
     assert not resumable(services.store, head.id)
+
+
+def test_placebos_are_lanes_unless_they_are_switched_off(services: Services) -> None:
+    spec = services.catalog[0]
+    lanes = FORM.plan(spec).lanes
+    assert replace(FORM, placebos=True).plan(spec).lanes == with_placebos(lanes) != lanes
 
 
 SWEEP = replace(

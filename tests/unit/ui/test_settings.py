@@ -50,7 +50,11 @@ def services(store: RunStore) -> Services:
     return services_of(store)
 
 
-PROCESSED = Processors(0.1, 0.9, 1.3, 0.5, -0.5, 3, ((" a=b", -2.5), ("[42, 7]", float("-inf"))))
+PROCESSED = Processors(
+    *(0.1, 0.9, 1.3, 0.5, -0.5, 3),
+    logit_bias=((" a=b", -2.5), ("[42, 7]", float("-inf"))),
+    protect=("digits", "a b*"),
+)
 
 
 @pytest.fixture
@@ -284,7 +288,7 @@ def test_the_questions_of_a_pair_give_way_to_those_of_another_and_ones_own_stay(
 
 def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
     panel = QualityTab(services).panel
-    assert "60 runs" in estimated(services, read_study(panel.value({})))
+    assert "63 runs" in estimated(services, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
     form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
     plan = form.plan(services.catalog[0])
@@ -300,7 +304,7 @@ def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
         each for each in html.all("details") if each.all("summary")[0].text == "More sampling"
     )
     names = {each.attributes.get("data-name") for each in folded.every}
-    assert {*PROCESSORS, "logit_bias"} <= names and "open" not in folded.attributes
+    assert {*PROCESSORS, "logit_bias", "protect"} <= names and "open" not in folded.attributes
     assert {"top_k", "top_p"} <= {each.attributes.get("data-name") for each in html.every}
 
 
@@ -336,7 +340,8 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
 
 
 def test_further_processors_are_read_from_their_fields() -> None:
-    assert read_processors(FORM) == Processors()
+    assert read_processors(FORM) == Processors(protect=("special",))
+    assert read_processors(replace(FORM, protect=" \n")) == Processors()
     assert read_processors(replace(FORM, **processor_values(PROCESSED))) == PROCESSED
     for wrong in ("cat", "cat=much", "=\n="):
         with pytest.raises(ValueError, match="not WORD=VALUE"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.format import plural
 from evaluation.item import Suite
-from evaluation.study.plan import BASELINE, Lane, Models, Plan
+from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
 from evaluation.suites.demo import BUILT_IN
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
@@ -41,20 +41,15 @@ RULE_CHOICES = [
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
 # Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
 # less than five minutes on two cores.
-EXAMPLES = 12
+EXAMPLES = 7
 QUESTIONS = """\
 What is the capital of France? => Paris
-What is the capital of Japan? => Tokyo
 What is 7 + 8? => 15
 How many days are in a week? => 7
-What colour is the sky on a clear day? => blue
 Which planet is the closest to the Sun? => Mercury
 What is the opposite of hot? => cold
-What do bees make? => honey
 Who wrote Romeo and Juliet? => Shakespeare
-Which ocean is the largest? => Pacific
-What gas do plants take from the air? => carbon dioxide
-How many minutes has an hour? => 60"""  # that a small model answers
+Which ocean is the largest? => Pacific"""  # that a small model answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +68,7 @@ class StudyForm(RunForm):
     parameter: str = "theta"
     values: str
     others: str = ""
+    placebos: bool = True
     temperatures: str
     ks: str
     repeats: float | None = 1
@@ -92,7 +88,7 @@ class StudyForm(RunForm):
             self._name(suite),
             Models(spec.key, spec.target, spec.draft, spec.head),
             (suite,),
-            (*none, *lanes),
+            with_placebos((*none, *lanes)) if self.placebos else (*none, *lanes),
             temperatures=numbers(self.temperatures, "temperature"),
             repeats=read_integer(self.repeats, "repeats"),
             seed=read_integer(self.seed, "seed"),
@@ -217,6 +213,12 @@ def describe(fields: Fields) -> None:
         width=260,
         help="" if known else "These rules have no parameter.",
         live=True,
+    )
+    fields.check(
+        "placebos",
+        "Placebos",
+        True,
+        help="For each rule random relaxation of as many tokens, and once the rule that keeps every draft.",
     )
     defaults = {name: each.default for name, each in known.items() if name != varied}
     if "theta" in defaults:

@@ -27,6 +27,7 @@ from evaluation.report.files import (
     write_markdown,
     write_report,
 )
+from evaluation.study.plan import with_placebos
 from evaluation.study.result import read_result
 from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
@@ -209,8 +210,18 @@ def test_the_command_has_the_typed_prompts() -> None:
     assert options.suite == [] and typed_suite(options.prompt) == suite
 
 
+def test_the_command_says_whether_a_study_has_placebos() -> None:
+    plan = make_plan()
+    for lanes, without in ((plan.lanes, True), (with_placebos(plan.lanes), False)):
+        command = study_command(replace(plan, lanes=lanes))
+        assert command is not None
+        options = parser().parse_args(shlex.split(command)[1:])
+        expect(options, no_placebos=without, rules="none,strict,mars,typical")
+
+
 def test_what_one_command_cannot_say_is_not_said() -> None:
     plan = make_plan()
+    assert study_command(replace(plan, lanes=with_placebos(plan.lanes)[:-1])) is None
     assert study_command(replace(plan, lanes=plan.lanes[:-1])) is None
     other = replace(plan.lanes[1], drafter=DrafterConfig("model", None, 3))
     assert study_command(replace(plan, lanes=(*plan.lanes, other))) is None

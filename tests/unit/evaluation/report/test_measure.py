@@ -15,14 +15,19 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
 from evaluation.recovery import RecoveryOutcome
+from evaluation.report.document.blocks import Paragraph
+from evaluation.report.document.build import document
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
 from evaluation.report.values import ALL, METRICS, Measured, Report
 from evaluation.statistics import Interval, tail_level
+from evaluation.study.plan import with_placebos
 from mars_core.types import Status
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (
     HARM,
+    LANES,
+    LOSES,
     MARS,
     NONE,
     NUMBERS,
@@ -284,6 +289,28 @@ def test_all_suites_together_score_every_item_by_its_own_metric(
     mine = frame[(frame.lane == MARS) & (frame.temperature == 1)]
     assert scores["main"].value.value == pytest.approx(mine[NUMBERS].fillna(mine[STORIES]).mean())
     assert scores["main"].mcnemar is None
+
+
+def test_a_rule_is_compared_with_the_placebo_that_imitates_it() -> None:
+    """Two suites, two temperatures: one rule loses less than its placebo, the other as much."""
+    lanes = with_placebos(LANES)
+    mars, harm = lanes[4].name, lanes[5].name
+    plan = study_plan(lanes=lanes)
+    results = drawn_results(plan, loses=LOSES | {mars: 0.5, harm: 0.3, "always": 0.6})
+    report = measure(FakeStore(plan, results), "study", resamples=100)  # type: ignore[arg-type]
+    by_lane = {row.lane: row.main_score for row in report.measured if row.group == "sums"}
+    better, same, placebo = by_lane[MARS], by_lane[HARM], by_lane[4]
+    assert better and same and placebo
+    assert better.placebo_ratio.high < 1
+    assert better.placebo_ratio.value == pytest.approx(placebo.value.value / better.value.value)
+    assert same.placebo_ratio.low < 1 < same.placebo_ratio.high
+    assert placebo.verdict is placebo.mcnemar is None and math.isnan(placebo.placebo_ratio.value)
+    assert {row.lane for row in report.prompts} == {NONE, MARS, HARM}
+    first, second, *_ = document(report, {}).sections[0].blocks
+    assert isinstance(first, Paragraph) and isinstance(second, Paragraph)
+    assert first.text.startswith("No better than random relaxation of as many tokens: its signal ")
+    assert f"{lanes[HARM].name}, model K=5, sums, T = 0 (random scores " in first.text
+    assert second.text.startswith("Better than random relaxation") and "mars" in second.text
 
 
 def test_holm_corrects_suites_main_metrics_only(report: Report) -> None:

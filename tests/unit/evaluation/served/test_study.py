@@ -60,7 +60,7 @@ def outcomes(results: list[Any]) -> list[Any]:
 def test_a_study_on_a_server_is_the_study_in_this_process(serving: Serving, tmp_path: Path) -> None:
     """At temperature 0: the same texts, scores, differences and verdicts."""
     here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
-    machine = "--pair bundled --device cpu --dtype float32 --threads 1"
+    machine = "--no-placebos --pair bundled --device cpu --dtype float32 --threads 1"
     _, wanted = run(here, f"{LONG} {RULES} {machine}")
     plan, actual = run(there, f"{LONG} {RULES} --server {serving.url}")
     assert plan.served == Served(serving.url, MODEL)

@@ -40,7 +40,8 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> str:
     second = SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2")
     (tmp_path / "own.jsonl").write_text(SUITE + second, encoding="utf-8")
     models = f"--target={folder}/target --draft={folder}/draft"
-    return f"--suite {tmp_path}/own.jsonl {models} --max-new-tokens 12 --no-chat --db {url} {HERE}"
+    study = f"--suite {tmp_path}/own.jsonl --max-new-tokens 12 --no-chat --no-placebos"
+    return f"{study} {models} --db {url} {HERE}"
 
 
 @pytest.mark.parametrize(
@@ -160,10 +161,13 @@ def test_a_study_is_reported_and_exported(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    options = options.replace("--no-placebos", "")
     assert mars(f"eval run {options} --quiet --seeds 2 --limit 1") == 0
     capsys.readouterr()
     assert mars(f"eval report latest --db {url}") == 0
     printed = capsys.readouterr().out
+    assert "random as mars(theta=0.9)" in printed and "| always |" in printed
+    assert "--no-placebos" not in printed
     assert "mars(theta=0.9)" in printed and "too few prompts" in printed
     assert "--limit=1" in printed  # the command that makes it again
     files = f"--folder {tmp_path}/report --markdown {tmp_path}/r.md"

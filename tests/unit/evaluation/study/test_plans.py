@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evaluation.item import Item, Suite
-from evaluation.study.plan import Lane, Models, Plan, read_plan
+from evaluation.study.plan import Lane, Models, Plan, read_plan, with_placebos
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 from tests.unit.evaluation.saved import LANES, MODEL
 
@@ -37,9 +37,15 @@ def plan(**changed: Any) -> Plan:
 
 def test_a_plan_survives_json() -> None:
     lanes = (*LANES, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
-    made = plan(lanes=lanes, stop=("\n",), thinking=False)
+    made = plan(lanes=with_placebos(lanes), stop=("\n",), thinking=False)
     assert made.prompt(made.suites[0].items[0]).thinking is False
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
+
+
+def test_a_plan_of_a_version_without_protected_tokens_protects_none() -> None:
+    stored = plan().as_dict()
+    del stored["processors"]["protect"]
+    assert read_plan(stored).processors.protect == ()
 
 
 def test_a_study_that_is_stopped_halfway_has_every_temperature_and_item() -> None:
@@ -66,6 +72,22 @@ def test_the_baseline_has_the_same_drafter() -> None:
     assert [made.baseline(lane) for lane in range(5)] == [1, None, 1, None, 3]
     assert made.none == 0
     assert plan(lanes=(STRICT, MARS)).none is None
+
+
+def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
+    tree = [replace(lane, drafter=TREE) for lane in (STRICT, MARS)]
+    made = plan(lanes=with_placebos((*LANES, *tree)))
+    added = [(lane.name, lane.drafts) for lane in made.lanes[5:]]
+    assert added == [
+        ("random as mars(theta=0.9)", "model K=5"),
+        ("random as mars(theta=0.9)", "eagle3 12/6/2"),
+        ("always", "model K=5"),
+        ("always", "eagle3 12/6/2"),
+    ]
+    assert [made.placebo(lane) for lane in range(9)] == [None, None, 5, None, 6, *[None] * 4]
+    assert [made.imitated(lane) for lane in (5, 6)] == [2, 4]
+    assert with_placebos(made.lanes[7:]) == made.lanes[7:]
+    assert with_placebos((NONE, STRICT)) == (NONE, STRICT)
 
 
 def test_names_tell_lanes_apart() -> None:
@@ -96,6 +118,10 @@ def test_names_tell_lanes_apart() -> None:
         ({"lanes": (STRICT, Lane(RuleConfig("mars"), TREE))}, "no strict lane with that drafter"),
         ({"lanes": (STRICT, Lane(RuleConfig("wish"), MODEL))}, "'wish'"),
         ({"lanes": (STRICT, Lane(RuleConfig("mars", {"theta": 3}), MODEL))}, "theta"),
+        (
+            {"lanes": (STRICT, Lane(RuleConfig("random"), MODEL, MARS.rule))},
+            "random as mars.theta=0.9. imitates a rule that no lane with its drafter has",
+        ),
         ({"margin": 0.2}, "margin is 0.2; it must be 0.5 to 1"),
         ({"temperatures": ()}, "temperatures is empty"),
         ({"temperatures": (1.0, 1.0)}, "is listed twice"),

@@ -17,10 +17,11 @@ from evaluation.study.result import (
     read_result,
     refused,
     relative_of,
+    relaxing_probability,
     result_of,
 )
 from mars_core.telemetry import first_divergence
-from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace
+from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace, TreeShape
 from storage import RunStore, StudyProgress, WorkerProgress
 from tests.traces import make_trace
 from tests.unit.children import Child
@@ -48,6 +49,26 @@ def test_counts_and_seconds_are_sums_over_the_turns() -> None:
         [STRICT[0], make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)], {}
     )
     expect(failed, status=Status.FAILED, error="Out of memory.", turns=2)
+
+
+def test_the_imitating_probability_relaxes_as_many_tokens() -> None:
+    """On a chain their share of those that strict rejects; a node of a tree has several chances."""
+    counts = [
+        sum(getattr(trace.summary, name) for trace in MARS) for name in ("relaxed", "recovered")
+    ]
+    assert relaxing_probability(MARS) == pytest.approx(counts[0] / sum(counts), abs=0.006)
+    assert relaxing_probability(STRICT) == relaxing_probability([]) == 0
+    drafted = {node.id for trace in MARS for step in trace.steps for node in step.nodes}
+    assert relaxing_probability(MARS, drafted) == 1  # none of them could be relaxed at random
+    tree = make_trace(seed=1, new_tokens=200, rule="mars", theta=0.3, tree=TreeShape(12, 6, 2))
+    chance, children = relaxing_probability([tree]), []
+    for step in tree.steps:
+        for token in step.tokens:
+            if token.outcome in (Outcome.RELAXED, Outcome.RECOVERED):
+                children.append(sum(node.parent == token.parent for node in step.nodes))
+    assert len(set(children)) > 1
+    expected = sum(1 - (1 - chance) ** each for each in children)
+    assert expected == pytest.approx(tree.summary.relaxed, abs=0.02 * sum(children))
 
 
 def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
-from evaluation.study.plan import Plan
+from evaluation.study.plan import Plan, with_placebos
 from evaluation.study.processes import free_dead, own_name
-from evaluation.study.result import read_relative, read_result
+from evaluation.study.result import read_relative, read_result, relaxing_probability
 from evaluation.study.worker import LaneProgress, LaneSaved, Worker
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
@@ -70,6 +70,27 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
             expect(relative, same=True, same_as_none=True, divergence=None)
         else:
             assert relative.same == (relative.divergence is None)
+
+
+def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Session) -> None:
+    """It runs after it; without a completed one it fails."""
+    plan = small_plan(session, lanes=with_placebos((STRICT, MARS)), temperatures=(0.0,))
+    study = _new(store, plan)
+    _, mars, placebo, always = range(4)
+    order = [placebo, always, mars, 0]
+    events = _worker(store, study, plan, session, order=lambda _: order).events()
+    saved = [event for event in events if isinstance(event, LaneSaved)]
+    check_complete(store, study, plan)
+    for task in range(plan.tasks):
+        lanes = {event.lane: event.traces for event in saved if event.task == task}
+        assert list(lanes) == [always, mars, 0, placebo]
+        wanted = {"probability": relaxing_probability(lanes[mars])}
+        assert {trace.config.rule.name for trace in lanes[placebo]} == {"random"}
+        assert all(trace.config.rule.parameters == wanted for trace in lanes[placebo])
+        assert all(trace.summary.rejected == 0 for trace in lanes[always])
+    worker = _worker(store, study, plan, session)
+    with pytest.raises(ValueError, match=r"mars\(theta=0.5\) has no completed run here"):
+        worker._imitated(placebo, {})
 
 
 def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(

@@ -1,0 +1,19 @@
+"""Tokens that no rule relaxes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mars_core.lazy import torch
+from mars_core.rules.base import Evidence, Rule, Values
+
+
+def protecting(rule: Rule, protected: torch.Tensor) -> Rule:
+    """The rule with the protected tokens, bool [V], accepted as by strict."""
+    if rule.lossless:
+        return rule
+
+    def accept(evidence: Evidence, values: Values) -> torch.Tensor:
+        return torch.where(protected[evidence.x], evidence.strict, rule.accept(evidence, values))
+
+    return replace(rule, accept=accept, protected=protected)

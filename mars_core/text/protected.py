@@ -1,0 +1,48 @@
+"""The ids of protected tokens, which no rule relaxes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from fnmatch import translate
+
+from transformers import PreTrainedTokenizerBase
+
+from mars_core.panics import contained
+from mars_core.text.detokenize import Pieces
+from mars_core.types import SPECIAL
+
+_QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e«»"
+_PATTERNS = {"digits": "*[0-9]*", "quotes": f"*[{_QUOTES}]*"}
+_CONTROL = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # an added token such as </think> or [TOOL_CALLS]
+_IDS = re.compile(r"\[\d{1,9}(, *\d{1,9})*\]")
+
+
+@contained()
+def protected_ids(
+    tokenizer: PreTrainedTokenizerBase,
+    pieces: Pieces,
+    ends: Collection[int],
+    size: int,
+    protect: Sequence[str],
+) -> frozenset[int]:
+    """Ids below ``size`` that ``Processors.protect`` names. ``ends``: the ids that end an
+    answer."""
+    ids: set[int] = set()
+    for each in protect:
+        if each == SPECIAL:
+            ids |= {*ends, *_special(tokenizer)}
+        elif _IDS.fullmatch(each):
+            ids |= {*map(int, re.findall(r"\d+", each))}
+        else:
+            matches = re.compile(translate(_PATTERNS.get(each, each))).match
+            ids |= {token for token in range(size) if matches(pieces[token].strip())}
+    return frozenset(token for token in ids if 0 <= token < size)
+
+
+def _special(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    added = tokenizer.added_tokens_decoder.items()
+    return {
+        *tokenizer.all_special_ids,
+        *(token for token, each in added if each.special or _CONTROL.fullmatch(each.content)),
+    }
