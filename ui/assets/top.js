@@ -37,10 +37,18 @@ Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => 
   begin();
   trigger("select");
 });
-// The result of what was pressed comes into sight: the settings are folded, in a narrow window it stands below.
+// Compare and Stop take the place of each other, with the focus.
+function succeed(before, after) {
+  if (document.activeElement.id === before)
+    document.getElementById(after).focus({ preventScroll: true });
+}
+for (const state of ["done", "cancelled", "failed"])
+  document.addEventListener("mars:compare-" + state, () => succeed("stop", "compare"));
+// The result of what was pressed comes into sight: the settings are folded, in a small window it stands below.
 document.addEventListener("mars:compare-running", () => {
+  succeed("compare", "stop");
   document.querySelector("#settings").open = false;
-  const block = matchMedia("(max-width: 640px)").matches ? "start" : "nearest";
+  const block = matchMedia("(max-width: 640px), (max-height: 600px)").matches ? "start" : "nearest";
   document.querySelector("#compare-strip").scrollIntoView({ block, behavior: "smooth" });
 });
 document.addEventListener("keydown", (event) => {
