@@ -37,16 +37,17 @@ Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => 
   begin();
   trigger("select");
 });
-// Compare and Stop take the place of each other, with the focus.
-function succeed(before, after) {
-  if (document.activeElement.id === before)
-    document.getElementById(after).focus({ preventScroll: true });
-}
+// Stop takes the place of Compare, with the focus, and gives both back.
+const focus = (id) => document.getElementById(id).focus({ preventScroll: true });
+let held = false; // by Compare when it was pressed
 for (const state of ["done", "cancelled", "failed"])
-  document.addEventListener("mars:compare-" + state, () => succeed("stop", "compare"));
+  document.addEventListener("mars:compare-" + state, () => {
+    if (held && ["stop", ""].includes(document.activeElement.id)) focus("compare");
+  });
 // The result of what was pressed comes into sight: the settings are folded, in a small window it stands below.
 document.addEventListener("mars:compare-running", () => {
-  succeed("compare", "stop");
+  held = document.activeElement.id === "compare";
+  if (held) focus("stop");
   document.querySelector("#settings").open = false;
   const block = matchMedia("(max-width: 640px), (max-height: 600px)").matches ? "start" : "nearest";
   document.querySelector("#compare-strip").scrollIntoView({ block, behavior: "smooth" });
