@@ -260,7 +260,7 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
-    running, details = Running(parts, parts, parts, parts, parts), cast(Any, object())
+    running, details = Running(*[parts] * 6), cast(Any, object())
     changed: dict[Any, Any] = running.after(
         "visitor", message_strip("Run 1 of 2", "running").html()
     )
@@ -508,7 +508,7 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     displayed = next(frame.displayed for frame in reversed(frames) if frame.displayed)
     assert b"Trace" not in pickle.dumps(displayed)
     running, request_state, none = (
-        Running(services, tab.prompt_panel, gr.State(), view, tab.note),
+        Running(**vars(tab)),
         ContinuationRequest(0, 5, 7),
         cast(Any, None),
     )

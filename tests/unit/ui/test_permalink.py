@@ -35,8 +35,7 @@ from ui.tabs.compare.tab import CompareTab
 
 
 def opening_of(services: Services) -> Opening:
-    tab, address = CompareTab(services, address_component()), address_component()
-    return Opening(services, tab.prompt_panel, tab.displayed, tab.view, address, tab.note)
+    return Opening(**vars(CompareTab(services, address_component())))
 
 
 def opened(opening: Opening, displayed: Any = None, **words: Any) -> dict[Any, Any]:

@@ -14,7 +14,7 @@ from ui.jobs.admission import JobError, errors_as_frames, job_errors
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.result.result import run_speeds
+from ui.result.result import by_column
 from ui.settings.admission import admit
 from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form, read_configs, read_repeats
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
@@ -82,11 +82,7 @@ def _one_more(
 ) -> Iterator[Frame]:
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
-        runs = {run.lane: run for run in stored.runs}
-        runs_by_column = {
-            column: runs[lane] for column, lane in enumerate(displayed.lanes) if lane in runs
-        }
-        traces = {column: run.trace for column, run in runs_by_column.items()}
+        traces, ids, speeds = by_column(stored, displayed.lanes)
         config = continuation_config(
             [traces.get(column) for column in range(len(displayed.lanes))], continuation
         )
@@ -98,12 +94,7 @@ def _one_more(
         lane=lane,
         before=len(stored.runs) + len(stored.repeats),
     )
-    ids = {column: run.id for column, run in runs_by_column.items()}
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
-    measured = run_speeds(stored)
-    speeds = {
-        column: measured[run.lane] for column, run in runs_by_column.items() if run.lane in measured
-    }
     jobs = drive(
         services,
         visitor,

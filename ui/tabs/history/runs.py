@@ -193,7 +193,10 @@ def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[
 
 def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
     """Those of the runs that are there, ten at most, and one sentence where some are missing."""
-    existing = _there(store, runs)
+    try:
+        existing = store.records(runs, existing=True) if runs else ()
+    except StorageError as error:
+        return (), str(error)
     if len(existing) > MOST_RUNS:
         message = f"The address names {len(existing)} runs; the first {MOST_RUNS} are shown, the maximum of the table."
         return existing[:MOST_RUNS], message
@@ -203,17 +206,6 @@ def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, 
         existing,
         f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else "",
     )
-
-
-def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
-    if not runs:
-        return ()
-    try:
-        return store.records(runs)
-    except StorageError:
-        if len(runs) == 1:
-            return ()
-        return tuple(record for run in runs for record in _there(store, (run,)))
 
 
 def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
