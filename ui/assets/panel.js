@@ -193,14 +193,11 @@ box.addEventListener("keydown", (event) => {
   }
 });
 
-for (const name of ["mars:shared", "mars:account", "mars:reveal"]) {
-  const heard = () => {
-    if (!element.isConnected) return document.removeEventListener(name, heard);
-    if (name === "mars:reveal") reveal();
-    else box.querySelectorAll(`[data-on="${name}"]`).forEach((node) => send(node));
-  };
-  document.addEventListener(name, heard);
-}
+for (const name of ["mars:shared", "mars:account"])
+  marsListen(element, name, document, () =>
+    box.querySelectorAll(`[data-on="${name}"]`).forEach((node) => send(node)),
+  );
+marsListen(element, "mars:reveal", document, reveal);
 watch("value", update);
 update();
 reveal();

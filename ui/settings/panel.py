@@ -198,11 +198,11 @@ class SettingsPanel:
 
     def wire(
         self,
-        follow: Callable[..., tuple[Any, ...]] = lambda *_: (),
+        follow: Callable[..., dict[Any, Any]] = lambda *_: {},
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:
-        """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the
+        """What follows from a changed field is shown. ``follow``: updates of ``outputs`` from the
         names of such fields, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
@@ -210,9 +210,8 @@ class SettingsPanel:
             recent = listed[-MOST_CHANGES:] if isinstance(listed, list) else []
             changes = [each for each in recent if isinstance(each, Mapping)]
             panel_value, values = self.changed(value, *changes)
-            if not outputs:
-                return panel_value  # gradio takes a tuple for the value of a single output
-            return panel_value, *follow([each.get("changed") for each in changes], values, *given)
+            followed = follow([each.get("changed") for each in changes], values, *given)
+            return {self.component: panel_value} | followed
 
         self.component.select(
             redraw,

@@ -30,7 +30,7 @@ from mars_core.types import (
     Trace,
 )
 from ui.kit.assets import asset, to_json
-from ui.kit.labels import lane_label, stop_title
+from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
 from ui.token_view.story import relaxed_story
@@ -237,7 +237,7 @@ def ended_view(
     were built while it ran; ``note``: a sentence below the text, in place of the error."""
     amount = count(trace.summary.new_tokens)
     chips = {
-        Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
+        Status.COMPLETED: f"{amount} tokens, {STOP_TITLES[trace.stop_reason]}",
         Status.CANCELLED: f"stopped after {amount} tokens",
         Status.FAILED: f"failed after {amount} tokens",
     }

@@ -24,7 +24,7 @@ from evaluation.format import (
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search
-from ui.kit.labels import lane_label, stop_title
+from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer
 
@@ -103,7 +103,7 @@ def _column(record: RunRecord) -> dict[str, str]:
 
 def _ending(record: RunRecord) -> str:
     error = f": {record.error}" if record.error else ""
-    return f"{record.status.value}, {stop_title(record.stop_reason)}{error}"
+    return f"{record.status.value}, {STOP_TITLES[record.stop_reason]}{error}"
 
 
 def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> QuantityRow:

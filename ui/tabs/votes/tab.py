@@ -118,10 +118,9 @@ class VotesTab:
         )
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
-    def _follow(self, changed: Sequence[object], values: Values) -> tuple[Any]:
-        return (
-            chips_html(examples_of(self.panel.spec(values))) if "pair" in changed else gr.update(),
-        )
+    def _follow(self, changed: Sequence[object], values: Values) -> Updates:
+        spec = self.panel.spec(values)
+        return {self.chips: chips_html(examples_of(spec))} if "pair" in changed else {}
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
         """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
