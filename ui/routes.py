@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
 from ui.jobs.services import Services
+from ui.public.preview import PICTURE, picture_file
 from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
 from ui.result.figure import SOURCE, plotly_file
@@ -43,7 +44,7 @@ def page_routes(services: Services) -> list[BaseRoute]:
     routes = {
         path: _answer(services, handler, under_way) for path, handler in handlers(services).items()
     }
-    routes[f"/{SOURCE}"] = plotly_file
+    routes |= {f"/{SOURCE}": plotly_file, f"/{PICTURE}": picture_file}
     return [Route(path, answer, methods=["GET"]) for path, answer in routes.items()]
 
 
