@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
 from ui.jobs.services import Services
+from ui.kit.documents import document_page
 from ui.public.preview import PICTURE, picture_file
 from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
@@ -45,6 +46,7 @@ def page_routes(services: Services) -> list[BaseRoute]:
         path: _answer(services, handler, under_way) for path, handler in handlers(services).items()
     }
     routes |= {f"/{SOURCE}": plotly_file, f"/{PICTURE}": picture_file}
+    routes["/docs/{name:path}"] = document_page
     return [Route(path, answer, methods=["GET"]) for path, answer in routes.items()]
 
 

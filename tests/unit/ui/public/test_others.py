@@ -89,6 +89,7 @@ OURS = {
     *["/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv"],
     f"/{SOURCE}",
     f"/{PICTURE}",
+    "/docs/{name:path}",
     *(f"/downloads/{name}" for name in STUDY_FILES),
 }
 API = "/gradio_api/"
