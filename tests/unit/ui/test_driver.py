@@ -17,7 +17,7 @@ from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source
 from tests.traces import same
 from tests.unit.ui.places import FORM as WHOLE
-from tests.unit.ui.places import failing, latest
+from tests.unit.ui.places import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
 from ui.jobs.driver import Batch, Started, drive
 from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket
@@ -27,8 +27,8 @@ from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
 from ui.settings.form import read_configs
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
-from ui.tabs.votes.round import Rounds, write_answers
+from ui.tabs.compare.handlers import ContinuationRequest
+from ui.tabs.votes.round import Rounds
 
 FORM = replace(WHOLE, max_new_tokens=8)
 MOST = 2  # runs an hour: those of one comparison

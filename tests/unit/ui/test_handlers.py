@@ -20,7 +20,15 @@ from mars_core.session import Run, Session
 from mars_core.types import Cause, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.traces import make_trace, same
-from tests.unit.ui.places import FORM, failing, latest, lose_device, strip_text
+from tests.unit.ui.places import (
+    FORM,
+    failing,
+    latest,
+    lose_device,
+    run_comparison,
+    run_one_more,
+    strip_text,
+)
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
@@ -38,8 +46,6 @@ from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
     ContinuationRequest,
     continuation_config,
-    run_comparison,
-    run_one_more,
 )
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.tab import CompareTab

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mars_core.types import RuleConfig, RunConfig, Trace
-from ui.jobs.admission import JobError, errors_as_frames, job_errors
+from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
-    """Run the lanes one after the other and say what came of it. Never raises: the strip says what
-    was wrong."""
-    return errors_as_frames(_compare(services, form, visitor), Frame, "compare")
-
-
-def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
+    """Run the lanes one after the other and say what came of it. Raises JobError."""
     with job_errors(services):
         repeats = read_repeats(form)
     spec = admit(services, form)
@@ -67,19 +62,8 @@ def run_one_more(
     continuation: ContinuationRequest,
     visitor: str,
 ) -> Iterator[Frame]:
-    """The run in a new lane, saved as a further run of the comparison that is shown. Never raises,
-    as ``run_comparison``."""
-    return errors_as_frames(
-        _one_more(services, displayed, continuation, visitor), Frame, "continue"
-    )
-
-
-def _one_more(
-    services: Services,
-    displayed: DisplayedComparison,
-    continuation: ContinuationRequest,
-    visitor: str,
-) -> Iterator[Frame]:
+    """The run in a new lane, saved as a further run of the comparison that is shown. Raises
+    JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
         traces, ids, speeds = by_column(stored, displayed.lanes)
