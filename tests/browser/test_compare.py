@@ -149,6 +149,7 @@ def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(windo
     expect(note).to_have_text("The result below is of other settings")
     open_history(page)
     page.locator(".mars-history-row").nth(1).click()
+    expect(page.locator("#history-open")).to_be_focused()
     page.locator("#history-again").click()
     expect(page.locator("#prompt textarea")).to_have_value("one two")
     expect(note).to_be_hidden()  # its result came with it

@@ -22,7 +22,7 @@ from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, to_json, with_constants
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import OWN, Fields, LaneFields, default_theta, lane
@@ -198,7 +198,7 @@ class SettingsPanel:
 
     def wire(
         self,
-        follow: Callable[..., dict[Any, Any]] = lambda *_: {},
+        follow: Callable[..., Updates] = lambda *_: {},
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:

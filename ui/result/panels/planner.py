@@ -30,7 +30,7 @@ from evaluation.planner import (
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
-from ui.kit.events import QUEUED, event_data
+from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
 from ui.kit.panel import panel_component, render
@@ -143,7 +143,7 @@ class PlannerPanel:
         # in the queue, one at a time: the answer to the last change comes last
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 
-    def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
+    def show(self, traces: Mapping[int, Trace]) -> Updates:
         runs = runs_of(traces)
         return {self.panel: planner_html(PlannerFields(runs) if runs else None)}
 

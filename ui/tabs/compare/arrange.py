@@ -16,10 +16,10 @@ from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.labels import parameters_text, rule_title
 from ui.result.result import by_column, reopened
-from ui.result.view import ResultView, Updates
+from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
 from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.panel import SettingsPanel

@@ -15,9 +15,8 @@ from storage import Shared, StorageError, StoredComparison
 from ui.jobs.services import Services
 from ui.kit.address import TABS, Address, address_patch, read_address
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.result.result import reopened
-from ui.result.view import Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.form import FIRST_LANES, MOST_LANES
 from ui.settings.link import NAMES, read_link, settings_link

@@ -16,7 +16,7 @@ from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
 from ui.kit.components import chips_component, chips_html, text_panel
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.fields import Fields
 from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, settings_label
@@ -85,9 +85,9 @@ class PromptPanel:
     def _label(self, values: Values) -> str:
         return settings_label(read_form("", values), self.services.catalog)
 
-    def fill(self, values: Values, prompt: str | None) -> dict[Any, Any]:
+    def fill(self, values: Values, prompt: str | None) -> Updates:
         """The values, the prompt unless it is None, and what follows from the pair."""
-        changed: dict[Any, Any] = {} if prompt is None else {self.prompt: prompt}
+        changed: Updates = {} if prompt is None else {self.prompt: prompt}
         changed |= {self.panel.component: self.panel.value(values)}
         return changed | self._follow(["pair"], values, prompt)
 
@@ -103,10 +103,8 @@ class PromptPanel:
             self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE
         )
 
-    def _follow(
-        self, changed: Sequence[object], values: Values, prompt: str | None
-    ) -> dict[Any, Any]:
-        updates: dict[Any, Any] = {}
+    def _follow(self, changed: Sequence[object], values: Values, prompt: str | None) -> Updates:
+        updates: Updates = {}
         if any(name in COUNTED for name in changed):
             updates = self._about(read_form(prompt, values))
         if "pair" in changed:
@@ -115,16 +113,16 @@ class PromptPanel:
             updates[self.chips] = chips_html(examples_of(spec))
         return updates
 
-    def about(self, prompt: str | None, value: str | None) -> dict[Any, Any]:
+    def about(self, prompt: str | None, value: str | None) -> Updates:
         """How long the prompt is, with what the panel asks for, and whether another pair knows more
         of its words."""
         return self._about(read_form(prompt, parse(value)))
 
-    def measured(self, prompt: str | None, value: str | None) -> dict[Any, Any]:
+    def measured(self, prompt: str | None, value: str | None) -> Updates:
         """What is known once the models are loaded: what thresholds mean, and the same."""
         return {self.panel.component: self.panel.value(parse(value))} | self.about(prompt, value)
 
-    def _about(self, form: Form) -> dict[Any, Any]:
+    def _about(self, form: Form) -> Updates:
         other, label = self._other(), ""
         if (
             other
@@ -147,7 +145,7 @@ class PromptPanel:
             else None
         )
 
-    def switch(self, prompt: str | None, value: str | None) -> dict[Any, Any]:
+    def switch(self, prompt: str | None, value: str | None) -> Updates:
         """To the other pair; the prompt stays."""
         other, values = self._other(), parse(value)
         changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})

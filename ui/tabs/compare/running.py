@@ -19,10 +19,9 @@ from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.public.latest import Latest
 from ui.result.details import Details
-from ui.result.view import Updates
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes

@@ -13,12 +13,12 @@ from mars_core.types import Trace
 from ui.jobs.services import Services
 from ui.kit.assets import asset
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, Updates
 from ui.kit.labels import lane_labels
 from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.stored_runs import StoredRuns
-from ui.result.view import ResultView, Updates
+from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES
 from ui.settings.presets import PRESETS
 from ui.settings.values import parse
