@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -28,14 +27,6 @@ ABOUT = (
 _STOCK = re.compile(rb'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>\s*')
 # behind it, because what reads previews reads only the beginning of a page
 _CHARSET = re.compile(rb"<meta charset[^>]*>")
-
-
-class Described(NamedTuple):
-    """``query``: of the canonical address."""
-
-    title: str = TITLE
-    description: str = ABOUT
-    query: str = ""
 
 
 class Previews:
@@ -61,10 +52,10 @@ class Previews:
             if name in ("comparison", "share")
         }
         shown = await run_in_threadpool(self._describe, query)
-        described = Described(*shown, f"?{urlencode(query)}") if shown else Described()
         home = _home(scope)
+        address = f"{home}?{urlencode(query)}" if shown else home
         picture = f"{home}{PICTURE}" if self._public and not shown else ""
-        tags = head_tags(described, f"{home}{described.query}", picture)
+        tags = head_tags(*(shown or (TITLE, ABOUT)), address, picture)
         held: list[Message] = []
 
         async def sender(message: Message) -> None:
@@ -98,22 +89,22 @@ def picture_file(_request: Request) -> FileResponse:
     return FileResponse(Path(__file__).parents[1] / PICTURE)
 
 
-def head_tags(described: Described, address: str, picture: str) -> bytes:
+def head_tags(title: str, description: str, address: str, picture: str) -> bytes:
     """Escaped: the title and description may be a visitor's text."""
     tags = [
         Markup('<meta property="og:{}" content="{}" />').format(name, text)
         for name, text in (
             ("type", "website"),
             ("site_name", TITLE),
-            ("title", described.title),
-            ("description", described.description),
+            ("title", title),
+            ("description", description),
             ("url", address),
             ("image", picture),
         )
         if text
     ]
     tags += [
-        Markup('<meta name="description" content="{}" />').format(described.description),
+        Markup('<meta name="description" content="{}" />').format(description),
         Markup('<meta name="twitter:card" content="summary{}" />').format(
             "_large_image" if picture else ""
         ),
