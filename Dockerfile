@@ -32,6 +32,7 @@ COPY --from=build /var/cache/mars-playground /var/cache/mars-playground
 
 WORKDIR /opt/mars/app
 COPY LICENSE app.py ./
+COPY docs/ docs/
 COPY hosting/ hosting/
 COPY storage/ storage/
 COPY mars_core/ mars_core/

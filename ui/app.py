@@ -107,7 +107,7 @@ def page_layers(
         *([Middleware(VisitorCookie)] if services.public else []),
         Middleware(Access, public=services.public),
         Middleware(PageCompression, compresslevel=5),
-        Middleware(Previews, describe=partial(described, services)),
+        Middleware(Previews, describe=partial(described, services), public=services.public),
     ]
 
 

@@ -15,6 +15,8 @@ from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
 from ui.jobs.services import Services
+from ui.kit.documents import document_page
+from ui.public.preview import PICTURE, picture_file
 from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
 from ui.result.figure import SOURCE, plotly_file
@@ -43,7 +45,8 @@ def page_routes(services: Services) -> list[BaseRoute]:
     routes = {
         path: _answer(services, handler, under_way) for path, handler in handlers(services).items()
     }
-    routes[f"/{SOURCE}"] = plotly_file
+    routes |= {f"/{SOURCE}": plotly_file, f"/{PICTURE}": picture_file}
+    routes["/docs/{name:path}"] = document_page
     return [Route(path, answer, methods=["GET"]) for path, answer in routes.items()]
 
 

@@ -23,7 +23,6 @@ FOLDERS = (
     "ui/",
     "mars_playground/",
     "hosting/",
-    "docs/images/",
     "docs/figures/",
     "docs/reference/",
 )

@@ -50,9 +50,7 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     page = window.page
     expect(page.locator(".mars-consent")).to_contain_text("stored for 30 days")
     open_settings(page)
-    expect(page.locator(".mars-limits").first).to_contain_text(
-        "at most: prompts of 8,000 characters"
-    )
+    expect(page.locator(".mars-limits").first).to_contain_text("at most: 8,000 characters a prompt")
     expect(page.locator("#pair")).to_be_visible()
     expect(page.locator("#pair option", has_text="My own model")).to_have_count(0)
     (cookie,) = (each for each in page.context.cookies() if each.get("name") == COOKIE)

@@ -102,13 +102,12 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
 
 @pytest.mark.parametrize("size", [ViewportSize(width=1440, height=900)])
 def test_numbers_sentence_and_texts_are_in_sight_during_and_after_a_run(window: Window) -> None:
-    """After a long prompt, with Settings open; on a phone the relaxed text."""
+    """After a long prompt, with Settings open; on a phone the relaxed text, at 200 % of the zoom the
+    beginnings of both."""
     page = window.page
     page.fill("#prompt textarea", "one two three\n" * 6)
-    for size in (window.page.viewport_size, ViewportSize(width=390, height=844)):
-        assert size
-        page.set_viewport_size(size)
-        lanes = (0, 1) if size["width"] > 400 else (1,)
+    for width, height, lanes in ((1440, 900, (0, 1)), (390, 844, (1,)), (720, 450, ())):
+        page.set_viewport_size(ViewportSize(width=width, height=height))
         parts = [
             STRIP,
             f"{STRIP} .mars-head",
@@ -122,7 +121,8 @@ def test_numbers_sentence_and_texts_are_in_sight_during_and_after_a_run(window: 
         wait_for(page, "done")
         for part in parts:
             expect(page.locator(part)).to_be_in_viewport(ratio=0.99)
-        expect(page.locator("#compare-lane-1 .tok").first).to_be_in_viewport()
+        for lane in (1,) if width < 400 else (0, 1):
+            expect(page.locator(f"#compare-lane-{lane} .tok").first).to_be_in_viewport()
 
 
 def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(window: Window) -> None:
@@ -149,6 +149,7 @@ def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(windo
     expect(note).to_have_text("The result below is of other settings")
     open_history(page)
     page.locator(".mars-history-row").nth(1).click()
+    expect(page.locator("#history-open")).to_be_focused()
     page.locator("#history-again").click()
     expect(page.locator("#prompt textarea")).to_have_value("one two")
     expect(note).to_be_hidden()  # its result came with it
@@ -179,10 +180,14 @@ def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_c
     expect(page.locator("#compare-details .mars-figure:visible")).to_have_count(
         0
     )  # those of the example are gone
-    page.click("#stop")
+    expect(page.locator("#stop")).to_be_focused()
+    page.set_viewport_size(ViewportSize(width=390, height=844))
+    page.keyboard.press("Enter")
     assert "Stopped" in wait_for(page, "cancelled")
     expect(page.locator("#stop")).to_be_hidden()
-    expect(page.locator("#compare")).to_be_visible()
+    expect(page.locator("#compare")).to_be_focused()
+    cut = "names => names.filter(name => name.scrollWidth > name.clientWidth).length"
+    assert page.eval_on_selector_all(f"{STRIP} .mars-passes dd span", cut) == 0
     assert _latest_states(server)[-1] is Status.CANCELLED
     page.fill("#prompt textarea", "Once upon a time")
     compare(page, tokens=16)  # the next run works

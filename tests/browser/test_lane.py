@@ -392,6 +392,9 @@ def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) ->
     for key, at in (("n", 1), ("n", 2), ("Shift+N", 1), ("Shift+N", 0), ("Shift+N", -1), ("n", 0)):
         page.keyboard.press(key)
         expect(active).to_have_attribute("data-i", str(relaxed[at]))
+    page.focus("#lane-0 .mars-text")  # which has none
+    page.keyboard.press("n")
+    expect(active).to_have_attribute("data-i", str(relaxed[1]))
 
 
 def test_whether_all_outcomes_are_shown_stays_as_it_was_chosen(

@@ -33,7 +33,8 @@ def page(browser: Browser) -> Iterator[Page]:
 
 def mount(page: Page, html: str) -> None:
     page.evaluate(
-        MOUNT, ["panel", script("morph.js", "panel.js"), {"scope": "test", "value": html}]
+        MOUNT,
+        ["panel", script("browser.js", "morph.js", "panel.js"), {"scope": "test", "value": html}],
     )
 
 

@@ -14,7 +14,7 @@ from gradio.events import api as endpoint
 
 from mars_core.jobs import Wrote
 from ui.api import documents
-from ui.api.documents import Document, comparison_document
+from ui.api.documents import Document
 from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
@@ -131,7 +131,7 @@ class Api:
             services.limits.check_prompt(*values.stop, form.prompt, form.system)
             with closing(_jobs(services, form, values)) as events:
                 comparison = yield from _progress(events)
-            yield comparison_document(services.store.load(comparison))
+            yield documents.comparison_document(services.store.load(comparison))
 
     def rules(self) -> list[dict[str, Any]]:
         """
@@ -189,7 +189,7 @@ class Api:
             id, prompt and runs
         """
         with self._for_visitor(request) as services:
-            return comparison_document(services.store.load(Lookup.read(id=id).id))
+            return documents.comparison_document(services.store.load(Lookup.read(id=id).id))
 
     def divergences(
         self, id: str, baseline: int = 0, request: gr.Request | None = None

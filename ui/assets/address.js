@@ -64,13 +64,7 @@ function write(patch, places) {
   current = query;
 }
 
-const listen = (name, target, action) => {
-  const heard = (event) => {
-    if (!element.isConnected) return target.removeEventListener(name, heard);
-    action(event);
-  };
-  target.addEventListener(name, heard);
-};
+const listen = marsListen.bind(null, element);
 listen("mars:address", document, (event) => merge(event.detail));
 listen("mars:open", document, (event) => {
   const { tab, comparison, runs } = event.detail,

@@ -1,4 +1,4 @@
-// What the browser does for several scripts: keeps values, which a private window does not, and saves files.
+// What several scripts do: keep values, which a private window does not, listen as long as they are on the page, save files.
 window.marsStorage = {
   read(name) {
     try {
@@ -14,6 +14,11 @@ window.marsStorage = {
       /* nothing is kept */
     }
   },
+};
+window.marsListen = (element, name, target, action) => {
+  const heard = (event) =>
+    element.isConnected ? action(event) : target.removeEventListener(name, heard);
+  target.addEventListener(name, heard);
 };
 window.marsSave = (blob, name) => {
   const link = document.createElement("a");

@@ -115,15 +115,14 @@ function update() {
   });
   box.querySelectorAll("[data-scroll]").forEach((node) => {
     if (!isNew("scroll", node)) return;
-    const target = () => (node.dataset.target ? document.querySelector(node.dataset.target) : node);
-    setTimeout(
-      () =>
-        target()?.scrollIntoView({
-          block: node.dataset.target ? "start" : "center",
-          behavior: calm(),
-        }),
-      80,
-    );
+    const { target } = node.dataset;
+    setTimeout(() => {
+      const place = target ? document.querySelector(target) : node;
+      place?.scrollIntoView({ block: target ? "start" : "center", behavior: calm() });
+      if (!place || !target || !box.contains(document.activeElement)) return;
+      place.tabIndex = -1; // the keys go on there
+      place.focus({ preventScroll: true });
+    }, 80);
   });
 }
 
@@ -194,14 +193,11 @@ box.addEventListener("keydown", (event) => {
   }
 });
 
-for (const name of ["mars:shared", "mars:account", "mars:reveal"]) {
-  const heard = () => {
-    if (!element.isConnected) return document.removeEventListener(name, heard);
-    if (name === "mars:reveal") reveal();
-    else box.querySelectorAll(`[data-on="${name}"]`).forEach((node) => send(node));
-  };
-  document.addEventListener(name, heard);
-}
+for (const name of ["mars:shared", "mars:account"])
+  marsListen(element, name, document, () =>
+    box.querySelectorAll(`[data-on="${name}"]`).forEach((node) => send(node)),
+  );
+marsListen(element, "mars:reveal", document, reveal);
 watch("value", update);
 update();
 reveal();

@@ -37,10 +37,19 @@ Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => 
   begin();
   trigger("select");
 });
-// The result of what was pressed comes into sight: the settings are folded, in a narrow window it stands below.
+// Stop takes the place of Compare, with the focus, and gives both back.
+const focus = (id) => document.getElementById(id).focus({ preventScroll: true });
+let held = false; // by Compare when it was pressed
+for (const state of ["done", "cancelled", "failed"])
+  document.addEventListener("mars:compare-" + state, () => {
+    if (held && ["stop", ""].includes(document.activeElement.id)) focus("compare");
+  });
+// The result of what was pressed comes into sight: the settings are folded, in a small window it stands below.
 document.addEventListener("mars:compare-running", () => {
+  held = document.activeElement.id === "compare";
+  if (held) focus("stop");
   document.querySelector("#settings").open = false;
-  const block = matchMedia("(max-width: 640px)").matches ? "start" : "nearest";
+  const block = matchMedia("(max-width: 640px), (max-height: 600px)").matches ? "start" : "nearest";
   document.querySelector("#compare-strip").scrollIntoView({ block, behavior: "smooth" });
 });
 document.addEventListener("keydown", (event) => {

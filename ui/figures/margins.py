@@ -26,27 +26,16 @@ from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
 CELL_PX = 18
 LEAST_ROWS = 4  # so that the colour bar has room for its ticks
 HEADS = ("position", "step", "outcome", "token_id", "piece", "r", "gap", "rank", "p", "q", "tv")
+_LOOKS = (  # outcome, its mark with size, fill and line, and the sign for it in a title
+    (Outcome.RELAXED, "diamond", 9, INK, "#FFFFFF", 1.4, "◆"),
+    (Outcome.RECOVERED, "circle", 6, "#FFFFFF", INK, 1, "○"),
+    (Outcome.BONUS, "square", 4, "#FFFFFF", INK, 1, "▫"),
+)
 _MARKS: Mapping[Outcome, Part] = {
-    Outcome.RELAXED: {
-        "symbol": "diamond",
-        "size": 9,
-        "color": INK,
-        "line": {"color": "#FFFFFF", "width": 1.4},
-    },
-    Outcome.RECOVERED: {
-        "symbol": "circle",
-        "size": 6,
-        "color": "#FFFFFF",
-        "line": {"color": INK, "width": 1},
-    },
-    Outcome.BONUS: {
-        "symbol": "square",
-        "size": 4,
-        "color": "#FFFFFF",
-        "line": {"color": INK, "width": 1},
-    },
+    outcome: {"symbol": mark, "size": size, "color": fill, "line": {"color": line, "width": width}}
+    for outcome, mark, size, fill, line, width, _ in _LOOKS
 }
-SIGNS = {Outcome.RELAXED: "◆", Outcome.RECOVERED: "○", Outcome.BONUS: "▫"}  # as _MARKS
+SIGNS = {outcome: sign for outcome, *_, sign in _LOOKS}
 _HOVER = (
     "<b>%{customdata[0]}</b>  %{customdata[1]}, position %{customdata[10]}<br>"
     "r %{customdata[2]}   gap %{customdata[3]}   rank %{customdata[4]}<br>"

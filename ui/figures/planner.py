@@ -26,7 +26,7 @@ _DRAFTED = {"K": "depths that were drafted", "N": "smaller trees of the same dra
 
 def planner_drawing(plan: Sequence[PlannedDraft], unit: str, colour: str) -> Drawing:
     """``unit``: of ``AXES``. Hollow marks are extrapolated."""
-    tokens = _panel(plan, unit, 0, "Tokens a target pass", [each.tokens for each in plan], colour)
+    tokens = _panel(plan, unit, 0, "Tokens per target pass", [each.tokens for each in plan], colour)
     speed = _panel(
         plan,
         unit,
@@ -39,7 +39,7 @@ def planner_drawing(plan: Sequence[PlannedDraft], unit: str, colour: str) -> Dra
     keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
     legend = keys if plan[-1].extrapolated else keys[:1]
     return with_legend(
-        f"Expected tokens a target pass and speed-up over {unit}", (tokens, speed), legend
+        f"Expected tokens per target pass and speed-up over {unit}", (tokens, speed), legend
     )
 
 

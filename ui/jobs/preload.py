@@ -7,14 +7,18 @@ import gc
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from mars_core.drafting import first_drafts
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
-from mars_core.types import PROTECTED, Processors, PromptConfig, RuleConfig, Sampling
+from mars_core.types import PROTECTED, Processors, PromptConfig, RuleConfig, RunConfig, Sampling
 from ui.jobs.services import Services
 from ui.kit.errors import fault
+
+if TYPE_CHECKING:
+    from mars_core.models import Pair
 
 LOG = logging.getLogger("mars")
 
@@ -44,21 +48,26 @@ def _rehearse(services: Services, spec: PairSpec) -> None:
     """Runs strict and MARS for a few tokens and saves nothing: work that a process does only once
     does not delay the first comparison."""
     from mars_core.jobs.perform import perform
-    from mars_core.session import run_config
 
-    rules = RuleConfig("strict"), RuleConfig("mars", {"theta": 0.9})
     with suppress(*RUN_FAILURES):
-        configs = tuple(
-            run_config(
-                services.pool.get(spec),
-                prompt=PromptConfig(spec.prompts[0]),
-                rule=rule,
-                drafter=first_drafts(spec),
-                sampling=Sampling(1.0, processors=Processors(protect=PROTECTED)),
-                max_new_tokens=8,
-                seed=0,
-            )
-            for rule in rules
-        )
+        configs = first_configs(spec, services.pool.get(spec), 8)
         for _ in perform(services.pool, Job(spec, configs, order=(0, 1)), lambda: False):
             pass
+
+
+def first_configs(spec: PairSpec, pair: Pair, max_new_tokens: int) -> tuple[RunConfig, ...]:
+    """Strict and MARS on the first example prompt, with the settings that the page begins with."""
+    from mars_core.session import run_config
+
+    return tuple(
+        run_config(
+            pair,
+            prompt=PromptConfig(spec.prompts[0]),
+            rule=rule,
+            drafter=first_drafts(spec),
+            sampling=Sampling(spec.temperature, processors=Processors(protect=PROTECTED)),
+            max_new_tokens=max_new_tokens,
+            seed=0,
+        )
+        for rule in (RuleConfig("strict"), RuleConfig("mars", {"theta": spec.theta.value}))
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import gradio as gr
 
 from ui.jobs.services import Services
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, Updates
 
 
 class StopButton:
@@ -27,7 +27,7 @@ class StopButton:
         """Who may stop the job (``services.stops``)."""
         return f"{self._services.for_visitor(request).key}/{self._scope}"
 
-    def begin(self, request: gr.Request) -> dict[Any, Any]:
+    def begin(self, request: gr.Request) -> Updates:
         self._services.stops.begin(self.visitor(request))
         return {self.button: gr.update(visible=True, interactive=True, value="Stop")}
 
@@ -35,5 +35,5 @@ class StopButton:
         self._services.stops.request(self.visitor(request))
         return gr.update(value="Stopping …", interactive=False)
 
-    def end(self) -> dict[Any, Any]:
+    def end(self) -> Updates:
         return {self.button: gr.update(visible=False)}

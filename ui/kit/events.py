@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+Updates = dict[Any, Any]  # component → new value or gr.update
 QUEUED: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 PRIVATE: Mapping[str, Any] = {**QUEUED, "queue": False}  # not queued: answered while runs compute
 

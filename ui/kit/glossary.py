@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from mars_core.drafting import DRAFTERS
 from ui.kit.assets import asset
+from ui.kit.documents import FOLDER, GLOSSARY
 from ui.kit.panel import render
 
 _numbers = count(1)  # for ids: a term may be explained at several places of one page
@@ -35,4 +36,5 @@ def help_html(key: str) -> str:
     """A "?" button that opens the explanation of ``TERMS[key]`` without a script; a new id at every
     call. Raises KeyError."""
     card = f"mars-help-{key.replace('_', '-')}-{next(_numbers)}"
-    return render("kit/templates/help.html.jinja", term=TERMS[key], card=card)
+    more = GLOSSARY if (FOLDER / GLOSSARY).exists() else ""
+    return render("kit/templates/help.html.jinja", term=TERMS[key], card=card, more=more)

@@ -14,7 +14,7 @@ from mars_core.types import PROTECTED, UNKNOWN, DrafterConfig, Processors, RunCo
 
 LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
 _SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
-_STOPS = {
+STOP_TITLES = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",
     StopReason.LENGTH: "reached the token limit",
@@ -54,10 +54,6 @@ def parameters_text(values: Mapping[str, object]) -> str:
         for name, value in values.items()
     }
     return ", ".join(f"{parameter_title(name)} = {value}" for name, value in written.items())
-
-
-def stop_title(reason: StopReason) -> str:
-    return _STOPS[reason]
 
 
 def lane_label(config: RunConfig) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from evaluation.format import count, plural
+from evaluation.format import count
 from mars_core.types import RunConfig
 
 
@@ -51,21 +51,18 @@ class Limits:
 
     def sentence(self, *, study: bool = False) -> str:
         """The limits in one sentence; empty without limits."""
-        prompt = [
-            *([f"{count(self.prompt_characters)} characters"] if self.prompt_characters else []),
-            *([plural(self.prompt_tokens, "token")] if self.prompt_tokens else []),
-        ]
-        parts = [
-            *([f"prompts of {' and '.join(prompt)}"] if prompt else []),
-            *([plural(self.new_tokens, "new token")] if self.new_tokens else []),
-            *([f"K = {count(self.k)}"] if self.k else []),
-            *([f"trees of {plural(self.tree_tokens, 'token')}"] if self.tree_tokens else []),
-            *([f"trees of depth {count(self.tree_depth)}"] if self.tree_depth else []),
-            *([plural(self.lanes, "lane")] if self.lanes and not study else []),
-            *([f"{plural(self.study_runs, 'run')} a study"] if self.study_runs and study else []),
-            *([f"{count(self.seconds)} s once its turn has come"] if self.seconds else []),
-            *([f"{plural(self.runs_an_hour, 'run')} an hour"] if self.runs_an_hour else []),
-        ]
+        stated = (
+            (self.prompt_characters, "{} character{s} a prompt"),
+            (self.prompt_tokens, "{} token{s} a prompt"),
+            (self.new_tokens, "{} new token{s}"),
+            (self.k, "K = {}"),
+            (self.tree_tokens, "trees of {} token{s}"),
+            (self.tree_depth, "trees of depth {}"),
+            (self.study_runs, "{} run{s} a study") if study else (self.lanes, "{} lane{s}"),
+            (self.seconds, "{} s once its turn has come"),
+            (self.runs_an_hour, "{} run{s} an hour"),
+        )
+        parts = [text.format(count(most), s="s" * (most > 1)) for most, text in stated if most]
         return f"On this public page at most: {', '.join(parts)}." if parts else ""
 
 

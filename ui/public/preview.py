@@ -1,22 +1,25 @@
 """What a link to the page shows where it is posted: title, description and address in the page's
 head, in place of Gradio's own tags. A comparison is described only where the address has a link
-that shows it."""
+that shows it; the page itself, where it is public, has a picture."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from pathlib import Path
 from urllib.parse import urlencode
 
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders, QueryParams
+from starlette.requests import Request
+from starlette.responses import FileResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ui.public.origin import PORTS, asks_for_the_page, page_origin, root_path
 
 TITLE = "MARS Playground"
+PICTURE = "assets/preview.png"  # below ui, and as an address
 ABOUT = (
     "Margin-aware speculative decoding on your own prompts and models: the texts of strict and "
     "relaxed verification side by side, token by token, with what each gains and changes."
@@ -26,22 +29,18 @@ _STOCK = re.compile(rb'<meta\s+(?:property="og:|name="(?:twitter:|description"))
 _CHARSET = re.compile(rb"<meta charset[^>]*>")
 
 
-class Described(NamedTuple):
-    """``query``: of the canonical address."""
-
-    title: str = TITLE
-    description: str = ABOUT
-    query: str = ""
-
-
 class Previews:
     """ASGI layer. ``describe``: what the query of an address shows to everybody, None for
-    nothing; it may read the store."""
+    nothing; it may read the store. ``public``: others can load the picture."""
 
     def __init__(
-        self, app: ASGIApp, describe: Callable[[Mapping[str, str]], tuple[str, str] | None]
+        self,
+        app: ASGIApp,
+        describe: Callable[[Mapping[str, str]], tuple[str, str] | None],
+        *,
+        public: bool,
     ) -> None:
-        self._app, self._describe = app, describe
+        self._app, self._describe, self._public = app, describe, public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not asks_for_the_page(scope):
@@ -53,8 +52,10 @@ class Previews:
             if name in ("comparison", "share")
         }
         shown = await run_in_threadpool(self._describe, query)
-        described = Described(*shown, f"?{urlencode(query)}") if shown else Described()
-        tags = head_tags(described, f"{_home(scope)}{described.query}")
+        home = _home(scope)
+        address = f"{home}?{urlencode(query)}" if shown else home
+        picture = f"{home}{PICTURE}" if self._public and not shown else ""
+        tags = head_tags(*(shown or (TITLE, ABOUT)), address, picture)
         held: list[Message] = []
 
         async def sender(message: Message) -> None:
@@ -84,21 +85,29 @@ def _home(scope: Scope) -> str:
     return f"{scheme}://{named}{'' if port in (None, PORTS.get(scheme)) else f':{port}'}{root}"
 
 
-def head_tags(described: Described, address: str) -> bytes:
+def picture_file(_request: Request) -> FileResponse:
+    return FileResponse(Path(__file__).parents[1] / PICTURE)
+
+
+def head_tags(title: str, description: str, address: str, picture: str) -> bytes:
     """Escaped: the title and description may be a visitor's text."""
     tags = [
         Markup('<meta property="og:{}" content="{}" />').format(name, text)
         for name, text in (
             ("type", "website"),
             ("site_name", TITLE),
-            ("title", described.title),
-            ("description", described.description),
+            ("title", title),
+            ("description", description),
             ("url", address),
+            ("image", picture),
         )
+        if text
     ]
     tags += [
-        Markup('<meta name="description" content="{}" />').format(described.description),
-        Markup('<meta name="twitter:card" content="summary" />'),
+        Markup('<meta name="description" content="{}" />').format(description),
+        Markup('<meta name="twitter:card" content="summary{}" />').format(
+            "_large_image" if picture else ""
+        ),
         Markup('<link rel="canonical" href="{}" />').format(address),
     ]
     return "\n".join(tags).encode("utf-8", "xmlcharrefreplace")

@@ -39,10 +39,10 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     ),
     "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
     "Steps": (
-        "Above: one column a decoding step, its tokens from below in the order of the text. Below: the time of the same steps; the "
+        "Above: one column per decoding step, its tokens stacked in the order of the text. Below: the time of the same steps; the "
         "runs were made one after the other and are shown on one clock. Drag to look closer, double-click to go back."
     ),
-    "Acceptance": "In how many of the steps that drafted that deep a token was kept there.",
+    "Acceptance": "At each depth of the draft: in which share of the steps that drafted so deep the token was kept.",
     "Ratio": (
         "How nearly the target’s two best tokens tied where a drafted token was judged: r = z₂/z₁ of its raw logits, near 1 a near "
         "tie. The line is θ, dotted in runs whose rule does not use it."
@@ -52,9 +52,9 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
         "(KL, in nats) at every position, and what the target thinks of the text that was written."
     ),
     "When does it pay?": (
-        "The speed-up to expect over K, from this run’s acceptance by depth and the times of its passes: tokens a target pass over the "
-        "cost of K draft passes and one target pass. A pass of more tokens than are free, all sequences of the batch together, costs in "
-        "proportion to them."
+        "The speed-up to expect over K, from this run’s acceptance by depth and the times of its passes: tokens per target pass over "
+        "the cost of K draft passes and one target pass. Up to the free tokens, of all sequences of the batch together, a target pass "
+        "costs the same; beyond them, in proportion to its tokens."
     ),
     "Tree": "Everything that one step drafted, and what became of it. A click on a token above chooses its step.",
 }

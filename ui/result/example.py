@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from mars_core.drafting import first_drafts
 from mars_core.models import CATALOG, ModelPool
-from mars_core.types import PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from mars_core.types import RunConfig, Trace
+from ui.jobs.preload import first_configs
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
 FILE = Path(__file__).with_name("example.json")
-RULES = (RuleConfig("strict"), RuleConfig("mars", {"theta": CATALOG[0].theta.value}))
 
 
 def stored() -> tuple[Trace, ...]:
@@ -31,22 +30,7 @@ def stored() -> tuple[Trace, ...]:
 
 
 def configs(pair: Pair) -> tuple[RunConfig, ...]:
-    from mars_core.session import run_config
-
-    spec = CATALOG[0]
-    prompt, drafter = PromptConfig(spec.prompts[0]), first_drafts(spec)
-    return tuple(
-        run_config(
-            pair,
-            prompt=prompt,
-            rule=rule,
-            drafter=drafter,
-            sampling=Sampling(spec.temperature),
-            max_new_tokens=128,
-            seed=0,
-        )
-        for rule in RULES
-    )
+    return first_configs(CATALOG[0], pair, 128)
 
 
 def run_again() -> tuple[Trace, ...]:

@@ -8,8 +8,9 @@ from typing import Any
 import gradio as gr
 
 from mars_core.types import Trace
+from ui.kit.events import Updates
 from ui.result.sentence import divergence, divergence_text
-from ui.result.view import Updates, card_classes, show_columns
+from ui.result.view import card_classes, show_columns
 from ui.token_view.view import LaneView, ended_view, lane_component
 
 

@@ -7,17 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from evaluation.format import shorten
 from mars_core.types import Status, Trace
-from storage import StoredComparison
+from storage import Repeat, StoredComparison
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
 from ui.result.headline import headlines
 from ui.result.overlap import Spans, shared_spans
 from ui.result.sentence import broken_sentence, divergence, verdict
-from ui.token_view.tiles import LaneCounts, stat_tiles
 from ui.token_view.view import LaneView, Row, ended_view
 
 OTHER = "The other run"
@@ -50,10 +50,7 @@ def ended_result(
 
     def view(lane: int, label: str) -> LaneView:
         if lane not in traces:
-            tiles = stat_tiles(LaneCounts())
-            return LaneView(
-                label, "cancelled", "not started", tiles=tiles, empty="This run was not started."
-            )
+            return LaneView(label, "cancelled", "not started", empty="This run was not started.")
         ended = ended_view(
             traces[lane],
             f"{name}/{lane}",
@@ -68,30 +65,51 @@ def ended_result(
     return ComparisonResult(strip, views, details_of(traces, labels, positions, ids, speeds))
 
 
-def reopened(stored: StoredComparison) -> ComparisonResult:
-    """The result view of a stored comparison, from its traces alone."""
-    traces = {run.lane: run.trace for run in stored.runs}
+def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> ComparisonResult:
+    """The result view of a stored comparison, from its traces alone. ``lanes``: those of the columns,
+    None for one that never ran; without them as they were saved."""
+    columns = lanes or range(max((run.lane for run in stored.runs), default=0) + 1)
+    traces, ids, speeds = by_column(stored, columns)
     labels = dict(
         zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
     )
-    of_all = [labels.get(lane, OTHER) for lane in range(max(traces, default=0) + 1)]
-    ids = {run.lane: run.id for run in stored.runs}
-    return ended_result(traces, stored.id, of_all, ids=ids, speeds=run_speeds(stored))
+    of_all = [labels.get(column, OTHER) for column in range(len(columns))]
+    name = "/".join([stored.id, *(["-".join(map(str, lanes))] if lanes else [])])
+    return ended_result(traces, name, of_all, ids=ids, speeds=speeds)
+
+
+class ColumnRuns(NamedTuple):
+    """By column: the runs, their ids, tokens per second of each and of its repeats."""
+
+    traces: dict[int, Trace]
+    ids: dict[int, str]
+    speeds: dict[int, list[float]]
+
+
+def by_column(stored: StoredComparison, lanes: Sequence[int | None]) -> ColumnRuns:
+    """``lanes``: those of the columns, as saved; columns without a run are left out."""
+    runs, speeds = {run.lane: run for run in stored.runs}, run_speeds(stored)
+    known = {column: runs[lane] for column, lane in enumerate(lanes) if lane in runs}
+    return ColumnRuns(
+        {column: run.trace for column, run in known.items()},
+        {column: run.id for column, run in known.items()},
+        {column: speeds[run.lane] for column, run in known.items()},
+    )
 
 
 def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
     """Lane → tokens per second of its run and of its repeats, by round; nan of those that did not
     end."""
     speeds: dict[int, list[float]] = {}
-    runs = [(run.lane, run.trace.status, run.trace.summary) for run in stored.runs]
-    for lane, status, summary in [
-        *runs,
-        *((each.lane, each.status, each.summary) for each in stored.repeats),
-    ]:
-        speeds.setdefault(lane, []).append(
-            summary.tokens_per_s if status is Status.COMPLETED else math.nan
-        )
+    runs: list[tuple[int, Trace | Repeat]] = [(run.lane, run.trace) for run in stored.runs]
+    for lane, run in [*runs, *((each.lane, each) for each in stored.repeats)]:
+        speeds.setdefault(lane, []).append(speed_of(run))
     return speeds
+
+
+def speed_of(run: Trace | Repeat) -> float:
+    """Tokens per second; nan where it did not end."""
+    return run.summary.tokens_per_s if run.status is Status.COMPLETED else math.nan
 
 
 def title_of(stored: StoredComparison) -> str:

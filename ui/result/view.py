@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 
 from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
+from ui.kit.events import Updates
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.panel import static_component
 from ui.result.details import FIGURES, TABS, DetailFigure, Details
@@ -21,7 +22,6 @@ from ui.settings.form import FIRST_LANES
 from ui.sharing import share_component
 from ui.token_view.view import LaneView, lane_component, reader_component
 
-Updates = dict[Any, Any]  # component → new value or gr.update
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 

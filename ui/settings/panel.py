@@ -22,7 +22,7 @@ from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, to_json, with_constants
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import OWN, Fields, LaneFields, default_theta, lane
@@ -198,11 +198,11 @@ class SettingsPanel:
 
     def wire(
         self,
-        follow: Callable[..., tuple[Any, ...]] = lambda *_: (),
+        follow: Callable[..., Updates] = lambda *_: {},
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:
-        """What follows from a changed field is shown. ``follow``: values for ``outputs`` from the
+        """What follows from a changed field is shown. ``follow``: updates of ``outputs`` from the
         names of such fields, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
@@ -210,9 +210,8 @@ class SettingsPanel:
             recent = listed[-MOST_CHANGES:] if isinstance(listed, list) else []
             changes = [each for each in recent if isinstance(each, Mapping)]
             panel_value, values = self.changed(value, *changes)
-            if not outputs:
-                return panel_value  # gradio takes a tuple for the value of a single output
-            return panel_value, *follow([each.get("changed") for each in changes], values, *given)
+            followed = follow([each.get("changed") for each in changes], values, *given)
+            return {self.component: panel_value} | followed
 
         self.component.select(
             redraw,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any
 
 from mars_core.rules import RULES
@@ -82,12 +82,7 @@ def lane_form(values: Values) -> LaneForm:
 
 def lane_values(form: LaneForm) -> dict[str, Any]:
     """The values that ``lane_form`` reads as this."""
-    draft = (
-        {each.name: getattr(form.draft, each.name) for each in fields(DraftForm)}
-        if form.draft
-        else {}
-    )
-    return {"rule": form.rule, **form.parameters, **draft}
+    return {"rule": form.rule, **form.parameters, **(asdict(form.draft) if form.draft else {})}
 
 
 def read_form(prompt: str | None, values: Values) -> Form:
@@ -100,9 +95,6 @@ def read_form(prompt: str | None, values: Values) -> Form:
 
 def form_values(form: Form) -> dict[str, Any]:
     """The values that ``read_form`` reads as this form, but for its prompt."""
-    values = {
-        each.name: getattr(form, each.name)
-        for each in fields(form)
-        if each.name not in ("prompt", "lanes")
-    }
-    return values | {"lanes": [lane_values(each) for each in form.lanes]}
+    values = asdict(form) | {"lanes": list(map(lane_values, form.lanes))}
+    del values["prompt"]
+    return values

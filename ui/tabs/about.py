@@ -14,6 +14,7 @@ from mars_core.rules import RULES
 from mars_core.types import Outcome
 from ui.jobs.services import Services
 from ui.kit.assets import asset
+from ui.kit.documents import titles
 from ui.kit.glossary import TERMS
 from ui.kit.labels import drafter_title, rule_title
 from ui.kit.palette import OUTCOME_STYLES
@@ -46,7 +47,9 @@ def about_text(catalog: Sequence[PairSpec]) -> str:
     )
     pairs = "\n".join(f"* **{spec.title}**: {spec.note}" for spec in catalog)
     table = f"| mark | meaning |\n|---|---|\n{marks}"
+    listed = " · ".join(f"[{title}](docs/{name})" for name, title in titles().items())
     return asset("about.md").format(
+        documents=listed and f"## Documents\n\n{listed}\n",
         rules=rules,
         drafters=drafters,
         marks=table,

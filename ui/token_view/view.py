@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import gradio as gr
@@ -29,11 +30,11 @@ from mars_core.types import (
     Trace,
 )
 from ui.kit.assets import asset, to_json
-from ui.kit.labels import lane_label, stop_title
+from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
 from ui.token_view.story import relaxed_story
-from ui.token_view.tiles import Tile, counts_of, lane_check, stat_tiles
+from ui.token_view.tiles import LaneCounts, Tile, counts_of, lane_check, stat_tiles
 from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
@@ -62,6 +63,10 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
     ("id", "token id"),
 )
+_numbers = attrgetter(
+    *("r", "z1", "z2", "gap", "p", "q", "rank", "logprob", "edge", "coin", "tv", "kl", "entropy"),
+    *("forgiveness", "position", "step", "draft_position", "node", "id"),
+)  # by FIELDS
 NUMBERS = ",".join(
     ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 7 + ["%d"] * 5
 )  # by FIELDS; nine digits tell any two float32 apart
@@ -129,7 +134,7 @@ class LaneView:
     start: int = 0
     rows: tuple[Row, ...] = ()
     whole: bool = True
-    tiles: tuple[Tile, ...] = ()
+    tiles: tuple[Tile, ...] = stat_tiles(LaneCounts())
     progress: float = 0.0
     diverges: int | None = None
     shared: tuple[tuple[int, int], ...] = ()  # spans of positions that the baseline has too
@@ -203,27 +208,7 @@ def _row(token: Token, text: str, refused: Sequence[Token], flags: int, rule: Ru
         [_visible(piece) for _, piece, _ in token.top],
         ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top]),
     ]
-    numbers = NUMBERS % (
-        token.r,
-        token.z1,
-        token.z2,
-        token.gap,
-        token.p,
-        token.q,
-        token.rank,
-        token.logprob,
-        token.edge,
-        token.coin,
-        token.tv,
-        token.kl,
-        token.entropy,
-        token.forgiveness,
-        token.position,
-        token.step,
-        token.draft_position,
-        token.node,
-        token.id,
-    )
+    numbers = NUMBERS % _numbers(token)
     return [
         displayable(text),
         PLACES[token.outcome],
@@ -252,7 +237,7 @@ def ended_view(
     were built while it ran; ``note``: a sentence below the text, in place of the error."""
     amount = count(trace.summary.new_tokens)
     chips = {
-        Status.COMPLETED: f"{amount} tokens, {stop_title(trace.stop_reason)}",
+        Status.COMPLETED: f"{amount} tokens, {STOP_TITLES[trace.stop_reason]}",
         Status.CANCELLED: f"stopped after {amount} tokens",
         Status.FAILED: f"failed after {amount} tokens",
     }

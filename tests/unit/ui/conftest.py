@@ -16,10 +16,9 @@ from mars_core.types import Trace
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
-from tests.unit.ui.places import FORM, one_loop, traces_of
+from tests.unit.ui.places import FORM, one_loop, run_comparison, traces_of
 from ui.jobs.services import Services
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.tabs.compare.handlers import run_comparison
 
 
 @pytest.fixture(scope="session")

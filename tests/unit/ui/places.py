@@ -20,12 +20,17 @@ from mars_core.text.assembly import Assembler
 from mars_core.types import Outcome, PromptConfig, Token, Trace
 from storage import RunStore, Source, StorageError, StoredComparison
 from tests.traces import make_trace
+from ui.jobs.admission import errors_as_frames
 from ui.jobs.services import Services
+from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.routes import page_routes
 from ui.settings.form import Form, LaneForm
+from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame
 from ui.tabs.study.form import StudyForm
+from ui.tabs.votes import round as votes
+from ui.tabs.votes.view import RoundView
 from ui.token_view.whatif import codes
 
 FORM = Form(
@@ -198,3 +203,19 @@ def latest(store: RunStore) -> StoredComparison:
 def traces_of(store: RunStore) -> list[Trace]:
     """Of the latest comparison, by lane."""
     return [run.trace for run in sorted(latest(store).runs, key=lambda run: run.lane)]
+
+
+def run_comparison(*args: Any) -> Iterator[Frame]:
+    """As the page runs it: an error is the last frame."""
+    return errors_as_frames(handlers.run_comparison(*args), Frame, "compare")
+
+
+def run_one_more(*args: Any) -> Iterator[Frame]:
+    return errors_as_frames(handlers.run_one_more(*args), Frame, "continue")
+
+
+def write_answers(*args: Any, **options: Any) -> Iterator[votes.RoundFrame]:
+    def broken(strip: Strip) -> votes.RoundFrame:
+        return votes.RoundFrame(strip, RoundView())
+
+    return errors_as_frames(votes.write_answers(*args, **options), broken, "vote")

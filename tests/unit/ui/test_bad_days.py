@@ -32,9 +32,12 @@ from tests.unit.ui.places import (
     failing,
     raising,
     rows_of,
+    run_comparison,
+    run_one_more,
     running,
     strip_text,
     traces_of,
+    write_answers,
 )
 from tests.zero import FORK, ForkingGpu
 from ui.api.endpoints import Api
@@ -46,10 +49,10 @@ from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.form import Form
 from ui.tabs.compare.frames import DisplayedComparison, Frame
-from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
+from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.study.form import StudyForm
 from ui.tabs.study.running import StudyFrame, started
-from ui.tabs.votes.round import Rounds, write_answers
+from ui.tabs.votes.round import Rounds
 
 ENGINE = "mars_core.jobs.perform.decode_for"  # in its thread
 SHORT = replace(FORM, max_new_tokens=8)

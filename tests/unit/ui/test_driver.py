@@ -17,7 +17,7 @@ from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source
 from tests.traces import same
 from tests.unit.ui.places import FORM as WHOLE
-from tests.unit.ui.places import failing, latest
+from tests.unit.ui.places import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
 from ui.jobs.driver import Batch, Started, drive
 from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket
@@ -27,8 +27,8 @@ from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
 from ui.settings.form import read_configs
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
-from ui.tabs.votes.round import Rounds, write_answers
+from ui.tabs.compare.handlers import ContinuationRequest
+from ui.tabs.votes.round import Rounds
 
 FORM = replace(WHOLE, max_new_tokens=8)
 MOST = 2  # runs an hour: those of one comparison
@@ -369,8 +369,7 @@ def test_the_sentence_names_every_limit_of_its_form_and_none_where_there_is_none
     assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(study=True) == ""
     one, study = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(study=True)
     assert all(
-        part in one
-        for part in ("8,000 characters and 2,048 tokens", "512 new tokens", "K = 16", "4 lanes")
+        part in one for part in ("8,000 characters a prompt", "512 new tokens", "K = 16", "4 lanes")
     )
     assert "80 runs a study" in study and "lanes" not in study and "a study" not in one
     assert read_limits("k=4", PRIVATE_LIMITS).sentence() == "On this public page at most: K = 4."

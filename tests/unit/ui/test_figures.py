@@ -320,7 +320,7 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
     heat = margin_plot(PlottedRun(late, 1, "b"), scale).figure.data[0]
     assert heat.z[0] == [None] * ROW and heat.z[1][7] is None and heat.z[1][8] is not None
     assert margin_scale([late]).first == 1
-    assert step_of({0: late}, 0, 40) == 0 and step_of({0: late}, 0, 39) is None
+    assert step_of(late, 40) == 0 and step_of(late, 39) is None
     assert shift_plot([PlottedRun(late, 0, "b")]).figure.layout.xaxis.range[0] == 39.4
     drawn_details = details({0: moved(STRICT, 40), 1: late})
     margins = drawn_details.plots["margins-2"]
@@ -407,11 +407,5 @@ def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one(
     lane, step = first_choice({0: STRICT})
     assert STRICT.steps[step].kept == max(s.kept for s in STRICT.steps)
     # a clicked token is of its step
-    assert [step_of({2: MARS}, 2, index) for index in range(90)] == [
-        token.step for token in MARS.tokens
-    ]
-    assert (
-        step_of({2: MARS}, 2, 10_000) is None
-        and step_of({2: MARS}, 0, 0) is None
-        and step_of({}, 0, -1) is None
-    )
+    assert [step_of(MARS, index) for index in range(90)] == [token.step for token in MARS.tokens]
+    assert step_of(MARS, 10_000) is None and step_of(MARS, -1) is None

@@ -20,7 +20,15 @@ from mars_core.session import Run, Session
 from mars_core.types import Cause, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.traces import make_trace, same
-from tests.unit.ui.places import FORM, failing, latest, lose_device, strip_text
+from tests.unit.ui.places import (
+    FORM,
+    failing,
+    latest,
+    lose_device,
+    run_comparison,
+    run_one_more,
+    strip_text,
+)
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
@@ -38,8 +46,6 @@ from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
     ContinuationRequest,
     continuation_config,
-    run_comparison,
-    run_one_more,
 )
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.tab import CompareTab
@@ -260,7 +266,7 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
-    running, details = Running(parts, parts, parts, parts, parts), cast(Any, object())
+    running, details = Running(*[parts] * 6), cast(Any, object())
     changed: dict[Any, Any] = running.after(
         "visitor", message_strip("Run 1 of 2", "running").html()
     )
@@ -508,7 +514,7 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     displayed = next(frame.displayed for frame in reversed(frames) if frame.displayed)
     assert b"Trace" not in pickle.dumps(displayed)
     running, request_state, none = (
-        Running(services, tab.prompt_panel, gr.State(), view, tab.note),
+        Running(**vars(tab)),
         ContinuationRequest(0, 5, 7),
         cast(Any, None),
     )

@@ -28,6 +28,7 @@ from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import PanicException, client_of, contrast, keep, raising, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
+from ui.kit import documents
 from ui.kit.address import (
     Address,
     address_component,
@@ -172,6 +173,24 @@ def test_a_button_names_its_term_and_opens_its_own_card_without_a_script() -> No
         assert all(" ".join(text.split()) in panel.text for text in (term.title, term.text))
         assert not re.search(r"\bon\w+=|script|https?:", html)
     assert len(set(ids)) == len(ids)
+
+
+def test_about_lists_the_documents_and_each_is_a_page_with_links(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where they are not installed nothing leads to them."""
+    catalog = (BUNDLED_PAIR,)
+    links = re.findall(r"\(docs/([^)]+)\)", about_text(catalog))
+    assert links == sorted(path.name for path in documents.FOLDER.glob("*.md"))
+    assert 'href="docs/glossary.md"' in help_html("tau")
+    page = client.get("/docs/page.md")
+    assert '<a href="evaluation.md">studies</a>' in page.text and "&lt;" not in page.text[:400]
+    for link in [*links, "reference/statistics.md"]:
+        assert client.get(f"/docs/{link}").status_code == 200
+    for name in ("nothing.md", "figures/draw.py", "../README.md", "..%2FREADME.md"):
+        assert client.get(f"/docs/{name}").status_code == 404
+    monkeypatch.setattr(documents, "FOLDER", tmp_path)
+    assert "docs/" not in about_text(catalog) and client.get("/docs/page.md").status_code == 404
 
 
 def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite() -> None:

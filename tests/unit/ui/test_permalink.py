@@ -25,6 +25,7 @@ from tests.unit.ui.places import FORM, HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
+from ui.public.preview import PICTURE
 from ui.report.picture import picture_json
 from ui.settings.form import CUSTOM, DraftForm, LaneForm
 from ui.settings.link import read_link, settings_link
@@ -35,8 +36,7 @@ from ui.tabs.compare.tab import CompareTab
 
 
 def opening_of(services: Services) -> Opening:
-    tab, address = CompareTab(services, address_component()), address_component()
-    return Opening(services, tab.prompt_panel, tab.displayed, tab.view, address, tab.note)
+    return Opening(**vars(CompareTab(services, address_component())))
 
 
 def opened(opening: Opening, displayed: Any = None, **words: Any) -> dict[Any, Any]:
@@ -216,11 +216,14 @@ def test_a_preview_says_what_a_comparison_was_only_where_it_is_shared(store: Run
     services = services_of(store, public=True)
     home = previewed(services, "/")
     assert home["og:title"] == "MARS Playground" and home["og:url"] == "http://mars.example/"
+    assert home["og:image"] == f"http://mars.example/{PICTURE}"
+    assert client_of(services).get(f"/{PICTURE}").headers["content-type"] == "image/png"
+    assert "og:image" not in previewed(services_of(store), "/")
     for query in (f"?comparison={comparison}", f"?comparison={comparison}&share={'x' * 43}"):
         assert previewed(services, f"/{query}") == home
     shared = previewed(services, f"/?comparison={comparison}&share={token}&tab=about")
     assert shared["og:title"].startswith("Tell me. &lt;img src=x")
-    assert "MARS" in shared["og:description"]
+    assert "MARS" in shared["og:description"] and "og:image" not in shared
     link = f"http://mars.example/?comparison={comparison}&amp;share={token}"
     assert shared["canonical"] == shared["og:url"] == link
     owner.unshare(Shared.COMPARISON, comparison)

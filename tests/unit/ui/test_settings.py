@@ -164,11 +164,11 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
 def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
     services: Services, page: gr.Blocks
 ) -> None:
-    """Gradio takes a tuple for the value of a single output."""
     panel = QualityTab(services).panel
     panel.wire()
     event = gr.EventData(None, {"changes": [{"changed": "pair"}, "hostile", 5]})
-    drawn = page.fns[max(page.fns)].fn(event, json.dumps({"values": {"tree_tokens": 3}}))
+    updates = page.fns[max(page.fns)].fn(event, json.dumps({"values": {"tree_tokens": 3}}))
+    (drawn,) = updates.values()
     assert (parse(drawn)["pair"], parse(drawn)["tree_tokens"]) == ("bundled", 12)
 
 
@@ -476,18 +476,15 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
         (bundled, BUNDLED_PAIR.prompts[1], ""),
         (first, "What is the capital of France?", ""),
     ):
-        _, button = prompt_panel.about(prompt, value)
+        button = prompt_panel.about(prompt, value)[prompt_panel.other]
         assert button["value"].startswith(label) and button["visible"] is bool(label)
-    switched = parse(prompt_panel.switch("What is the capital of France?", bundled)[0])
+    switched_updates = prompt_panel.switch("What is the capital of France?", bundled)
+    switched = parse(switched_updates[prompt_panel.panel.component])
     assert (switched["pair"], switched["drafter"], switched["temperature"]) == (
         CATALOG[0].key,
         "eagle3",
         0,
     )
-    assert PromptPanel(services).about("capital", bundled)[1]["visible"] is True
-    assert (
-        PromptPanel(replace(services, catalog=(BUNDLED_PAIR,))).about("capital", bundled)[1][
-            "visible"
-        ]
-        is False
-    )
+    for pairs, offers in ((services.catalog, True), ((BUNDLED_PAIR,), False)):
+        alone = PromptPanel(replace(services, catalog=pairs))
+        assert alone.about("capital", bundled)[alone.other]["visible"] is offers

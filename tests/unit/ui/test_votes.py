@@ -21,7 +21,7 @@ from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, 
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import FORM, client_of, failing, keep, strip_text
+from tests.unit.ui.places import FORM, client_of, failing, keep, strip_text, write_answers
 from ui.jobs.services import Services
 from ui.kit.labels import rule_label
 from ui.kit.values import plain
@@ -29,7 +29,7 @@ from ui.public.latest import Latest
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
 from ui.settings.form import Form, LaneForm
-from ui.tabs.votes.round import OpenRound, cast_vote, write_answers
+from ui.tabs.votes.round import OpenRound, cast_vote
 from ui.tabs.votes.tally import (
     COLUMNS,
     ordered,

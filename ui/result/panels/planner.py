@@ -30,7 +30,7 @@ from evaluation.planner import (
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
 from ui.figures.planner import HEADS, planner_drawing
-from ui.kit.events import QUEUED, event_data
+from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
 from ui.kit.palette import LANES
 from ui.kit.panel import panel_component, render
@@ -110,7 +110,7 @@ def planner_html(fields: PlannerFields | None) -> str:
     if fastest:
         verdict = (
             f"Best is {unit} = {fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: {ratio(fastest.speedup)} with "
-            f"{number(fastest.tokens)} tokens a target pass. {unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
+            f"{number(fastest.tokens)} tokens per target pass. {unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
         )
     return render(
         "result/panels/planner.html.jinja",
@@ -143,7 +143,7 @@ class PlannerPanel:
         # in the queue, one at a time: the answer to the last change comes last
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 
-    def show(self, traces: Mapping[int, Trace]) -> dict[Any, Any]:
+    def show(self, traces: Mapping[int, Trace]) -> Updates:
         runs = runs_of(traces)
         return {self.panel: planner_html(PlannerFields(runs) if runs else None)}
 

@@ -12,13 +12,12 @@ import gradio as gr
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.components import text_panel
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.labels import run_names
 from ui.result.figure import figure_component, figure_json
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
 
 Traces = Mapping[int, Trace]  # lane → its run
-Updates = dict[Any, Any]
 NOTHING = "No run drafted anything."
 GONE = "This run cannot be read any more: it was deleted, or could not be saved. Run the comparison again to see its trees."
 
@@ -38,10 +37,10 @@ def first_choice(traces: Traces) -> tuple[int, int]:
     return lane, max(traces[lane].steps, key=lambda step: (step.kept, -step.index)).index
 
 
-def step_of(traces: Traces, lane: int, index: int) -> int | None:
-    """The step of the token at output position ``index`` of a lane; None where there is none, as
-    for a given one."""
-    tokens = traces[lane].tokens if lane in traces else ()
+def step_of(trace: Trace, index: int) -> int | None:
+    """The step of the token at output position ``index``; None where there is none, as for a given
+    one."""
+    tokens = trace.tokens
     offset = index - tokens[0].position if tokens else -1
     return tokens[offset].step if 0 <= offset < len(tokens) else None
 
@@ -95,9 +94,7 @@ class TreePanel:
         lane, index = map(event_data(event).get, ("lane", "index"))
         if not isinstance(lane, int) or not isinstance(index, int):
             return {self.box: gr.update()}
-        return self._read(
-            request, displayed, lane, lambda trace: step_of({lane: trace}, lane, index)
-        )
+        return self._read(request, displayed, lane, lambda trace: step_of(trace, index))
 
     def _read(
         self,

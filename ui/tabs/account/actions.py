@@ -7,7 +7,7 @@ The owner comes from the request alone; no value that the page sends can name an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -144,15 +144,7 @@ def _signed_in(visitor: Visitor) -> bool:
 
 
 def _anything(counts: StoreCounts) -> bool:
-    return any(
-        (
-            counts.comparisons,
-            counts.deleted,
-            counts.votes,
-            counts.studies,
-            counts.shares,
-        )
-    )
+    return any(astuple(counts))
 
 
 def amounts(counts: StoreCounts, *, deleted: bool = False) -> str:

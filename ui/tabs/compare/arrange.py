@@ -8,7 +8,7 @@ saved runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import gradio as gr
 
@@ -16,23 +16,36 @@ from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
-from ui.kit.events import PRIVATE, event_data
-from ui.kit.labels import lane_labels, parameters_text, rule_title
-from ui.result.result import ended_result, run_speeds
-from ui.result.view import ResultView, Updates
+from ui.kit.events import PRIVATE, Updates, event_data
+from ui.kit.labels import parameters_text, rule_title
+from ui.result.result import by_column, reopened
+from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
 from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import Values, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.token_view.tiles import LaneCounts, stat_tiles
+from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.token_view.view import LaneView
+
+
+@dataclass
+class CompareParts:
+    """``displayed``: the state with what the lanes show, a DisplayedComparison or None; ``note`` has
+    what they were asked for with; ``address``: the page's keeper of it."""
+
+    services: Services
+    prompt_panel: PromptPanel
+    displayed: gr.State
+    view: ResultView
+    note: gr.HTML
+    address: gr.HTML
 
 
 def empty_lane(lane: int) -> LaneView:
     rule = DEFAULT_RULES[lane]
     values = parameters_text({each.name: float(each.default) for each in RULES[rule].parameters})
-    return LaneView(f"{rule_title(rule)} {values}".strip(), tiles=stat_tiles(LaneCounts()))
+    return LaneView(f"{rule_title(rule)} {values}".strip())
 
 
 def request_json(prompt: str | None, values: Values) -> str:
@@ -40,8 +53,8 @@ def request_json(prompt: str | None, values: Values) -> str:
     return to_json({"prompt": prompt or "", "values": values})
 
 
-def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: ResultView) -> None:
-    """``state``: the comparison that the lanes show, a DisplayedComparison or None."""
+def wire_lanes(parts: CompareParts) -> None:
+    panel, state, view = parts.prompt_panel.panel, parts.displayed, parts.view
 
     def arrange(
         value: str | None,
@@ -63,7 +76,7 @@ def wire_lanes(services: Services, panel: SettingsPanel, state: gr.State, view: 
             order[lane - 1], order[lane] = order[lane], order[lane - 1]
         elif wanted.get("do") == "remove" and len(lanes) > LEAST_LANES:
             del order[lane]
-        store = services.for_visitor(request).store
+        store = parts.services.for_visitor(request).store
         moved = set_lanes(panel, view, values, [lanes[old] for old in order])
         return moved | _redrawn(store, state, view, order, displayed)
 
@@ -93,27 +106,15 @@ def _redrawn(
     if displayed is None:
         return {}
     columns = (*displayed.lanes, *[None] * MOST_LANES)
-    columns_after = tuple(columns[old] for old in order)
+    lanes = tuple(columns[old] for old in order)
     try:
-        loaded = store.load(displayed.comparison)
+        stored = store.load(displayed.comparison)
     except StorageError:
         return {state: None}
-    stored, measured = {run.lane: run for run in loaded.runs}, run_speeds(loaded)
-    traces = {new: stored[lane].trace for new, lane in enumerate(columns_after) if lane in stored}
-    ids = {new: stored[lane].id for new, lane in enumerate(columns_after) if lane in stored}
-    speeds = {new: measured[lane] for new, lane in enumerate(columns_after) if lane in measured}
-    now = replace(displayed, lanes=columns_after)
-    if not traces:
-        return {state: now} | {view.lanes[new]: empty_lane(new).json() for new in range(len(order))}
-    name = f"{displayed.comparison}/{'-'.join(map(str, columns_after))}"
-    labels = dict(
-        zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
-    )
-    named = [labels.get(lane, "Another lane") for lane in range(len(order))]
-    result = ended_result(traces, name, named, ids=ids, speeds=speeds)
-    if len(traces) == len(order):
-        return {state: now} | view.update(result.strip, result.lanes) | view.show(result.details)
+    ran, result = by_column(stored, lanes).traces, reopened(stored, lanes)
     views = tuple(
-        view if lane in traces else empty_lane(lane) for lane, view in enumerate(result.lanes)
+        each if column in ran else empty_lane(column) for column, each in enumerate(result.lanes)
     )
-    return {state: now} | view.update(None, views) | view.show(result.details)
+    changed = view.update(result.strip if len(ran) == len(lanes) else None, views)
+    changed |= view.show(result.details) if ran else {}
+    return changed | {state: replace(displayed, lanes=lanes)}

@@ -16,7 +16,7 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details
 from ui.result.headline import headlines
-from ui.result.result import ended_result
+from ui.result.result import ended_result, speed_of
 from ui.token_view.tiles import LaneCounts, lane_check, stat_tiles
 from ui.token_view.view import LaneView, Row, ended_view, prefix_rows, row_flags, token_rows
 
@@ -105,9 +105,7 @@ class Lanes:
                 return self._write(event)
             case Saved():
                 known = self.first + event.run in self.traces
-                ended = event.trace.status is Status.COMPLETED
-                speed = event.trace.summary.tokens_per_s if ended else math.nan
-                self.speeds.setdefault(self.first + event.run, []).append(speed)
+                self.speeds.setdefault(self.first + event.run, []).append(speed_of(event.trace))
                 return None if known else self._end(event)
         return None
 
@@ -142,11 +140,11 @@ class Lanes:
     def _open(self, event: Ready) -> Frame:
         batch, self.first = event.batch, len(self.traces)
         self.configs = (*(trace.config for trace in self.traces.values()), *batch.configs)
-        tiles, lanes = stat_tiles(LaneCounts()), list[LaneView | None]([None] * len(self.configs))
+        lanes = list[LaneView | None]([None] * len(self.configs))
         for turn, run in enumerate(dict.fromkeys(batch.order)):
             chip, note = ("waiting", LATER.format(TURNS[turn])) if turn else ("warming up", FIRST)
             column, note = self.first + run, CONTINUES if self.first else note
-            lanes[column] = LaneView(self.labels[column], "waiting", chip, tiles=tiles, empty=note)
+            lanes[column] = LaneView(self.labels[column], "waiting", chip, empty=note)
         displayed = DisplayedComparison(
             self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs))
         )

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mars_core.types import RuleConfig, RunConfig, Trace
-from ui.jobs.admission import JobError, errors_as_frames, job_errors
+from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, Event, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.result.result import run_speeds
+from ui.result.result import by_column
 from ui.settings.admission import admit
 from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form, read_configs, read_repeats
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
-    """Run the lanes one after the other and say what came of it. Never raises: the strip says what
-    was wrong."""
-    return errors_as_frames(_compare(services, form, visitor), Frame, "compare")
-
-
-def _compare(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
+    """Run the lanes one after the other and say what came of it. Raises JobError."""
     with job_errors(services):
         repeats = read_repeats(form)
     spec = admit(services, form)
@@ -67,26 +62,11 @@ def run_one_more(
     continuation: ContinuationRequest,
     visitor: str,
 ) -> Iterator[Frame]:
-    """The run in a new lane, saved as a further run of the comparison that is shown. Never raises,
-    as ``run_comparison``."""
-    return errors_as_frames(
-        _one_more(services, displayed, continuation, visitor), Frame, "continue"
-    )
-
-
-def _one_more(
-    services: Services,
-    displayed: DisplayedComparison,
-    continuation: ContinuationRequest,
-    visitor: str,
-) -> Iterator[Frame]:
+    """The run in a new lane, saved as a further run of the comparison that is shown. Raises
+    JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
-        runs = {run.lane: run for run in stored.runs}
-        runs_by_column = {
-            column: runs[lane] for column, lane in enumerate(displayed.lanes) if lane in runs
-        }
-        traces = {column: run.trace for column, run in runs_by_column.items()}
+        traces, ids, speeds = by_column(stored, displayed.lanes)
         config = continuation_config(
             [traces.get(column) for column in range(len(displayed.lanes))], continuation
         )
@@ -98,12 +78,7 @@ def _one_more(
         lane=lane,
         before=len(stored.runs) + len(stored.repeats),
     )
-    ids = {column: run.id for column, run in runs_by_column.items()}
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
-    measured = run_speeds(stored)
-    speeds = {
-        column: measured[run.lane] for column, run in runs_by_column.items() if run.lane in measured
-    }
     jobs = drive(
         services,
         visitor,

@@ -15,57 +15,41 @@ from storage import Shared, StorageError, StoredComparison
 from ui.jobs.services import Services
 from ui.kit.address import TABS, Address, address_patch, read_address
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.result.result import reopened
-from ui.result.view import ResultView, Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.form import FIRST_LANES, MOST_LANES
 from ui.settings.link import NAMES, read_link, settings_link
 from ui.settings.stored import few, stored_form
 from ui.settings.values import Values, as_text, form_values, lanes_of, parse, read_form
 from ui.sharing import READ_ONLY, share_of
-from ui.tabs.compare.arrange import empty_lane, request_json
+from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.tabs.compare.prompt_panel import PromptPanel
 
 OF_RESULT = ("comparison", "share", "runs")  # names of an address
 LINKED = "The page’s address is a link to these settings now."
 FILLED = "Settings from the address; press Compare to run them."
 
 
-class Opening:
-    """``displayed``: the state with what the lanes show, a DisplayedComparison or None; ``sharing``:
-    the panel of its links."""
-
-    def __init__(
-        self,
-        services: Services,
-        prompt_panel: PromptPanel,
-        displayed: gr.State,
-        view: ResultView,
-        address: gr.HTML,
-        note: gr.HTML,
-    ) -> None:
-        self.services, self.prompt_panel, self.view = services, prompt_panel, view
-        self.displayed, self.address, self.sharing = displayed, address, view.sharing
-        self.note = note
-
+class Opening(CompareParts):
     def wire(self) -> None:
         filled = [*self.prompt_panel.inputs, *self.prompt_panel.followed, *self.view.cards]
         shown = [*filled, *self.view.outputs, self.displayed, self.note]
         self.address.submit(self.open, self.displayed, shown, trigger_mode="always_last", **QUEUED)
         panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
         panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
-        self.displayed.change(self.follow, self.displayed, [self.address, self.sharing], **QUEUED)
+        self.displayed.change(
+            self.follow, self.displayed, [self.address, self.view.sharing], **QUEUED
+        )
 
     def follow(self, displayed: DisplayedComparison | None, request: gr.Request) -> Updates:
         """The address is that of the comparison that is displayed."""
         if displayed is None or not displayed.comparison:  # no run began yet
-            return {self.sharing: gr.skip()}
+            return {self.view.sharing: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "") | {"comparison": displayed.comparison}
         services = self.services.for_visitor(request)
         panel = share_of(services, Shared.COMPARISON, displayed.comparison)
-        return {self.address: address_patch(TABS[0], names), self.sharing: panel.html()}
+        return {self.address: address_patch(TABS[0], names), self.view.sharing: panel.html()}
 
     def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
         """The address that asks for these settings, where a link to them is asked for."""

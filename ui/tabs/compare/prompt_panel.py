@@ -16,7 +16,7 @@ from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
 from ui.kit.components import chips_component, chips_html, text_panel
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.fields import Fields
 from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, settings_label
@@ -85,11 +85,11 @@ class PromptPanel:
     def _label(self, values: Values) -> str:
         return settings_label(read_form("", values), self.services.catalog)
 
-    def fill(self, values: Values, prompt: str | None) -> dict[Any, Any]:
+    def fill(self, values: Values, prompt: str | None) -> Updates:
         """The values, the prompt unless it is None, and what follows from the pair."""
-        changed = {} if prompt is None else {self.prompt: prompt}
-        followed = zip(self.followed, self._follow(["pair"], values, prompt), strict=True)
-        return changed | {self.panel.component: self.panel.value(values)} | dict(followed)
+        changed: Updates = {} if prompt is None else {self.prompt: prompt}
+        changed |= {self.panel.component: self.panel.value(values)}
+        return changed | self._follow(["pair"], values, prompt)
 
     def wire(self) -> None:
         """What the choice of a pair, of an example or a changed prompt changes."""
@@ -103,27 +103,26 @@ class PromptPanel:
             self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE
         )
 
-    def _follow(
-        self, changed: Sequence[object], values: Values, prompt: str | None
-    ) -> tuple[Any, ...]:
-        below: tuple[Any, ...] = (gr.update(), gr.update())
+    def _follow(self, changed: Sequence[object], values: Values, prompt: str | None) -> Updates:
+        updates: Updates = {}
         if any(name in COUNTED for name in changed):
-            below = self._about(read_form(prompt, values))
-        if "pair" not in changed:
-            return gr.update(), gr.update(), *below
-        spec = self.panel.spec(values)
-        return gr.update(choices=presets_for(spec), value=""), chips_html(examples_of(spec)), *below
+            updates = self._about(read_form(prompt, values))
+        if "pair" in changed:
+            spec = self.panel.spec(values)
+            updates[self.preset] = gr.update(choices=presets_for(spec), value="")
+            updates[self.chips] = chips_html(examples_of(spec))
+        return updates
 
-    def about(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+    def about(self, prompt: str | None, value: str | None) -> Updates:
         """How long the prompt is, with what the panel asks for, and whether another pair knows more
         of its words."""
         return self._about(read_form(prompt, parse(value)))
 
-    def measured(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+    def measured(self, prompt: str | None, value: str | None) -> Updates:
         """What is known once the models are loaded: what thresholds mean, and the same."""
-        return self.panel.value(parse(value)), *self.about(prompt, value)
+        return {self.panel.component: self.panel.value(parse(value))} | self.about(prompt, value)
 
-    def _about(self, form: Form) -> tuple[Any, ...]:
+    def _about(self, form: Form) -> Updates:
         other, label = self._other(), ""
         if (
             other
@@ -132,7 +131,10 @@ class PromptPanel:
         ):
             named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
             label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
-        return prompt_length(self.services, form), gr.update(value=label, visible=bool(label))
+        return {
+            self.tokens: prompt_length(self.services, form),
+            self.other: gr.update(value=label, visible=bool(label)),
+        }
 
     def _other(self) -> PairSpec | None:
         """The pair for what the bundled one cannot answer, where this page offers both."""
@@ -143,12 +145,12 @@ class PromptPanel:
             else None
         )
 
-    def switch(self, prompt: str | None, value: str | None) -> tuple[Any, ...]:
+    def switch(self, prompt: str | None, value: str | None) -> Updates:
         """To the other pair; the prompt stays."""
         other, values = self._other(), parse(value)
         changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})
         panel_value, values = self.panel.changed(changed_values, {"changed": "pair"})
-        return panel_value, *self._follow(["pair"], values, prompt)
+        return {self.panel.component: panel_value} | self._follow(["pair"], values, prompt)
 
 
 def prompt_length(services: Services, form: Form) -> str:

@@ -25,10 +25,6 @@ function draw() {
   note.textContent = words && `The result below is of ${words}`;
 }
 
-const heard = () => {
-  if (!element.isConnected) return document.removeEventListener("mars:settings", heard);
-  requestAnimationFrame(draw);
-};
-document.addEventListener("mars:settings", heard);
+marsListen(element, "mars:settings", document, () => requestAnimationFrame(draw));
 watch("value", draw);
 draw();

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -18,16 +19,14 @@ from ui.jobs.admission import errors_as_frames
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.public.latest import Latest
 from ui.result.details import Details
-from ui.result.view import ResultView, Updates
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
-from ui.tabs.compare.arrange import request_json, set_lanes
+from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
-from ui.tabs.compare.prompt_panel import PromptPanel
 
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
@@ -36,22 +35,13 @@ MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page
 MOST_WISHES = 1000  # pages whose latest wish is known
 
 
-class Running:
-    """``comparison``: the state with what the lanes show, a DisplayedComparison or None; ``note``:
-    has what they were asked for with. ``ended``: details by page, until the event after the last
-    frame. ``wished``: the nonce of the latest wish by page."""
+@dataclass
+class Running(CompareParts):
+    """``ended``: details by page, until the event after the last frame. ``wished``: the nonce of the
+    latest wish by page."""
 
-    def __init__(
-        self,
-        services: Services,
-        prompt_panel: PromptPanel,
-        comparison: gr.State,
-        view: ResultView,
-        note: gr.HTML,
-    ) -> None:
-        self.services, self.prompt_panel = services, prompt_panel
-        self.comparison, self.view, self.note = comparison, view, note
-        self.ended, self.wished = Latest[Details](MOST_ENDED), Latest[float](MOST_WISHES)
+    ended: Latest[Details] = field(default_factory=partial(Latest[Details], MOST_ENDED))
+    wished: Latest[float] = field(default_factory=partial(Latest[float], MOST_WISHES))
 
     def wire(self) -> None:
         prompt_panel, panel, wish = (
@@ -72,7 +62,7 @@ class Running:
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
         gr.on(triggers, read_continuation, None, wish, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
-        wished, cards = [wish, self.comparison, *prompt_panel.inputs], self.view.cards
+        wished, cards = [wish, self.displayed, *prompt_panel.inputs], self.view.cards
         self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
 
     def _run(
@@ -87,7 +77,7 @@ class Running:
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
-        streamed = [view.strip, *view.lanes, self.comparison, self.note, view.details, *changed]
+        streamed = [view.strip, *view.lanes, self.displayed, self.note, view.details, *changed]
         running = when(
             handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED
         )
@@ -146,7 +136,7 @@ class Running:
                 if frame.opens:
                     changed |= {self.view.details: gr.update(visible=False)}
                     changed |= {self.note: known} if known else {}
-                yield changed | ({self.comparison: frame.displayed} if frame.displayed else {})
+                yield changed | ({self.displayed: frame.displayed} if frame.displayed else {})
 
         return errors_as_frames(updates(), lambda strip: self.view.update(strip, ()), "compare")
 

@@ -13,17 +13,23 @@ from mars_core.types import Trace
 from ui.jobs.services import Services
 from ui.kit.assets import asset
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE
+from ui.kit.events import PRIVATE, Updates
 from ui.kit.labels import lane_labels
 from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.stored_runs import StoredRuns
-from ui.result.view import ResultView, Updates
+from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES
 from ui.settings.presets import PRESETS
 from ui.settings.values import parse
 from ui.sharing import wire_share
-from ui.tabs.compare.arrange import empty_lane, request_json, set_lanes, wire_lanes
+from ui.tabs.compare.arrange import (
+    CompareParts,
+    empty_lane,
+    request_json,
+    set_lanes,
+    wire_lanes,
+)
 from ui.tabs.compare.opening import Opening
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
@@ -31,9 +37,7 @@ from ui.tabs.compare.running import Running
 EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of your own"
 
 
-class CompareTab:
-    """``address``: the page's keeper of it."""
-
+class CompareTab(CompareParts):
     def __init__(self, services: Services, address: gr.HTML) -> None:
         self.services, self.prompt_panel = services, PromptPanel(services)
         traces = dict(enumerate(example.stored()))
@@ -58,17 +62,13 @@ class CompareTab:
         self.address = address
 
     def wire(self) -> None:
-        displayed, panel = self.displayed, self.prompt_panel.panel
+        component = self.prompt_panel.panel.component
         self.prompt_panel.wire()
-        wire_lanes(self.services, panel, displayed, self.view)
-        preset = [self.prompt_panel.preset, panel.component]
-        self.prompt_panel.preset.input(
-            self.apply, preset, [panel.component, *self.view.cards], **PRIVATE
-        )
-        Running(self.services, self.prompt_panel, displayed, self.view, self.note).wire()
-        Opening(
-            self.services, self.prompt_panel, displayed, self.view, self.address, self.note
-        ).wire()
+        preset = [self.prompt_panel.preset, component]
+        self.prompt_panel.preset.input(self.apply, preset, [component, *self.view.cards], **PRIVATE)
+        wire_lanes(self)
+        Running(**vars(self)).wire()
+        Opening(**vars(self)).wire()
         wire_share(self.services, self.view.sharing)
 
     def apply(self, key: str | None, value: str | None) -> Updates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from evaluation.format import shorten
 from storage import RunRecord, RunStore
@@ -18,17 +18,12 @@ from ui.tabs.history.runs import MEASURES
 MOST_DRAWN = 500  # comparisons, the first of the list
 
 
-class RunNumber(NamedTuple):
-    name: str
-    read: Callable[[RunRecord], float]
-
-
-NUMBERS: Mapping[str, RunNumber] = {
-    "theta": RunNumber("θ", lambda run: run.config.rule.parameters.get("theta", math.nan)),
-    "k": RunNumber("K", lambda run: math.nan if run.config.drafter.tree else run.config.drafter.k),
-    "temperature": RunNumber("Temperature", lambda run: run.config.sampling.temperature),
+NUMBERS: Mapping[str, tuple[str, Callable[[RunRecord], float]]] = {
+    "theta": ("θ", lambda run: run.config.rule.parameters.get("theta", math.nan)),
+    "k": ("K", lambda run: math.nan if run.config.drafter.tree else run.config.drafter.k),
+    "temperature": ("Temperature", lambda run: run.config.sampling.temperature),
     **{
-        each.field: RunNumber(each.name, lambda run, read=each.read: read(run.summary))  # type: ignore[misc]
+        each.field: (each.name, lambda run, read=each.read: read(run.summary))  # type: ignore[misc]
         for each in MEASURES
     },
 }
@@ -39,7 +34,7 @@ GROUPS: Mapping[str, tuple[str, Callable[[RunRecord], str]]] = {
 
 
 def chart_form() -> str:
-    numbers = [(name, each.name) for name, each in NUMBERS.items()]
+    numbers = [(name, title) for name, (title, _) in NUMBERS.items()]
     choosers = (
         ("x", "Draw", numbers, "tau"),
         ("y", "against", numbers, "tokens_per_s"),
@@ -50,13 +45,15 @@ def chart_form() -> str:
 
 def run_chart(store: RunStore, view: Address, fields: Mapping[str, Any]) -> Plot | None:
     """``fields``: of the form, untrusted. Raises StorageError."""
-    x, y = (NUMBERS.get(str(fields.get(name)), NUMBERS["tau"]) for name in ("x", "y"))
+    (x, x_of), (y, y_of) = (
+        NUMBERS.get(str(fields.get(name)), NUMBERS["tau"]) for name in ("x", "y")
+    )
     _, group = GROUPS.get(str(fields.get("by")), GROUPS["rule"])
     found = store.find(to_search(view, limit=MOST_DRAWN, offset=0)).frame
     ids = [run for runs in found["run_ids"] for run in runs]
     runs = store.records(ids, existing=True)
-    points = [RunPoint(x.read(run), y.read(run), group(run), _name(run)) for run in runs]
-    return scatter_plot(points, x.name, y.name)
+    points = [RunPoint(x_of(run), y_of(run), group(run), _name(run)) for run in runs]
+    return scatter_plot(points, x, y)
 
 
 def _name(run: RunRecord) -> str:

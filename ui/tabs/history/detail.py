@@ -18,10 +18,11 @@ from ui.kit.components import (
     message_strip,
     text_panel,
 )
+from ui.kit.events import Updates
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
-from ui.result.view import ResultView, Updates
+from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES
 from ui.settings.stored import few, richest
 from ui.sharing import READ_ONLY

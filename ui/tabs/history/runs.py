@@ -24,7 +24,7 @@ from evaluation.format import (
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search
-from ui.kit.labels import lane_label, stop_title
+from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.panel import render
 from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer
 
@@ -103,7 +103,7 @@ def _column(record: RunRecord) -> dict[str, str]:
 
 def _ending(record: RunRecord) -> str:
     error = f": {record.error}" if record.error else ""
-    return f"{record.status.value}, {stop_title(record.stop_reason)}{error}"
+    return f"{record.status.value}, {STOP_TITLES[record.stop_reason]}{error}"
 
 
 def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> QuantityRow:
@@ -193,7 +193,10 @@ def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[
 
 def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
     """Those of the runs that are there, ten at most, and one sentence where some are missing."""
-    existing = _there(store, runs)
+    try:
+        existing = store.records(runs, existing=True) if runs else ()
+    except StorageError as error:
+        return (), str(error)
     if len(existing) > MOST_RUNS:
         message = f"The address names {len(existing)} runs; the first {MOST_RUNS} are shown, the maximum of the table."
         return existing[:MOST_RUNS], message
@@ -203,17 +206,6 @@ def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, 
         existing,
         f"{plural(missing, 'run')} of this table {verb} no longer there." if missing else "",
     )
-
-
-def _there(store: RunStore, runs: Sequence[str]) -> tuple[RunRecord, ...]:
-    if not runs:
-        return ()
-    try:
-        return store.records(runs)
-    except StorageError:
-        if len(runs) == 1:
-            return ()
-        return tuple(record for run in runs for record in _there(store, (run,)))
 
 
 def runs_html(table: RunTable, message: str = "", share: str = "") -> str:

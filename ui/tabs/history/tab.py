@@ -25,12 +25,11 @@ from ui.kit.address import (
     without_search,
 )
 from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
 from ui.result.figure import figure_component, figure_json
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
-from ui.result.view import Updates
 from ui.sharing import READ_ONLY, share_of, wire_share
 from ui.tabs.history.chart import chart_form, run_chart
 from ui.tabs.history.detail import Detail, read_tags

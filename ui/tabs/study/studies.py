@@ -113,7 +113,7 @@ def progress_strip(
     active = at_work(progress)
     if not active:
         resume = "" if public else f" Go on with Resume, or with: mars eval resume {study_id}"
-        return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
+        return message_strip(f"{done}; no worker runs it.{resume}", "cancelled", progress=part)
     rates = [rate(worker) for worker in active]
     pace = sum(each for each in rates if not math.isnan(each))
     each = ", ".join(number(one) for one in rates if not math.isnan(one))

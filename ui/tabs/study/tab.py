@@ -20,7 +20,7 @@ from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.components import Strip, downloads_html, message_strip
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.result.pair import pair_views
 from ui.sharing import READ_ONLY, reading, share_of, wire_share
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
@@ -48,7 +48,6 @@ ABOUT_EXAMPLE = message_strip(
     "the prompts and texts of this one are in the full report, docs/results.md."
 )
 FAILURES = (ValueError, StorageError)
-Updates = dict[Any, Any]
 
 
 class QualityTab(QualityLayout):

@@ -21,7 +21,6 @@ from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
-from ui.jobs.admission import errors_as_frames
 from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
@@ -139,16 +138,8 @@ def write_answers(
     *,
     side: Callable[[], int] = EITHER_SIDE,
 ) -> Iterator[RoundFrame]:
-    """Write both answers, then show them at once; ``side`` gives the lane that becomes Answer A.
-    Never raises: the strip says what was wrong."""
-    answers = _answers(services, rounds, form, visitor, side)
-    return errors_as_frames(answers, lambda strip: RoundFrame(strip, RoundView()), "vote")
-
-
-def _answers(
-    services: Services, rounds: Rounds, form: Form, visitor: str, side: Callable[[], int]
-) -> Iterator[RoundFrame]:
-    """Both runs; none after one that failed. Raises JobError."""
+    """Write both answers, none after one that failed, then show them at once; ``side`` gives the
+    lane that becomes Answer A. Raises JobError."""
     rounds.take(services.key)  # the round before gets no vote
     spec, writing = admit(services, form), _Writing()
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import gradio as gr
 
@@ -23,7 +22,7 @@ from ui.kit.components import (
     strip_component,
     text_panel,
 )
-from ui.kit.events import PRIVATE, QUEUED, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
 from ui.settings.fields import Fields, lane
@@ -43,7 +42,6 @@ HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second rule against the first, among '
     "votes for either, with Wilson’s 95 % interval.</p></div>"
 )
-Updates = dict[Any, Any]  # component → new value or gr.update
 
 
 class VotesTab:
@@ -118,10 +116,9 @@ class VotesTab:
         )
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
-    def _follow(self, changed: Sequence[object], values: Values) -> tuple[Any]:
-        return (
-            chips_html(examples_of(self.panel.spec(values))) if "pair" in changed else gr.update(),
-        )
+    def _follow(self, changed: Sequence[object], values: Values) -> Updates:
+        spec = self.panel.spec(values)
+        return {self.chips: chips_html(examples_of(spec))} if "pair" in changed else {}
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
         """Nothing to vote on and nothing to comment; a new seed where one is asked for."""

@@ -12,8 +12,8 @@ from storage import Choice
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label, run_names
 from ui.kit.panel import render
-from ui.kit.values import Sentence, SentencePart
-from ui.result.headline import Headline, headlines
+from ui.kit.values import SentencePart
+from ui.result.headline import headlines
 from ui.result.pair import pair_views
 from ui.result.sentence import verdict
 from ui.token_view.view import LaneView
@@ -95,11 +95,7 @@ def reveal_strip(round_: Round, choice: Choice) -> Strip:
     """The vote in words, then how the two runs compare."""
     words = {Choice.TIE: "You called it a tie.", Choice.BOTH_BAD: "You found both bad."}.get(choice)
     words = words or f"You preferred {lane_label(round_.sides[_SIDES[choice]].config)}."
-    return Strip(
-        (SentencePart(words, "strong"), SentencePart(" "), *_comparison(round_)),
-        "done",
-        numbers=_numbers(round_),
-    )
+    return _compared(round_, words)
 
 
 def same_strip(round_: Round) -> Strip:
@@ -107,25 +103,18 @@ def same_strip(round_: Round) -> Strip:
     same."""
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
-        return Strip(
-            (
-                SentencePart("Nothing to vote on.", "strong"),
-                SentencePart(" "),
-                *_comparison(round_),
-            ),
-            "done",
-            numbers=_numbers(round_),
-        )
+        return _compared(round_, "Nothing to vote on.")
     reason = SentencePart(": both rules wrote the same text with different tokens.")
     return Strip((SentencePart("Nothing to vote on", "strong"), reason), "done")
 
 
-def _comparison(round_: Round) -> Sentence:
-    """The sentence of Compare; its places have nothing to point to here."""
-    return tuple(replace(part, lane=None, position=None) for part in verdict(round_.traces))
-
-
-def _numbers(round_: Round) -> tuple[Headline, ...]:
+def _compared(round_: Round, words: str) -> Strip:
+    """Words, then the sentence and the numbers of Compare, which have nothing to point to here."""
     traces = round_.traces
+    sentence = [replace(part, lane=None, position=None) for part in verdict(traces)]
     numbers = headlines(run_names([trace.config for trace in traces]), dict(enumerate(traces)))
-    return tuple(each._replace(relaxed_at=None) for each in numbers)
+    return Strip(
+        (SentencePart(words, "strong"), SentencePart(" "), *sentence),
+        "done",
+        numbers=tuple(each._replace(relaxed_at=None) for each in numbers),
+    )

@@ -61,7 +61,8 @@ function nextRelaxed(back) {
   );
   const here = active >= 0 ? active : rested || -1,
     next = back ? all.findLast((index) => index < here) : all.find((index) => index > here);
-  if (all.length) jump({ lane: props.lane, position: next ?? all.at(back ? -1 : 0) });
+  if (!all.length) return tell("mars:relaxed"); // of another lane
+  jump({ lane: props.lane, position: next ?? all.at(back ? -1 : 0) });
 }
 
 const MOVES = {

@@ -4,10 +4,11 @@ const names = at("lanes"),
 more.addEventListener("click", () =>
   more.setAttribute("aria-expanded", String(box.classList.toggle("open"))),
 );
+const wrote = (lane) => lane.rows.length > 0;
 const relaxes = (lane) => lane.rows.some((row) => outcomeOf(row) === "relaxed");
-at("next").addEventListener("click", () =>
-  tell("mars:next", { run: lanes().findLast(relaxes)?.run }),
-);
+const next = () => tell("mars:next", { run: lanes().findLast(relaxes)?.run });
+at("next").addEventListener("click", next);
+listen("mars:relaxed", next);
 const card = (lane) => lane.element.closest(".mars-card");
 
 let writing; // the lane that runs; it comes into sight when it begins
@@ -39,7 +40,7 @@ function name() {
   const before = writing;
   writing = all.find((lane) => lane.latest.state === "running");
   if (writing && writing !== before) bring(writing);
-  if (before && !busy()) bring(all.findLast(relaxes) || all.at(-1)); // what came of it
+  if (before && !busy()) bring(all.findLast(relaxes) || all.findLast(wrote) || before); // what came of it
   at("next").disabled = !all.some(relaxes);
   mark();
 }

@@ -27,6 +27,7 @@ from storage import RunStore, Shared
 from tests.unit.ui.places import rows_of
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
+from ui.public.preview import PICTURE
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
 from ui.result.figure import SOURCE
@@ -87,6 +88,8 @@ EVENTS = {
 OURS = {
     *["/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv"],
     f"/{SOURCE}",
+    f"/{PICTURE}",
+    "/docs/{name:path}",
     *(f"/downloads/{name}" for name in STUDY_FILES),
 }
 API = "/gradio_api/"
