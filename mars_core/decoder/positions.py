@@ -56,7 +56,7 @@ class Rows(NamedTuple):
         )
 
 
-class Segment(NamedTuple):
+class PassSegment(NamedTuple):
     """Tokens of a pass that attend over the same number of positions: some of the rows, in
     neighbouring slots, and some of the tokens of each."""
 
@@ -78,7 +78,7 @@ class PassLayout(NamedTuple):
 
     entries: Tensor  # [A · n] positions that are written, counted over all slots
     positions: Tensor  # [A, n] positions in the texts
-    segments: Sequence[Segment]  # all tokens, in the order of rows
+    segments: Sequence[PassSegment]  # all tokens, in the order of rows
     start: Start  # of the first row
     ends_at_width: bool  # a chain that ends at its width: transformers' default without a mask
 
@@ -174,15 +174,15 @@ class PositionIndex:
 
     def _segments(
         self, rows: Rows, count: int, reach: int, full_width: bool, whole: bool = False
-    ) -> list[Segment]:
+    ) -> list[PassSegment]:
         """Without masks. ``reach``: positions from the start that must be in sight; ``whole``:
         every token attends as widely as the last one."""
         slots, starts = rows.slots, rows.starts
         if full_width:
             everything = slice(0, len(slots)), slice(slots[0], slots[-1] + 1), slice(0, count)
-            return [Segment(*everything, self.capacity)]
+            return [PassSegment(*everything, self.capacity)]
         assert starts is not None, "a captured pass attends over the full cache"
-        segments: list[Segment] = []
+        segments: list[PassSegment] = []
         for row, (slot, start) in enumerate(zip(slots, starts, strict=True)):
             pieces = self._pieces(start, count, reach, whole)
             before = segments[-len(pieces) :]
@@ -197,7 +197,7 @@ class PositionIndex:
                 ]
             else:
                 at = slice(row, row + 1), slice(slot, slot + 1)
-                segments += [Segment(*at, tokens, width) for tokens, width in pieces]
+                segments += [PassSegment(*at, tokens, width) for tokens, width in pieces]
         return segments
 
     def _pieces(self, start: int, count: int, reach: int, whole: bool) -> list[tuple[slice, int]]:
@@ -212,7 +212,7 @@ class PositionIndex:
         ends = [*begins[1:], count]
         return [(slice(*each), stop) for *each, stop in zip(begins, ends, stops, strict=True)]
 
-    def _masks(self, segment: Segment, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def _masks(self, segment: PassSegment, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Of the tokens of a chain: for full attention, and with the window."""
         at = self._grouped(positions[segment.whole])[..., None]
         columns = self._columns[: segment.width]

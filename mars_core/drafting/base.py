@@ -47,7 +47,7 @@ class Conditions(NamedTuple):
     noise: Tensor | None
 
 
-class Lookup:
+class TextLookup:
     """Finds drafts in one text, without a model."""
 
     def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
@@ -56,14 +56,14 @@ class Lookup:
 
 
 class Drafter:
-    """Drafts for the texts in the slots of an engine. This one takes its drafts from a ``Lookup``
+    """Drafts for the texts in the slots of an engine. This one takes its drafts from a ``TextLookup``
     of each text, with q = 1; others override all methods."""
 
     computes = False  # whether ``draft`` computes on the device
 
-    def __init__(self, longest: int, lookup: Callable[[], Lookup] = Lookup) -> None:
+    def __init__(self, longest: int, lookup: Callable[[], TextLookup] = TextLookup) -> None:
         self.longest = longest  # maximum number of tokens that it can draft in one step
-        self._lookup, self._lookups = lookup, dict[int, Lookup]()
+        self._lookup, self._lookups = lookup, dict[int, TextLookup]()
 
     def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
         """Reads the prompt of a new text in a slot. ``features`` [len(ids) - 1, layers · T]: the

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mars_core.drafting.base import Drafter, DrafterKind, Lookup
+from mars_core.drafting.base import Drafter, DrafterKind, TextLookup
 
 MAX_NGRAM = 3  # longest n-gram that is looked up; shorter ones follow, down to one token
 
 
-class NgramLookup(Lookup):
+class NgramLookup(TextLookup):
     """Keeps an index of the last position after each n-gram, updated in constant time per token."""
 
     def __init__(self) -> None:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from mars_core.drafting.base import Drafter, DrafterKind, Lookup
+from mars_core.drafting.base import Drafter, DrafterKind, TextLookup
 
 LONGEST = 24  # tokens of a suffix; longer matches count as this long
 FACTOR = 5  # α: tokens that are drafted for each token of the match, at most; the paper's is 1 to 4
 LEAST = 0.1  # D: a path ends where a smaller share of the occurrences goes on in this way
 
 
-class SuffixLookup(Lookup):
+class SuffixLookup(TextLookup):
     """Updated with every token in time proportional to its earlier occurrences."""
 
     def __init__(self) -> None:
