@@ -25,6 +25,7 @@ from evaluation.item import Item, Suite
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
 from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.runner import Runner
 from evaluation.study.worker import Worker
 from mars_core.models import Pair
 from mars_core.session import Session
@@ -69,7 +70,8 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
     suite = Suite("synthetic", items, metrics=(CONTAINS,))
     plan = Plan("scale", models, (suite,), LANES, TEMPERATURES, max_new_tokens=tokens, chat=False)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    worker = Worker(store, study_id, plan, Session(pair), Repeating(pair), "bench")
+    runner = Runner(plan, Session(pair), Repeating(pair))
+    worker = Worker(store, study_id, runner, "bench")
     for _ in worker.events():
         pass
     return study_id

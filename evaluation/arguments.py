@@ -146,6 +146,17 @@ _PLAN: Options = (
             "default": "1",
             "help": "requests in flight at a server; of several values each takes an equal part of the seeds",
         },
+        "--batch": {
+            "default": "",
+            "metavar": "auto|N",
+            "help": "runs to decode together (default 1): faster, but without times of single runs",
+        },
+        "--time-alone": {
+            "type": int,
+            "default": 0,
+            "metavar": "N",
+            "help": "with --batch: decode N random tasks alone, for their times",
+        },
         "--plan-only": {
             "action": "store_true",
             "help": "store the plan, print its id and exit; resume runs it",
@@ -261,11 +272,12 @@ def read_served_options(
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
     chosen = read_processors(options).chosen
-    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", *chosen):
+    ours = ("target", "draft", "head", "drafter", "tree", "skip_long", "batch", "time_alone")
+    for name in (*ours, *chosen):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(
-                f"--{option} cannot be used with --server, which has models, a drafter and processors of its own."
+                f"--{option} cannot be used with --server, which has models, drafts, processors and batches of its own."
             )
     if not options.server:
         raise ValueError(
@@ -314,6 +326,7 @@ def _plan(
         thinking=read_thinking(options),
         stop=tuple(options.stop),
         served=served,
+        alone=options.time_alone,
         processors=read_processors(options),
         **{name: getattr(options, name) for name in _SAME},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -121,6 +121,24 @@ class Session:
         out-of-memory errors. Without ``telemetry`` only times and outcomes are recorded, to measure
         the cost of the telemetry."""
         return Run(self.pair, *self.check(config), telemetry)
+
+    def together(
+        self,
+        configs: Iterable[RunConfig],
+        slots: int,  # noqa: ARG002
+        *,
+        telemetry: bool = True,
+    ) -> Iterator[tuple[int, Run]]:
+        """The runs of the configurations, ``slots`` at a time; each is yielded with its number when
+        it has ended (in the order in which they end). All have drafters of one kind and shape. A
+        run that fails is yielded with its status; configurations are taken from the iterable only
+        when a slot is free."""
+        for number, config in enumerate(configs):
+            run = self.start(config, telemetry=telemetry)
+            with suppress(*RUN_FAILURES):
+                for _ in run:
+                    pass
+            yield number, run
 
     def warm_up(self, config: RunConfig) -> None:
         """Decodes a few tokens and discards them, with the engine of the run itself. Errors are

@@ -10,6 +10,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,8 @@ def main(options: Namespace) -> int:
 
 def _run(options: Namespace, store: RunStore) -> int:
     """Plan and run a study. Of several processes started together the first one plans."""
-    from evaluation.study.check import check, without_long
+    from evaluation.study.batch import batch_of
+    from evaluation.study.check import check, longest, without_long
     from evaluation.study.launch import open_session
     from evaluation.study.processes import process_rank, share
     from mars_core.arguments import find_spec, threshold_lines
@@ -64,6 +66,8 @@ def _run(options: Namespace, store: RunStore) -> int:
                 f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
             )
             plan = short
+        batch = batch_of(options.batch or "1", session.pair, longest(plan, session))
+        plan = replace(plan, batch=batch)
         check(plan, session)
         study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
         _print(study_id)

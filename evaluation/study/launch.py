@@ -22,6 +22,7 @@ from evaluation.study.check import check_models
 from evaluation.study.engine import LaneEngine
 from evaluation.study.plan import read_plan
 from evaluation.study.processes import ProcessRank, device_of, free_dead, own_name, progress_line
+from evaluation.study.runner import Runner
 from evaluation.study.worker import LaneSaved, Worker
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
@@ -67,9 +68,8 @@ def work(
     def run(below: int) -> None:
         nonlocal printed_at
         free = partial(free_dead, store, study_id)
-        worker = Worker(
-            store, study_id, plan, session, engine, own_name(), free_dead=free, below=below
-        )
+        runner = Runner(plan, session, engine, plan.batch if session else 1)
+        worker = Worker(store, study_id, runner, own_name(), free_dead=free, below=below)
         try:
             with closing(worker.events()) as events:
                 for event in events:
@@ -110,16 +110,26 @@ def _progress(store: RunStore, study_id: str, lanes: int) -> Callable[[], str]:
 
 @contextmanager
 def _stop_requested() -> Iterator[Event]:
-    """An event set by Ctrl-C and SIGTERM. The current run is dropped and the task released;
-    committed results stay."""
+    """An event set by Ctrl-C and SIGTERM: what runs is dropped after its step, a batch when the
+    next of its runs has ended, or at a second signal. Committed results stay."""
     requested = Event()
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda *_: requested.set()) for number in numbers}
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def stop(*_: object) -> None:
+        requested.set()
+        restore()
+
+    for number in numbers:
+        signal.signal(number, stop)
     try:
         yield requested
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()
 
 
 @contextmanager

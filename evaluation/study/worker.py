@@ -1,8 +1,8 @@
-"""A worker: claims a task, runs its missing lanes, commits each result, marks the task done, and
+"""A worker: claims tasks, runs their missing lanes, commits each result, marks the tasks done, and
 continues with the next.
 
 Any number of workers share a study through the store, on one machine or several. A worker that
-stops loses only its current lane: its claim expires (or is released, for a dead process of the same
+stops loses only what runs: its claims expire (or are released, for a dead process of the same
 machine), and another worker runs the missing lanes.
 """
 
@@ -13,40 +13,17 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from evaluation.scoring.metrics import scores
-from evaluation.study.engine import LaneEngine, config_of, converse
 from evaluation.study.plan import Plan
-from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
-from mars_core.jobs import execution_order
-from mars_core.types import Status, StopReason, Trace
+from evaluation.study.result import LaneResult
+from evaluation.study.runner import LaneEnded, LaneProgress, Runner, TaskEnded
+from mars_core.types import Trace
 from storage import Claim, ClaimLost, RunStore, StoredResult
-
-if TYPE_CHECKING:
-    from mars_core.session import Session
 
 log = logging.getLogger(__name__)
 LEASE_S = 300.0  # lifetime of a claim without a heartbeat
 PAUSE_S = 1.0  # between two attempts to claim while others have the remaining tasks
-Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
-
-
-class Stopped(Exception):
-    """A run was cancelled, by request or time limit. It is not committed; all earlier results
-    are."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class LaneProgress(NamedTuple):
-    """A lane of a task is running. ``tokens``: of all its turns so far."""
-
-    task: int
-    lane: int
-    tokens: int
 
 
 class LaneSaved(NamedTuple):
@@ -67,47 +44,49 @@ class Worker:
 
     store: RunStore
     study_id: str
-    plan: Plan
-    session: Session | None  # None for a study on servers
-    engine: LaneEngine
+    runner: Runner
     name: str
     free_dead: Callable[[], int] = lambda: (
         0
     )  # releases the tasks of dead workers; returns their number
-    order: Callable[[int], list[int]] = execution_order
     lease_s: float = LEASE_S
     below: int | None = None  # works only on tasks with a lower number
+    _claims: dict[int, Claim] = field(default_factory=dict, init=False)
     _renewed_at: float = field(default=0.0, init=False)
+
+    @property
+    def plan(self) -> Plan:
+        return self.runner.plan
 
     def events(self) -> Generator[Event, None, None]:
         """Works until every task of the study (``below``) is done by any worker. Closing it
-        releases its task and drops the current lane.
+        releases its tasks and drops what runs.
 
         Raises Stopped and StorageError.
         """
-        warm = False
-        while True:
+        try:
+            while True:
+                self._claim()
+                if self._claims:
+                    tasks = {task: self._traces(task) for task in self._claims}
+                    with closing(self.runner.run(tasks)) as events:
+                        for event in events:
+                            yield self._commit(event) if event else None
+                elif self._left():
+                    yield None
+                else:
+                    return
+        finally:
+            for claim in self._claims.values():
+                self.store.release_task(claim)
+
+    def _claim(self) -> None:
+        self._claims, self._renewed_at = {}, time.monotonic()
+        while len(self._claims) < self.runner.chunk:
             claim = self.store.claim_task(self.study_id, self.name, self.lease_s, self.below)
             if claim is None:
-                if not self._left():
-                    return
-                yield None
-                continue
-            self._renewed_at = time.monotonic()
-            try:
-                # Kernels, caches and CUDA graphs exist before timed runs.
-                for lane in range(0 if warm else len(self.plan.lanes)):
-                    self.engine.warm_up(
-                        config_of(self.plan, self.session, self.plan.task(claim.task), lane)
-                    )
-                    yield None
-                warm = True
-                yield from self._task(claim)
-            except ClaimLost as error:
-                log.warning("%s", error)
-            except BaseException:
-                self.store.release_task(claim)
-                raise
+                return
+            self._claims[claim.task] = claim
 
     def _left(self) -> bool:
         """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead
@@ -119,89 +98,38 @@ class Worker:
             time.sleep(PAUSE_S)
         return True
 
-    def _task(self, claim: Claim) -> Generator[Event, None, None]:
-        stored = self.store.task_results(self.study_id, claim.task)
-        ran, relatives = self._read(stored), dict[int, dict[str, object]]()
-        for order, lane in enumerate(self.order(len(self.plan.lanes))):
-            if lane in stored:
-                continue
-            traces, result = yield from self._lane(claim, lane)
-            ran[lane] = traces
-            added = self._relatives(ran, relatives, last=False)
-            data = result.as_dict()
-            self.store.save_result(claim, lane, traces, data, order=order, relatives=added)
-            relatives |= added
-            yield LaneSaved(claim.task, lane, result, traces)
-        self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
-
-    def _lane(
-        self, claim: Claim, lane: int
-    ) -> Generator[Event, None, tuple[tuple[Trace, ...], LaneResult]]:
-        task = self.plan.task(claim.task)
-        suite, item = self.plan.suites[task.suite], self.plan.item(task)
+    def _commit(self, event: LaneProgress | LaneEnded | TaskEnded) -> Event:
+        """Saves what has ended, and renews the claims where that is due. What belongs to another
+        worker by now is dropped."""
         try:
-            with closing(
-                converse(self.engine, config_of(self.plan, self.session, task, lane), item.turns)
-            ) as written:
-                traces = yield from self._report(claim, lane, written)
-        except ValueError as error:  # the settings are invalid for this prompt
-            return (), refused(error)
-        if not traces or traces[-1].status is Status.CANCELLED:
-            raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
-        completed = traces[-1].status is Status.COMPLETED
-        texts = [answer(trace) for trace in traces]
-        scored = (
-            scores(suite, item, texts, execute_code=self.plan.execute_code) if completed else {}
-        )
-        return traces, result_of(traces, scored)
-
-    def _report(
-        self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
-    ) -> Generator[Event, None, tuple[Trace, ...]]:
-        """The traces returned by ``written``; renews the claim where that is due. Raises ClaimLost
-        if another worker has taken it."""
-        tokens = 0
-        while True:
-            try:
-                tokens += next(written)
-            except StopIteration as end:
-                traces: tuple[Trace, ...] = end.value
-                return traces
             if time.monotonic() - self._renewed_at > self.lease_s / 4:
                 self._renewed_at = time.monotonic()
-                if not self.store.beat(claim, self.lease_s):
-                    raise ClaimLost(f"Task {claim.task} was taken over by another worker.")
-            yield LaneProgress(claim.task, lane, tokens)
+                for task, claim in list(self._claims.items()):
+                    if not self.store.beat(claim, self.lease_s):
+                        del self._claims[task]
+            if event.task not in self._claims:
+                return None
+            if isinstance(event, LaneProgress):
+                return event
+            claim = self._claims[event.task]
+            if isinstance(event, TaskEnded):
+                self.store.finish_task(claim, event.relatives)
+                del self._claims[event.task]
+                return None
+            task, lane, order, traces, result, relatives = event
+            data = result.as_dict()
+            self.store.save_result(claim, lane, traces, data, order=order, relatives=relatives)
+            return LaneSaved(task, lane, result, traces)
+        except ClaimLost as error:
+            del self._claims[event.task]
+            log.warning("%s", error)
+            return None
 
-    def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
-        """The traces of committed lanes, without lanes whose runs have been deleted."""
+    def _traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
+        """The traces of committed lanes; none for a lane whose runs have been deleted."""
+        stored: Mapping[int, StoredResult] = self.store.task_results(self.study_id, task)
         traces = self.store.traces(
             [run_id for result in stored.values() for run_id in result.run_ids]
         )
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
-        return {
-            lane: tuple(filter(None, stored_traces))
-            for lane, stored_traces in runs.items()
-            if all(stored_traces)
-        }
-
-    def _relatives(
-        self, ran: Traces, known: Mapping[int, object], *, last: bool
-    ) -> dict[int, dict[str, object]]:
-        """Relative results of every completed lane that is not ``known`` and has a completed
-        baseline. Unless ``last``, the lane without drafts must be completed too."""
-        completed = {
-            lane: traces
-            for lane, traces in ran.items()
-            if traces and traces[-1].status is Status.COMPLETED
-        }
-        none = None if self.plan.none is None else completed.get(self.plan.none)
-        if self.plan.none is not None and none is None and not last:
-            return {}
-        relatives = {}
-        for lane in completed.keys() - known.keys():
-            baseline = self.plan.baseline(lane)
-            beside = completed[lane] if baseline is None else completed.get(baseline)
-            if beside is not None:
-                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
-        return relatives
+        return {lane: tuple(filter(None, each)) if all(each) else () for lane, each in runs.items()}

@@ -23,7 +23,8 @@ from evaluation.study.check import (
 from evaluation.study.engine import Accelerated
 from evaluation.study.plan import Models, Plan, read_plan
 from evaluation.study.processes import free_dead, own_name
-from evaluation.study.worker import Event, LaneProgress, LaneSaved, Stopped, Worker
+from evaluation.study.runner import LaneProgress, Runner, Stopped
+from evaluation.study.worker import Event, LaneSaved, Worker
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
@@ -114,16 +115,8 @@ def study_runs(
                 spec, services.accelerator, stop, services.limits.seconds or math.inf
             )
             free = partial(free_dead, services.store, study_id)
-            worker = Worker(
-                services.store,
-                study_id,
-                checked,
-                session,
-                engine,
-                own_name(),
-                free_dead=free,
-                order=services.order,
-            )
+            runner = Runner(checked, session, engine, order=services.order)
+            worker = Worker(services.store, study_id, runner, own_name(), free_dead=free)
         yield StudyFrame(message_strip(WARMING, "running"), worker)
         with job_errors(services, RUNNING), closing(worker.events()) as events:
             yield from _follow(services, worker, events, runs, stop.requested)

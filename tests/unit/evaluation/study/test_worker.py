@@ -6,10 +6,11 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,9 @@ from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
 from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
-from evaluation.study.worker import LaneProgress, LaneSaved, Worker
+from evaluation.study.runner import LaneProgress, Runner
+from evaluation.study.worker import LaneSaved, Worker
+from mars_core.jobs import execution_order
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
@@ -32,9 +35,19 @@ def _new(store: RunStore, plan: Plan) -> str:
 
 
 def _worker(
-    store: RunStore, study_id: str, plan: Plan, session: Session, **changed: object
+    store: RunStore,
+    study_id: str,
+    plan: Plan,
+    session: Session,
+    order: Callable[[int], list[int]] = execution_order,
+    **changed: Any,
 ) -> Worker:
-    return Worker(store, study_id, plan, session, InProcess(session), own_name(), **changed)  # type: ignore[arg-type]
+    runner = Runner(plan, session, InProcess(session), plan.batch, order)
+    return Worker(store, study_id, runner, own_name(), **changed)
+
+
+def _in_order(lanes: int) -> list[int]:
+    return list(range(lanes))
 
 
 def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
@@ -86,7 +99,8 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
             calls.append(("run", config.rule.name))
             return (yield from InProcess.run(self, config))
 
-    events = Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).events()
+    runner = Runner(plan, session, Noted(session))
+    events = Worker(store, _new(store, plan), runner, own_name()).events()
     first: list[int] = []
     for event in events:
         if isinstance(event, LaneSaved):
@@ -121,9 +135,7 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
     plan = small_plan(session, lanes=(STRICT, MARS))
     study = _new(store, plan)
     saved = []
-    for event in _worker(
-        store, study, plan, session, order=lambda lanes: list(range(lanes))
-    ).events():
+    for event in _worker(store, study, plan, session, _in_order).events():
         if isinstance(event, LaneSaved):
             saved.append((event.task, event.lane))
             if saved == [(0, 0), (0, 1)]:  # the task is not done
@@ -139,13 +151,12 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
 ) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
     study = _new(store, plan)
-    in_order = {"order": lambda lanes: list(range(lanes))}
-    events = _worker(store, study, plan, session, **in_order).events()
+    events = _worker(store, study, plan, session, _in_order).events()
     next(event for event in events if isinstance(event, LaneSaved))
     events.close()
     store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
     store.purge(datetime.now(UTC))
-    deque(_worker(store, study, plan, session, **in_order).events())
+    deque(_worker(store, study, plan, session, _in_order).events())
     strict, mars = store.results(study)
     assert strict.relative is not None and mars.relative is None
     assert len(mars.run_ids) == 2
