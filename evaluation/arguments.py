@@ -54,14 +54,15 @@ _STUDY: Options = {
     "study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}
 } | _STORE
 _WORK: Options = MACHINE_OPTIONS | {
-    "--workers": {
-        "type": int,
-        "default": 1,
-        "help": "worker processes on this machine (default 1)",
+    "--ray": {
+        "nargs": "?",
+        "const": "local",
+        "metavar": "ADDRESS",
+        "help": "run on a Ray cluster: a new one on this machine, or the one at this address",
     },
     "--threads": {
         "type": int,
-        "help": "threads per worker (default: OMP_NUM_THREADS, else a share of the cores)",
+        "help": "threads of a process (default: OMP_NUM_THREADS, else every core)",
     },
     "--quiet": {"action": "store_true", "help": "do not print progress"},
 }
@@ -199,7 +200,7 @@ _CHECK: tuple[str, Options] = (
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
     "resume": (
-        "continue a study, alone or beside other workers",
+        "continue a study",
         _STUDY
         | _WORK
         | {"--failed": {"action": "store_true", "help": "run the tasks with failed lanes again"}},

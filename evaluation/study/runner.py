@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
 Relatives = Mapping[int, Mapping[str, object]]  # lane → values relative to its baseline
 WARM_UP_TOKENS = 8
-CHUNK = 4  # times the slots of a batch are the tasks that are run together
+CHUNK = 4  # times as many tasks are run together as are in the batch at once
+MAX_TRACES = 1000  # of these tasks, which are in memory together
 
 
 class Stopped(Exception):
@@ -46,8 +47,8 @@ class LaneProgress(NamedTuple):
 
 
 class LaneEnded(NamedTuple):
-    """``task``, ``lane``: of the plan. ``order``: its number among the lanes of the task. ``relatives``: of all lanes whose values
-    are known now."""
+    """``order``: its number among the lanes of the task. ``relatives``: of those lanes that can be
+    compared now."""
 
     task: int
     lane: int
@@ -58,6 +59,8 @@ class LaneEnded(NamedTuple):
 
 
 class TaskEnded(NamedTuple):
+    """``relatives``: of all its lanes, because some may have been saved by another process."""
+
     task: int
     relatives: Relatives
 
@@ -99,8 +102,7 @@ class Runner:
 
     @property
     def chunk(self) -> int:
-        """How many tasks are run together: some times as many as are in the batch at once."""
-        return 1 if self.batch == 1 else CHUNK * self.batch
+        return chunk_of(self.plan, self.batch)
 
     def run(self, tasks: Mapping[int, Traces]) -> Generator[Event, None, None]:
         """Runs the lanes that have no result yet; a lane whose runs were deleted has no traces.
@@ -232,11 +234,11 @@ class Runner:
         return LaneEnded(*lane, traces, result, relatives)
 
     def _task_ended(self, task: int) -> TaskEnded:
-        relatives = self._relatives(task, last=True)
+        relatives = self._known[task] | self._relatives(task, last=True)
         del self._ran[task], self._known[task]
         return TaskEnded(task, relatives)
 
-    def _relatives(self, task: int, *, last: bool) -> Relatives:
+    def _relatives(self, task: int, *, last: bool) -> dict[int, Mapping[str, object]]:
         """Relative results of every completed lane that has none yet and a completed baseline.
         Unless ``last``, the lane without drafts must be completed too."""
         completed = {
@@ -247,13 +249,19 @@ class Runner:
         none = None if self.plan.none is None else completed.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
             return {}
-        relatives = {}
+        relatives = dict[int, Mapping[str, object]]()
         for lane in completed.keys() - self._known[task].keys():
             baseline = self.plan.baseline(lane)
             beside = completed[lane] if baseline is None else completed.get(baseline)
             if beside is not None:
                 relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
         return relatives
+
+
+def chunk_of(plan: Plan, batch: int) -> int:
+    """How many tasks are run together."""
+    in_memory = MAX_TRACES // len(plan.lanes)
+    return 1 if batch == 1 else max(batch, min(CHUNK * batch, in_memory))
 
 
 def _present(stored: Traces) -> Iterator[tuple[int, tuple[Trace, ...]]]:

@@ -1,29 +1,31 @@
-"""A worker: claims tasks, runs their missing lanes, commits each result, marks the tasks done, and
-continues with the next.
+"""A worker: runs the missing lanes of tasks, commits each result as it comes and closes the tasks
+that are done.
 
-Any number of workers share a study through the store, on one machine or several. A worker that
-stops loses only what runs: its claims expire (or are released, for a dead process of the same
-machine), and another worker runs the missing lanes.
+A worker that stops loses only what runs. Several may work on a study: what one has committed is
+skipped, and the first result of a lane counts.
 """
 
 from __future__ import annotations
 
 import logging
+import platform
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections import deque
+from collections.abc import Generator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import psutil
 
 from evaluation.study.plan import Plan
 from evaluation.study.result import LaneResult
 from evaluation.study.runner import LaneEnded, LaneProgress, Runner, TaskEnded
 from mars_core.types import Trace
-from storage import Claim, ClaimLost, RunStore, StoredResult
+from storage import ResultExists, RunStore, StorageError
 
 log = logging.getLogger(__name__)
-LEASE_S = 300.0  # lifetime of a claim without a heartbeat
-PAUSE_S = 1.0  # between two attempts to claim while others have the remaining tasks
+AT_WORK_S = 300.0  # the page takes a study for stopped if nobody has said so long that he works
 
 
 class LaneSaved(NamedTuple):
@@ -39,97 +41,98 @@ Event = LaneProgress | LaneSaved | None  # None: no progress; the caller may sto
 
 
 @dataclass(slots=True)
-class Worker:
-    """One process on one pair of models, or one thread that sends requests to servers."""
+class Work:
+    """A study in the store. Use it as a context manager, during which it is said to be worked
+    on."""
 
     store: RunStore
     study_id: str
-    runner: Runner
-    name: str
-    free_dead: Callable[[], int] = lambda: (
-        0
-    )  # releases the tasks of dead workers; returns their number
-    lease_s: float = LEASE_S
-    below: int | None = None  # works only on tasks with a lower number
-    _claims: dict[int, Claim] = field(default_factory=dict, init=False)
     _renewed_at: float = field(default=0.0, init=False)
+
+    def __enter__(self) -> Work:
+        self.store.work_on(self.study_id, AT_WORK_S)
+        self._renewed_at = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(StorageError):  # it is said to stop after AT_WORK_S then
+            self.store.work_on(self.study_id, 0)
+
+    def traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
+        """Of the committed lanes; none for a lane whose runs have been deleted."""
+        stored = self.store.task_results(self.study_id, task)
+        run_ids = [run_id for result in stored.values() for run_id in result.run_ids]
+        traces = self.store.traces(run_ids) if run_ids else {}
+        runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
+        return {lane: tuple(filter(None, each)) if all(each) else () for lane, each in runs.items()}
+
+    def go_on(self) -> None:
+        """To be called now and then: the study is worked on."""
+        if time.monotonic() - self._renewed_at > AT_WORK_S / 4:
+            self._renewed_at = time.monotonic()
+            self.store.work_on(self.study_id, AT_WORK_S)
+
+    def commit(self, event: LaneProgress | LaneEnded | TaskEnded, worker: str) -> Event:
+        self.go_on()
+        if isinstance(event, LaneProgress):
+            return event
+        if isinstance(event, TaskEnded):
+            self.store.finish_task(self.study_id, event.task, event.relatives)
+            return None
+        task, lane, order, traces, result, relatives = event
+        try:
+            self.store.save_result(
+                self.study_id,
+                task,
+                lane,
+                traces,
+                result.as_dict(),
+                order=order,
+                worker=worker,
+                relatives=relatives,
+            )
+        except ResultExists as error:
+            log.warning("%s", error)
+            return None
+        return LaneSaved(task, lane, result, traces)
+
+
+@dataclass(slots=True)
+class Worker:
+    """Runs tasks in this thread. ``tasks``: those left, which several workers may share."""
+
+    work: Work
+    runner: Runner
+    tasks: deque[int]
 
     @property
     def plan(self) -> Plan:
         return self.runner.plan
 
     def events(self) -> Generator[Event, None, None]:
-        """Works until every task of the study (``below``) is done by any worker. Closing it
-        releases its tasks and drops what runs.
+        """Works until no task is left. Closing it drops what runs. Raises Stopped and
+        StorageError."""
+        name = own_name()
+        while chunk := taken(self.tasks, self.runner.chunk):
+            tasks = {task: self.work.traces(task) for task in chunk}
+            with closing(self.runner.run(tasks)) as events:
+                for event in events:
+                    yield self.work.commit(event, name) if event else None
 
-        Raises Stopped and StorageError.
-        """
+
+def taken(tasks: deque[int], count: int) -> list[int]:
+    """The next tasks, at most so many; from any thread."""
+    chunk: list[int] = []
+    while len(chunk) < count:
         try:
-            while True:
-                self._claim()
-                if self._claims:
-                    tasks = {task: self._traces(task) for task in self._claims}
-                    with closing(self.runner.run(tasks)) as events:
-                        for event in events:
-                            yield self._commit(event) if event else None
-                elif self._left():
-                    yield None
-                else:
-                    return
-        finally:
-            for claim in self._claims.values():
-                self.store.release_task(claim)
+            chunk.append(tasks.popleft())
+        except IndexError:
+            break
+    return chunk
 
-    def _claim(self) -> None:
-        self._claims, self._renewed_at = {}, time.monotonic()
-        while len(self._claims) < self.runner.chunk:
-            claim = self.store.claim_task(self.study_id, self.name, self.lease_s, self.below)
-            if claim is None:
-                return
-            self._claims[claim.task] = claim
 
-    def _left(self) -> bool:
-        """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead
-        workers."""
-        progress = self.store.study_progress(self.study_id)
-        if progress.done >= (self.below or progress.tasks):
-            return False
-        if not self.free_dead():
-            time.sleep(PAUSE_S)
-        return True
-
-    def _commit(self, event: LaneProgress | LaneEnded | TaskEnded) -> Event:
-        """Saves what has ended, and renews the claims where that is due. What belongs to another
-        worker by now is dropped."""
-        try:
-            if time.monotonic() - self._renewed_at > self.lease_s / 4:
-                self._renewed_at = time.monotonic()
-                for task, claim in list(self._claims.items()):
-                    if not self.store.beat(claim, self.lease_s):
-                        del self._claims[task]
-            if event.task not in self._claims:
-                return None
-            if isinstance(event, LaneProgress):
-                return event
-            claim = self._claims[event.task]
-            if isinstance(event, TaskEnded):
-                self.store.finish_task(claim, event.relatives)
-                del self._claims[event.task]
-                return None
-            task, lane, order, traces, result, relatives = event
-            data = result.as_dict()
-            self.store.save_result(claim, lane, traces, data, order=order, relatives=relatives)
-            return LaneSaved(task, lane, result, traces)
-        except ClaimLost as error:
-            del self._claims[event.task]
-            log.warning("%s", error)
-            return None
-
-    def _traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
-        """The traces of committed lanes; none for a lane whose runs have been deleted."""
-        stored: Mapping[int, StoredResult] = self.store.task_results(self.study_id, task)
-        traces = self.store.traces(
-            [run_id for result in stored.values() for run_id in result.run_ids]
-        )
-        runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
-        return {lane: tuple(filter(None, each)) if all(each) else () for lane, each in runs.items()}
+def own_name() -> str:
+    """``machine:process:start``: the start distinguishes a process from a later one with the same
+    number."""
+    process = psutil.Process()
+    return f"{platform.node()}:{process.pid}:{process.create_time():.0f}"

@@ -21,11 +21,17 @@ from evaluation.study.engine import InProcess
 from evaluation.study.plan import Lane, Plan
 from evaluation.study.result import read_result
 from evaluation.study.runner import Runner
-from evaluation.study.worker import LaneSaved, Worker
+from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig
 from storage import RunStore
-from tests.unit.evaluation.study.working import NONE, STRICT, check_complete, small_plan
+from tests.unit.evaluation.study.working import (
+    NONE,
+    STRICT,
+    check_complete,
+    small_plan,
+    worker_of,
+)
 
 NGRAM = Lane(RuleConfig("strict"), DrafterConfig("ngram", None, 4))
 
@@ -33,7 +39,7 @@ NGRAM = Lane(RuleConfig("strict"), DrafterConfig("ngram", None, 4))
 def _run(store: RunStore, plan: Plan, session: Session) -> str:
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     runner = Runner(plan, session, InProcess(session), plan.batch)
-    deque(Worker(store, study_id, runner, "w").events(), maxlen=0)
+    deque(worker_of(store, study_id, runner).events(), maxlen=0)
     return study_id
 
 
@@ -89,13 +95,14 @@ def test_a_batch_that_is_stopped_goes_on(store: RunStore, session: Session) -> N
     first = small_plan(session)
     plan = replace(first, suites=(*first.suites, long), repeats=2, batch=2)
     study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    events = Worker(store, study, Runner(plan, session, InProcess(session), 2), "w").events()
+    runner = Runner(plan, session, InProcess(session), 2)
+    events = worker_of(store, study, runner).events()
     saved = (event for event in events if isinstance(event, LaneSaved))
     assert len(list(islice(saved, 5))) == 5
     events.close()
     assert store.study_progress(study).results == 5
     runner = Runner(plan, session, InProcess(session), 2)
-    deque(Worker(store, study, runner, "w").events(), maxlen=0)
+    deque(worker_of(store, study, runner).events(), maxlen=0)
     failed = {row.task for row in store.results(study) if read_result(row.data).error}
     assert {plan.item(plan.task(task)).id for task in failed} == {"x"}
     assert store.study_progress(study).done == plan.tasks

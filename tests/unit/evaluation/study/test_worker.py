@@ -10,14 +10,12 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any
 
 import pytest
 
 from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan
-from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.runner import LaneProgress, Runner
 from evaluation.study.worker import LaneSaved, Worker
@@ -27,7 +25,14 @@ from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
 from tests.unit.children import Child
 from tests.unit.evaluation.calls import expect
-from tests.unit.evaluation.study.working import MARS, STRICT, check_complete, small_plan, work_on
+from tests.unit.evaluation.study.working import (
+    MARS,
+    STRICT,
+    check_complete,
+    small_plan,
+    work_on,
+    worker_of,
+)
 
 
 def _new(store: RunStore, plan: Plan) -> str:
@@ -40,10 +45,9 @@ def _worker(
     plan: Plan,
     session: Session,
     order: Callable[[int], list[int]] = execution_order,
-    **changed: Any,
 ) -> Worker:
     runner = Runner(plan, session, InProcess(session), plan.batch, order)
-    return Worker(store, study_id, runner, own_name(), **changed)
+    return worker_of(store, study_id, runner)
 
 
 def _in_order(lanes: int) -> list[int]:
@@ -100,7 +104,7 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
             return (yield from InProcess.run(self, config))
 
     runner = Runner(plan, session, Noted(session))
-    events = Worker(store, _new(store, plan), runner, own_name()).events()
+    events = worker_of(store, _new(store, plan), runner).events()
     first: list[int] = []
     for event in events:
         if isinstance(event, LaneSaved):
@@ -122,7 +126,6 @@ def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(
         events = _worker(store, study, plan, session).events()
         ended = len(list(islice(events, 40))) < 40
         events.close()
-        assert not store.claims(study)
         assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
         if ended:
             break
@@ -162,31 +165,15 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
     assert len(mars.run_ids) == 2
 
 
-def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, session: Session) -> None:
+def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
+    store: RunStore, session: Session
+) -> None:
     plan = small_plan(session)
     study = _new(store, plan)
-    saved = 0
-    for event in _worker(store, study, plan, session).events():
-        saved += isinstance(event, LaneSaved)
-        if (
-            isinstance(event, LaneSaved) and saved == 2
-        ):  # somebody believes this worker dead, and does its task
-            store.release_worker(study, own_name())
-            other = store.claim_task(study, "other:1:1", 300)
-            assert other is not None
-            store.release_task(other)
-    check_complete(store, study, plan)
-
-
-def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session) -> None:
-    plan = small_plan(session)
-    study = _new(store, plan)
-    assert store.claim_task(study, "dead", 80_000)
-    worker = _worker(
-        store, study, plan, session, free_dead=lambda: store.release_worker(study, "dead")
-    )
-    waits = [event is None for event in islice(worker.events(), 2000)]
-    assert sum(waits) < 100
+    events = _worker(store, study, plan, session).events()
+    next(event for event in events if isinstance(event, LaneSaved))
+    deque(_worker(store, study, plan, session).events(), maxlen=0)
+    assert not any(isinstance(event, LaneSaved) and event.task == 0 for event in events)
     check_complete(store, study, plan)
 
 
@@ -231,8 +218,6 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
                 worker.kill()
             results = store.study_progress(study).results
     assert 0 < results < plan.tasks * len(plan.lanes)
-    with RunStore(url) as store:
-        free_dead(store, study)
     workers = [Child(work_on, url, study, session) for _ in range(2)]
     assert [(worker.rest(), worker.process.exitcode) for worker in workers] == [([], 0)] * 2
     with RunStore(url) as store:
