@@ -8,6 +8,7 @@ their configurations.
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +26,8 @@ from evaluation.item import Item, Suite
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
 from evaluation.study.plan import Lane, Models, Plan
-from evaluation.study.worker import Worker
+from evaluation.study.runner import Runner
+from evaluation.study.worker import Work, Worker
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace
@@ -69,7 +71,8 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
     suite = Suite("synthetic", items, metrics=(CONTAINS,))
     plan = Plan("scale", models, (suite,), LANES, TEMPERATURES, max_new_tokens=tokens, chat=False)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    worker = Worker(store, study_id, plan, Session(pair), Repeating(pair), "bench")
+    runner = Runner(plan, Session(pair), Repeating(pair))
+    worker = Worker(Work(store, study_id), runner, deque(store.open_tasks(study_id)))
     for _ in worker.events():
         pass
     return study_id

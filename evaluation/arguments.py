@@ -54,14 +54,15 @@ _STUDY: Options = {
     "study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}
 } | _STORE
 _WORK: Options = MACHINE_OPTIONS | {
-    "--workers": {
-        "type": int,
-        "default": 1,
-        "help": "worker processes on this machine (default 1)",
+    "--ray": {
+        "nargs": "?",
+        "const": "local",
+        "metavar": "ADDRESS",
+        "help": "run on a Ray cluster: a new one on this machine, or the one at this address",
     },
     "--threads": {
         "type": int,
-        "help": "threads per worker (default: OMP_NUM_THREADS, else a share of the cores)",
+        "help": "threads of a process (default: OMP_NUM_THREADS, else every core)",
     },
     "--quiet": {"action": "store_true", "help": "do not print progress"},
 }
@@ -150,6 +151,17 @@ _PLAN: Options = (
             "default": "1",
             "help": "requests in flight at a server; of several values each takes an equal part of the seeds",
         },
+        "--batch": {
+            "default": "",
+            "metavar": "auto|N",
+            "help": "runs to decode together (default 1): faster, but without times of single runs",
+        },
+        "--time-alone": {
+            "type": int,
+            "default": 0,
+            "metavar": "N",
+            "help": "with --batch: decode N random tasks alone, for their times",
+        },
         "--plan-only": {
             "action": "store_true",
             "help": "store the plan, print its id and exit; resume runs it",
@@ -192,7 +204,7 @@ _CHECK: tuple[str, Options] = (
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
     "resume": (
-        "continue a study, alone or beside other workers",
+        "continue a study",
         _STUDY
         | _WORK
         | {"--failed": {"action": "store_true", "help": "run the tasks with failed lanes again"}},
@@ -262,11 +274,12 @@ def read_served_options(
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
     chosen = read_processors(options).chosen
-    for name in ("target", "draft", "head", "drafter", "tree", "skip_long", "protect", *chosen):
+    ours = ("target", "draft", "head", "drafter", "tree", "skip_long", "batch", "time_alone")
+    for name in (*ours, "protect", *chosen):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(
-                f"--{option} cannot be used with --server, which has models, a drafter and processors of its own."
+                f"--{option} cannot be used with --server, which has models, drafts, processors and batches of its own."
             )
     if not options.server:
         raise ValueError(
@@ -316,6 +329,7 @@ def _plan(
         thinking=read_thinking(options),
         stop=tuple(options.stop),
         served=served,
+        alone=options.time_alone,
         # a server decides by itself what it relaxes
         processors=replace(processors, protect=()) if served else processors,
         **{name: getattr(options, name) for name in _SAME},

@@ -81,6 +81,8 @@ def study_command(plan: Plan) -> str | None:
         **_prompt(plan),
         "limit": plan.limit,
         "skip_long": plan.skip_long,
+        "batch": plan.batch if plan.batch > 1 else None,
+        "time_alone": plan.alone or None,
         "execute_code": plan.execute_code,
         "no_placebos": not placebos,
         "name": plan.name,

@@ -10,6 +10,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,12 @@ from typing import TYPE_CHECKING
 from evaluation.arguments import read_plan_options, read_served_options
 from evaluation.format import shorten
 from evaluation.served.client import ServerError
+from evaluation.study.worker import Work
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
     from evaluation.study.plan import Plan
+    from mars_core.models import PairSpec
     from mars_core.session import Session
 
 
@@ -38,95 +41,92 @@ def main(options: Namespace) -> int:
 
 
 def _run(options: Namespace, store: RunStore) -> int:
-    """Plan and run a study. Of several processes started together the first one plans."""
-    from evaluation.study.check import check, without_long
+    """Plan and run a study."""
+    from evaluation.study.batch import batch_of
+    from evaluation.study.check import check, longest, without_long
     from evaluation.study.launch import open_session
-    from evaluation.study.processes import process_rank, share
     from mars_core.arguments import find_spec, threshold_lines
 
-    here = process_rank()
-    _check_workers(options, here.world, served=bool(options.server))
     if options.server or options.baseline:
         from evaluation.served.engine import find_server
 
         return _serve(
             options, store, read_served_options(options, partial(find_server, os.environ))
         )
-    session = open_session(
-        options, find_spec(options.pair, options.target, options.draft, options.head), here
-    )
-    study_id = ""
-    if here.first:
-        plan = read_plan_options(options, session.pair)
-        if options.skip_long:
-            short = without_long(plan, session)
-            _note(
-                f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
-            )
-            plan = short
-        check(plan, session)
-        study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-        _print(study_id)
-        _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
-    study_id = share(here, study_id)
-    return 0 if options.plan_only else _work(options, store, study_id, session, here.first)
+    spec = find_spec(options.pair, options.target, options.draft, options.head)
+    session = open_session(options, spec)
+    plan = read_plan_options(options, session.pair)
+    if options.skip_long:
+        short = without_long(plan, session)
+        _note(
+            f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
+        )
+        plan = short
+    batch = batch_of(options.batch or "1", session.pair, longest(plan, session))
+    plan = replace(plan, batch=batch)
+    check(plan, session)
+    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    _print(study_id)
+    _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
+    if options.plan_only:
+        return 0
+    return _work(options, Work(store, study_id), plan, spec, session)
 
 
 def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
     """Run a study on servers; without ``study_id`` a new one. Raises ServerError."""
     from evaluation.served.engine import ServedEngine, check
-    from evaluation.study.launch import work
+    from evaluation.study.launch import follow, in_threads
 
+    if options.ray:
+        raise ValueError(
+            "A study on a server runs in one process; use --concurrency for several requests at once."
+        )
     with ServedEngine(plan, os.environ) as engine:
         check(plan, engine)
         if not study_id:
             _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
             if options.plan_only:
                 return 0
-        return work(store, study_id, None, engine, quiet=options.quiet)
+        work = Work(store, study_id)
+        waves = in_threads(work, plan, None, engine)
+        return follow(work, plan, waves, quiet=options.quiet)
 
 
 def _resume(options: Namespace, store: RunStore) -> int:
-    """Continue a study, alone or beside other workers."""
     from evaluation.commands import spec_of_models
     from evaluation.study.check import check_sampler
-    from evaluation.study.launch import open_session
     from evaluation.study.plan import read_plan
-    from evaluation.study.processes import process_rank
 
-    here = process_rank()
     study_id = _find(store, options.study)
     plan = read_plan(store.study(study_id).plan)
-    _check_workers(options, here.world, served=plan.served is not None)
     check_sampler(plan, store, study_id)
-    if options.failed and here.first:
+    if options.failed:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:
         return _serve(options, store, plan, study_id)
-    session = open_session(options, spec_of_models(plan.models), here)
-    return _work(options, store, study_id, session, here.first)
+    return _work(options, Work(store, study_id), plan, spec_of_models(plan.models))
 
 
-def _work(options: Namespace, store: RunStore, study_id: str, session: Session, first: bool) -> int:
+def _work(
+    options: Namespace, work: Work, plan: Plan, spec: PairSpec, session: Session | None = None
+) -> int:
+    """In this process, or on a cluster, which needs no ``session`` here."""
     from evaluation.study.engine import InProcess
-    from evaluation.study.launch import further_workers, work
+    from evaluation.study.launch import follow, in_threads, open_session
 
-    quiet = options.quiet or not first
-    with further_workers(options, study_id):
-        return work(store, study_id, session, InProcess(session), quiet=quiet)
-
-
-def _check_workers(options: Namespace, world: int, *, served: bool) -> None:
-    if served and max(options.workers, world) > 1:
-        raise ValueError(
-            "A study on a server runs in one process; use --concurrency for several requests at once."
-        )
-    if not 1 <= options.workers <= 256:
-        raise ValueError(f"--workers is {options.workers}; it must be 1 to 256.")
-    if options.workers > 1 and world > 1:
-        raise ValueError(
-            f"--workers is {options.workers} in a launch of {world} processes; use one of the two."
-        )
+    if options.ray is None:
+        session = session or open_session(options, spec)
+        waves = in_threads(work, plan, session, InProcess(session))
+        return follow(work, plan, waves, quiet=options.quiet)
+    try:
+        from evaluation.study.cluster import Cluster
+    except ModuleNotFoundError:
+        raise ValueError("--ray needs Ray: pip install 'mars-playground[ray]'") from None
+    del session
+    with Cluster(options, plan, spec) as cluster:
+        waves = iter([[cluster.events(work)]])
+        return follow(work, plan, waves, quiet=options.quiet)
 
 
 def _list(_: Namespace, store: RunStore) -> int:

@@ -1,7 +1,7 @@
 """Runs and studies in a database: RunStore, and export as CSV and Parquet."""
 
 from storage.database import database_file
-from storage.errors import ClaimLost, StorageError
+from storage.errors import ResultExists, StorageError
 from storage.export import write_csv, write_parquet
 from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
@@ -12,18 +12,16 @@ from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
 from storage.shares import Share
 from storage.store import RunStore, StoreCounts
-from storage.studies.claims import Claim
 from storage.studies.results import StoredJudgement, StoredResult
-from storage.studies.studies import StoredStudy, StudyHead, StudyProgress, WorkerProgress
+from storage.studies.studies import StoredStudy, StudyHead, StudyProgress
 
 __all__ = [
     "EVERYBODY",
     "Choice",
     "Choices",
-    "Claim",
-    "ClaimLost",
     "Preferred",
     "Repeat",
+    "ResultExists",
     "RunRecord",
     "RunStore",
     "Search",
@@ -44,7 +42,6 @@ __all__ = [
     "StudyProgress",
     "TemporaryStore",
     "VoteCount",
-    "WorkerProgress",
     "database_file",
     "open_or_set_aside",
     "write_csv",

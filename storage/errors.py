@@ -29,8 +29,8 @@ class StorageError(RuntimeError):
     """Something could not be stored or read. The message is one or two sentences for the user."""
 
 
-class ClaimLost(StorageError):
-    """The task has been claimed by another worker or is done; nothing was saved."""
+class ResultExists(StorageError):
+    """Another process has saved a result of this lane; nothing was saved."""
 
 
 @contextmanager

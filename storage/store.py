@@ -16,7 +16,6 @@ from storage.runs.votes import Votes
 from storage.schema import ComparisonRow, Facet, Link, Study, StudyTask, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
-from storage.studies.claims import Claims
 from storage.studies.results import Results
 from storage.studies.studies import Studies
 
@@ -38,7 +37,7 @@ class StoreCounts:
     deleted: int
 
 
-class RunStore(Comparisons, Lists, Votes, Studies, Claims, Results, Shares):
+class RunStore(Comparisons, Lists, Votes, Studies, Results, Shares):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``;
     None: a file in the data folder.
 

@@ -4,7 +4,7 @@ imports."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ def connection_to(folder: Path, *, autocommit: bool = False) -> Any:
 
 
 @contextmanager
-def cluster(network: str = "", port: int = 5432, inside: Sequence[str] = ()) -> Iterator[Path]:
+def cluster() -> Iterator[Path]:
     """The socket folder of a private cluster; without PostgreSQL the test is skipped, or fails
-    where CI is set. Arguments: as for bench.common.postgres."""
-    with postgres.cluster(network, port, inside, "-c fsync=off") as folder:
+    where CI is set."""
+    with postgres.cluster("-c fsync=off") as folder:
         if folder is None:
             reason = f"PostgreSQL's programs are missing from {postgres.PROGRAMS}/*/bin (apt-get install postgresql)"
             pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,11 +14,8 @@ PROGRAMS = Path("/usr/lib/postgresql")
 
 
 @contextmanager
-def cluster(
-    network: str = "", port: int = 5432, inside: Sequence[str] = (), options: str = ""
-) -> Iterator[Path | None]:
-    """The folder of its socket; None where PostgreSQL is not installed. It listens on ``port`` for
-    a ``network`` (CIDR), without one on no port. ``inside``: words before its commands;
+def cluster(options: str = "") -> Iterator[Path | None]:
+    """The folder of its socket; None where PostgreSQL is not installed. It listens on no port.
     ``options``: of the server, more."""
     programs = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
     if not programs:
@@ -32,7 +29,6 @@ def cluster(
 
     def control(*arguments: str) -> None:
         command = [
-            *inside,
             *user,
             str(programs[-1] / "pg_ctl"),
             "-D",
@@ -42,13 +38,10 @@ def cluster(
         ]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
-    listen = f"-p {port} -c listen_addresses={'*' if network else chr(39) * 2} {options}"
+    options = f"-k {folder} -c listen_addresses='' {options}"
     try:
         control("-o", "-E UTF8 --locale=C.UTF-8 -A trust -U mars", "initdb")
-        if network:
-            with (folder / "data" / "pg_hba.conf").open("a") as rules:
-                rules.write(f"host all all {network} trust\n")
-        control("-o", f"-k {folder} {listen}", "-l", str(folder / "log"), "start")
+        control("-o", options, "-l", str(folder / "log"), "start")
         try:
             yield folder
         finally:

@@ -37,6 +37,7 @@ _TABLE: Table = (
         "--max-length": {"type": int},  # tokens of prompt and answer; None: the models' own
         "--enable-thinking": {"type": bool},  # an argument of some chat templates
         "--think-end-token": {},  # the answer is what follows the last one
+        "--batch-size": {"default": "1"},  # lm-eval's: a number or auto
         "--db": {},  # URL of a database for the runs
         "--telemetry": {},  # a folder
     }
@@ -46,11 +47,7 @@ _OPTIONS = {
     for name, keywords in _TABLE.items()
     if name != "--no-graphs"
 }
-_LM_EVAL = (
-    "batch_size",
-    "max_batch_size",
-    "model",
-)  # set by lm-eval; the engine's batch size is always 1
+_LM_EVAL = ("max_batch_size", "model")  # set by lm-eval
 _OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
 _MAY_BE_NONE = ("rule", "drafter", "protect")  # lm-eval parses the word none as None
 # Arguments of other models, accepted with these values only.

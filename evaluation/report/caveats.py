@@ -45,6 +45,7 @@ def warnings(
         *_rounding(grid),
         *_environment(environment),
         *_served(grid),
+        *_batches(grid),
         *([without_none] if plan.none is None else []),
     )
 
@@ -163,6 +164,15 @@ def _served(grid: Grid) -> Iterator[str]:
         np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)
     ):
         yield f"The server did not report the steps of {lane_name(grid.plan, int(lane))}; its τ and acceptance are unknown."
+
+
+def _batches(grid: Grid) -> Iterator[str]:
+    if together := int((grid.numbers["batch"] > 1).sum()):
+        alone = int((grid.completed & ~(grid.numbers["batch"] > 1)).all(axis=1).sum())
+        yield (
+            f"{together:,} runs were decoded in batches; tokens/s and speed-ups are those of the {alone:,} tasks whose runs were "
+            "decoded alone."
+        )
 
 
 def _environment(environment: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -26,6 +26,7 @@ RESULT, RELATIVE = (
     tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
     for kind in (LaneResult, Relative)
 )
+_LATER = ("ttft_s", "batch", "batch_s")  # which older studies lack
 # Numbers of a run that follow from others: drafted tokens that were kept, and whether the token
 # limit cut it.
 DERIVED = ("kept", "cut")
@@ -112,8 +113,8 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         return array
 
     numbers = {
-        name: by_task(one.data.get(name) if name == "ttft_s" else one.data[name] for one in stored)
-        for name in RESULT  # older studies lack ttft_s
+        name: by_task(one.data.get(name) if name in _LATER else one.data[name] for one in stored)
+        for name in RESULT
     } | {
         name: by_task(None if one.relative is None else one.relative[name] for one in stored)
         for name in RELATIVE

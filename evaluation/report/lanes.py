@@ -150,8 +150,9 @@ def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estim
     """``lanes``: the lane itself first."""
     used = sample.used(lanes[0])
     if average.known:
-        for each in (lanes[0], sample.grid.baseline(lanes[0])):
-            used = used & np.isfinite(sample.number(average.top, each))
+        for each in (*lanes, sample.grid.baseline(lanes[0])):
+            for name in (average.top, average.bottom):
+                used = used & np.isfinite(sample.quantity(name, each))
     columns = (
         np.where(used, sample.quantity(name, each), 0.0)
         for each in lanes

@@ -61,21 +61,24 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
 
 
 def _loads(grid: Grid) -> Iterator[LoadRow]:
-    if not (served := grid.plan.served):
-        return
-    loads = np.array([served.load(task.repeat) for task in grid.tasks])
-    completed = grid.completed.all(axis=1)
-    for load in sorted(set(loads[completed].tolist())):
+    """By the requests in flight at a server, or the runs in a batch."""
+    served, completed = grid.plan.served, grid.completed.all(axis=1)
+    if served:
+        loads = np.array([served.load(task.repeat) for task in grid.tasks])
+    else:
+        loads = np.where((grid.numbers["batch"] > 1).all(axis=1), grid.numbers["batch"][:, 0], 0)
+    for load in sorted(set(loads[completed & (loads > 0)].tolist())):
         rows = np.flatnonzero(completed & (loads == load))
         # two servers divide the requests in flight
-        share = math.nan if served.baseline_url else load
+        share = (math.nan if served.baseline_url else load) if served else 1
         for lane in range(len(grid.plan.lanes)):
-            tokens, ttft, wall = (
-                grid.numbers[name][rows, lane] for name in ("new_tokens", "ttft_s", "wall_s")
+            tokens, ttft, wall, batch = (
+                grid.numbers[name][rows, lane]
+                for name in ("new_tokens", "ttft_s", "wall_s", "batch_s")
             )
-            seconds = float(wall.sum())
+            seconds = float((wall if served else batch).sum())
             yield LoadRow(
-                concurrency=load,
+                concurrency=int(load),
                 lane=lane,
                 answers=len(rows),
                 answers_per_s=over(share * len(rows), seconds),

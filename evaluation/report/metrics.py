@@ -22,7 +22,7 @@ class Pooled(NamedTuple):
     fields of ``Result`` or of ``evaluation.report.grid.DERIVED``.
 
     ``over``: divided by the same number of that lane; ``minus``: that number subtracted instead.
-    ``known``: without the runs of which strict's or the lane's own ``top`` is unknown.
+    ``known``: without the runs of which one of them is unknown, in these lanes or strict.
     """
 
     top: str

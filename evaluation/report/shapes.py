@@ -278,7 +278,9 @@ def _choice(answer: StoredAnswer) -> dict[str, Any]:
         "decoding_steps": [_known(summary.steps) for summary in summaries],
         "idxs": [None if summary.steps == UNKNOWN else summary.steps - 1 for summary in summaries],
         "new_tokens": [_known(summary.new_tokens) for summary in summaries],
-        "wall_time": [summary.wall_s for summary in summaries],
+        "wall_time": [
+            None if math.isnan(summary.wall_s) else summary.wall_s for summary in summaries
+        ],
         "accept_lengths": [length for turn in answer.lengths for length in turn],
     }
 

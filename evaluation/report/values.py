@@ -58,12 +58,15 @@ class Measured:
     runs: int  # completed in all lanes of the paired comparison
     failed: int
     tokens_per_s: Interval = ReportMetric(
-        "tokens/s", "all new tokens / all seconds", Pooled("new_tokens", "wall_s"), better=1
+        "tokens/s",
+        "all new tokens / all seconds",
+        Pooled("new_tokens", "wall_s", known=True),
+        better=1,
     ).field
     speedup: Interval = ReportMetric(
         "ratio of means",
         "all tokens / all seconds, over the same of none",
-        Pooled("new_tokens", "wall_s", "none"),
+        Pooled("new_tokens", "wall_s", "none", known=True),
         ratio,
         better=1,
         group="Speed-up over none",
@@ -79,7 +82,7 @@ class Measured:
     speedup_strict: Interval = ReportMetric(
         "ratio of means",
         "over strict with the same drafts",
-        Pooled("new_tokens", "wall_s", "strict"),
+        Pooled("new_tokens", "wall_s", "strict", known=True),
         ratio,
         better=1,
         group="Speed-up over strict",
@@ -243,11 +246,12 @@ class VoteRow:
 
 @dataclass(frozen=True, slots=True)
 class LoadRow:
-    """One lane of a study on servers with a number of requests in flight, over the tasks that every
-    lane completed.
+    """One lane with a number of requests in flight at a server, or of runs in a batch, over the
+    tasks that every lane completed.
 
-    Rates are concurrency × number / sum of the latencies, and nan with two servers. Times are
-    seconds of all turns together, as median and 95th percentile.
+    Rates of servers are concurrency × number / sum of the latencies, and nan with two of them;
+    those of a batch number / sum of the runs' parts of its time. Times are seconds of all turns
+    together, as median and 95th percentile, and nan in a batch.
     """
 
     concurrency: int
@@ -275,7 +279,7 @@ class Report:
     warnings: tuple[str, ...]  # one sentence each
     votes: tuple[VoteRow, ...] = ()
     judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
-    loads: tuple[LoadRow, ...] = ()  # of a study on servers
+    loads: tuple[LoadRow, ...] = ()  # of a study on servers or in batches
 
     @property
     def drafts(self) -> tuple[str, ...]:

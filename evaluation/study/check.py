@@ -73,6 +73,15 @@ def without_long(plan: Plan, session: Session) -> Plan:
     return replace(plan, suites=tuple(suites))
 
 
+def longest(plan: Plan, session: Session) -> int:
+    """Tokens of the longest conversation, without those of its later questions."""
+    return max(
+        session.count_tokens(plan.prompt(item)) + len(item.turns) * plan.max_new_tokens
+        for suite in plan.suites
+        for item in suite.items
+    )
+
+
 def check_models(plan: Plan, pair: Pair) -> None:
     """Raises ValueError if the models are not those of the plan."""
     planned = (plan.models.target, plan.models.draft, plan.models.head)

@@ -24,6 +24,7 @@ from mars_core.types import Exchange, ModelRef, RuleConfig, RunConfig, Status, T
 if TYPE_CHECKING:
     from mars_core.session import Session
 
+Conversation = Generator[RunConfig, Trace | None, tuple[Trace, ...]]
 INTERVAL_S = 0.25  # between two reports of an accelerator
 
 
@@ -131,20 +132,13 @@ def config_of(
     return run_config(session.pair, **settings)
 
 
-def converse(
-    engine: LaneEngine, first: RunConfig, turns: tuple[str, ...]
-) -> Generator[int, None, tuple[Trace, ...]]:
-    """Yields as ``LaneEngine.run`` and returns the traces of the turns that were started; stops after a
-    turn that is not completed.
-
-    Raises ValueError where a turn cannot be started.
-    """
+def conversation(first: RunConfig, turns: tuple[str, ...]) -> Conversation:
+    """Yields the configuration of each turn and is sent its trace, None for one that was not
+    started; returns all of them. It ends after a turn that is not completed."""
     traces: list[Trace] = []
     history: tuple[Exchange, ...] = ()
     for turn in turns:
-        trace = yield from engine.run(
-            replace(first, prompt=replace(first.prompt, text=turn, history=history))
-        )
+        trace = yield replace(first, prompt=replace(first.prompt, text=turn, history=history))
         if trace is None:
             break
         traces.append(trace)
@@ -152,3 +146,16 @@ def converse(
             break
         history = (*history, Exchange(turn, answer(trace)))
     return tuple(traces)
+
+
+def converse(engine: LaneEngine, turns: Conversation) -> Generator[int, None, tuple[Trace, ...]]:
+    """Yields as ``LaneEngine.run`` and returns the traces. Raises ValueError where a turn cannot be
+    started."""
+    config = next(turns)
+    while True:
+        trace = yield from engine.run(config)
+        try:
+            config = turns.send(trace)
+        except StopIteration as end:
+            traces: tuple[Trace, ...] = end.value
+            return traces

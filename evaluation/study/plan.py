@@ -8,6 +8,7 @@ its baseline's. A sweep is a plan whose lanes are one rule at several values of 
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ BASELINE = "strict"
 # the drafter of served runs, and their rule where none was requested or it is not known
 SERVER = "server"
 MAX_CONCURRENCY = 1024
+MAX_BATCH = 256
 LARGEST_SEED = 2**53 - 1  # exact as a float64
 MAX_LANES = 256
 MAX_TASKS = 1_000_000
@@ -173,6 +175,8 @@ class Plan:
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
     served: Served | None = None  # None: the runs are those of this program
+    batch: int = 1  # runs that are decoded together
+    alone: int = 0  # tasks, chosen at random, whose runs are decoded alone nevertheless
 
     def __post_init__(self) -> None:
         _check(self)
@@ -199,6 +203,10 @@ class Plan:
         waves = self.repeats if len(loads) > 1 else 1
         for wave in range(waves):
             yield self.tasks * (wave + 1) // waves, loads[wave % len(loads)]
+
+    @property
+    def alone_tasks(self) -> frozenset[int]:
+        return frozenset(random.Random(self.seed).sample(range(self.tasks), self.alone))
 
     def task(self, number: int) -> Task:
         """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished
@@ -302,6 +310,7 @@ def _check(plan: Plan) -> None:
         raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     _check_range("margin", plan.margin, 0.5, 1)
+    _check_range("batch", plan.batch, 1, 1 if plan.served else MAX_BATCH)
     if not plan.temperatures:
         raise ValueError("The list of temperatures is empty; give at least one.")
     if len(set(plan.temperatures)) < len(plan.temperatures):
@@ -309,6 +318,7 @@ def _check(plan: Plan) -> None:
     for temperature in plan.temperatures:
         _check_range("temperature", temperature, 0, 100)
     _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MAX_TASKS)
+    _check_range("time_alone", plan.alone, 0, plan.tasks)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
 
 

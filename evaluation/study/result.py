@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NAN = math.nan
 _HALVINGS = 20
+BATCH = "batch"  # of a run's environment: how many were decoded together
 _COUNTS = ("prompt_tokens", "new_tokens", "steps", "drafted", "accepted", "relaxed")
 _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
 
@@ -57,6 +58,8 @@ class LaneResult:
     kept_at: tuple[int, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     ttft_s: float = NAN  # time to the first token, of the first turn
+    batch: int = 1  # runs that were decoded together; of several, times of one are unknown
+    batch_s: float = NAN  # the run's part of the time of its batch
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the store; non-finite numbers become strings."""
@@ -103,7 +106,9 @@ def answer(run: Trace | RunRecord) -> str:
     return run.text[: min((end for end in ends if end >= 0), default=None)]
 
 
-def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> LaneResult:
+def result_of(
+    traces: Sequence[Trace], scores: Mapping[str, float], batch_s: float = NAN
+) -> LaneResult:
     """The result of a lane; ``traces``: one per turn, at least one."""
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
@@ -123,6 +128,8 @@ def result_of(traces: Sequence[Trace], scores: Mapping[str, float]) -> LaneResul
         ),
         characters=sum(len(trace.text) for trace in traces),
         ttft_s=summaries[0].ttft_s,
+        batch=int(last.config.environment.get(BATCH, 1)),
+        batch_s=batch_s,
         drafted_at=tuple(sum(depth >= number for depth in depths) for number in positions),
         kept_at=tuple(sum(step.kept >= number for step in steps) for number in positions),
         scores=dict(scores),

@@ -1,52 +1,31 @@
-"""A worker: claims a task, runs its missing lanes, commits each result, marks the task done, and
-continues with the next.
+"""A worker: runs the missing lanes of tasks, commits each result as it comes and closes the tasks
+that are done.
 
-Any number of workers share a study through the store, on one machine or several. A worker that
-stops loses only its current lane: its claim expires (or is released, for a dead process of the same
-machine), and another worker runs the missing lanes.
+A worker that stops loses only what runs. Several may work on a study: what one has committed is
+skipped, and the first result of a lane counts.
 """
 
 from __future__ import annotations
 
 import logging
+import platform
 import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections import deque
+from collections.abc import Generator
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from evaluation.scoring.metrics import scores
-from evaluation.study.engine import LaneEngine, config_of, converse
+import psutil
+
 from evaluation.study.plan import Plan
-from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
-from mars_core.jobs import execution_order
-from mars_core.types import Status, StopReason, Trace
-from storage import Claim, ClaimLost, RunStore, StoredResult
-
-if TYPE_CHECKING:
-    from mars_core.session import Session
+from evaluation.study.result import LaneResult
+from evaluation.study.runner import LaneEnded, LaneProgress, Runner, TaskEnded
+from mars_core.types import Trace
+from storage import ResultExists, RunStore, StorageError
 
 log = logging.getLogger(__name__)
-LEASE_S = 300.0  # lifetime of a claim without a heartbeat
-PAUSE_S = 1.0  # between two attempts to claim while others have the remaining tasks
-Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
-
-
-class Stopped(Exception):
-    """A run was cancelled, by request or time limit. It is not committed; all earlier results
-    are."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class LaneProgress(NamedTuple):
-    """A lane of a task is running. ``tokens``: of all its turns so far."""
-
-    task: int
-    lane: int
-    tokens: int
+AT_WORK_S = 300.0  # the page takes a study for stopped if nobody has said so long that he works
 
 
 class LaneSaved(NamedTuple):
@@ -62,160 +41,98 @@ Event = LaneProgress | LaneSaved | None  # None: no progress; the caller may sto
 
 
 @dataclass(slots=True)
-class Worker:
-    """One process on one pair of models, or one thread that sends requests to servers."""
+class Work:
+    """A study in the store. Use it as a context manager, during which it is said to be worked
+    on."""
 
     store: RunStore
     study_id: str
-    plan: Plan
-    session: Session | None  # None for a study on servers
-    engine: LaneEngine
-    name: str
-    free_dead: Callable[[], int] = lambda: (
-        0
-    )  # releases the tasks of dead workers; returns their number
-    order: Callable[[int], list[int]] = execution_order
-    lease_s: float = LEASE_S
-    below: int | None = None  # works only on tasks with a lower number
     _renewed_at: float = field(default=0.0, init=False)
 
-    def events(self) -> Generator[Event, None, None]:
-        """Works until every task of the study (``below``) is done by any worker. Closing it
-        releases its task and drops the current lane.
+    def __enter__(self) -> Work:
+        self.store.work_on(self.study_id, AT_WORK_S)
+        self._renewed_at = time.monotonic()
+        return self
 
-        Raises Stopped and StorageError.
-        """
-        warm = False
-        while True:
-            claim = self.store.claim_task(self.study_id, self.name, self.lease_s, self.below)
-            if claim is None:
-                if not self._left():
-                    return
-                yield None
-                continue
-            self._renewed_at = time.monotonic()
-            try:
-                # Kernels, caches and CUDA graphs exist before timed runs.
-                for lane in range(0 if warm else len(self.plan.lanes)):
-                    self.engine.warm_up(
-                        config_of(self.plan, self.session, self.plan.task(claim.task), lane)
-                    )
-                    yield None
-                warm = True
-                yield from self._task(claim)
-            except ClaimLost as error:
-                log.warning("%s", error)
-            except BaseException:
-                self.store.release_task(claim)
-                raise
+    def __exit__(self, *_: object) -> None:
+        with suppress(StorageError):  # it is said to stop after AT_WORK_S then
+            self.store.work_on(self.study_id, 0)
 
-    def _left(self) -> bool:
-        """Whether other workers have unfinished tasks; waits for PAUSE_S and releases those of dead
-        workers."""
-        progress = self.store.study_progress(self.study_id)
-        if progress.done >= (self.below or progress.tasks):
-            return False
-        if not self.free_dead():
-            time.sleep(PAUSE_S)
-        return True
-
-    def _task(self, claim: Claim) -> Generator[Event, None, None]:
-        stored = self.store.task_results(self.study_id, claim.task)
-        ran, relatives = self._read(stored), dict[int, dict[str, object]]()
-        lanes = sorted(  # placebos after what they imitate
-            self.order(len(self.plan.lanes)), key=lambda lane: bool(self.plan.lanes[lane].imitates)
-        )
-        for order, lane in enumerate(lanes):
-            if lane in stored:
-                continue
-            traces, result = yield from self._lane(claim, lane, ran)
-            ran[lane] = traces
-            added = self._relatives(ran, relatives, last=False)
-            data = result.as_dict()
-            self.store.save_result(claim, lane, traces, data, order=order, relatives=added)
-            relatives |= added
-            yield LaneSaved(claim.task, lane, result, traces)
-        self.store.finish_task(claim, self._relatives(ran, relatives, last=True))
-
-    def _lane(
-        self, claim: Claim, lane: int, ran: Traces
-    ) -> Generator[Event, None, tuple[tuple[Trace, ...], LaneResult]]:
-        task = self.plan.task(claim.task)
-        suite, item = self.plan.suites[task.suite], self.plan.item(task)
-        try:
-            imitated = self._imitated(lane, ran)
-            config = config_of(self.plan, self.session, task, lane, imitated)
-            with closing(converse(self.engine, config, item.turns)) as written:
-                traces = yield from self._report(claim, lane, written)
-        except ValueError as error:  # the settings are invalid for this prompt
-            return (), refused(error)
-        if not traces or traces[-1].status is Status.CANCELLED:
-            raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
-        completed = traces[-1].status is Status.COMPLETED
-        texts = [answer(trace) for trace in traces]
-        scored = (
-            scores(suite, item, texts, execute_code=self.plan.execute_code) if completed else {}
-        )
-        return traces, result_of(traces, scored)
-
-    def _imitated(self, lane: int, ran: Traces) -> tuple[Trace, ...] | None:
-        """The runs that a lane imitates. Raises ValueError where there are none to imitate."""
-        if self.plan.lanes[lane].imitates is None:
-            return None
-        number = self.plan.imitated(lane)
-        traces = ran.get(number, ())
-        if not traces or traces[-1].status is not Status.COMPLETED:
-            name = self.plan.lanes[number].name
-            raise ValueError(f"{name} has no completed run here whose share could be imitated.")
-        return traces
-
-    def _report(
-        self, claim: Claim, lane: int, written: Generator[int, None, tuple[Trace, ...]]
-    ) -> Generator[Event, None, tuple[Trace, ...]]:
-        """The traces returned by ``written``; renews the claim where that is due. Raises ClaimLost
-        if another worker has taken it."""
-        tokens = 0
-        while True:
-            try:
-                tokens += next(written)
-            except StopIteration as end:
-                traces: tuple[Trace, ...] = end.value
-                return traces
-            if time.monotonic() - self._renewed_at > self.lease_s / 4:
-                self._renewed_at = time.monotonic()
-                if not self.store.beat(claim, self.lease_s):
-                    raise ClaimLost(f"Task {claim.task} was taken over by another worker.")
-            yield LaneProgress(claim.task, lane, tokens)
-
-    def _read(self, stored: Mapping[int, StoredResult]) -> dict[int, tuple[Trace, ...]]:
-        """The traces of committed lanes, without lanes whose runs have been deleted."""
-        traces = self.store.traces(
-            [run_id for result in stored.values() for run_id in result.run_ids]
-        )
+    def traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
+        """Of the committed lanes; none for a lane whose runs have been deleted."""
+        stored = self.store.task_results(self.study_id, task)
+        run_ids = [run_id for result in stored.values() for run_id in result.run_ids]
+        traces = self.store.traces(run_ids) if run_ids else {}
         runs = {lane: tuple(map(traces.get, result.run_ids)) for lane, result in stored.items()}
-        return {
-            lane: tuple(filter(None, stored_traces))
-            for lane, stored_traces in runs.items()
-            if all(stored_traces)
-        }
+        return {lane: tuple(filter(None, each)) if all(each) else () for lane, each in runs.items()}
 
-    def _relatives(
-        self, ran: Traces, known: Mapping[int, object], *, last: bool
-    ) -> dict[int, dict[str, object]]:
-        """Relative results of every completed lane that is not ``known`` and has a completed
-        baseline. Unless ``last``, the lane without drafts must be completed too."""
-        completed = {
-            lane: traces
-            for lane, traces in ran.items()
-            if traces and traces[-1].status is Status.COMPLETED
-        }
-        none = None if self.plan.none is None else completed.get(self.plan.none)
-        if self.plan.none is not None and none is None and not last:
-            return {}
-        relatives = {}
-        for lane in completed.keys() - known.keys():
-            baseline = self.plan.baseline(lane)
-            beside = completed[lane] if baseline is None else completed.get(baseline)
-            if beside is not None:
-                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
-        return relatives
+    def go_on(self) -> None:
+        """To be called now and then: the study is worked on."""
+        if time.monotonic() - self._renewed_at > AT_WORK_S / 4:
+            self._renewed_at = time.monotonic()
+            self.store.work_on(self.study_id, AT_WORK_S)
+
+    def commit(self, event: LaneProgress | LaneEnded | TaskEnded, worker: str) -> Event:
+        self.go_on()
+        if isinstance(event, LaneProgress):
+            return event
+        if isinstance(event, TaskEnded):
+            self.store.finish_task(self.study_id, event.task, event.relatives)
+            return None
+        task, lane, order, traces, result, relatives = event
+        try:
+            self.store.save_result(
+                self.study_id,
+                task,
+                lane,
+                traces,
+                result.as_dict(),
+                order=order,
+                worker=worker,
+                relatives=relatives,
+            )
+        except ResultExists as error:
+            log.warning("%s", error)
+            return None
+        return LaneSaved(task, lane, result, traces)
+
+
+@dataclass(slots=True)
+class Worker:
+    """Runs tasks in this thread. ``tasks``: those left, which several workers may share."""
+
+    work: Work
+    runner: Runner
+    tasks: deque[int]
+
+    @property
+    def plan(self) -> Plan:
+        return self.runner.plan
+
+    def events(self) -> Generator[Event, None, None]:
+        """Works until no task is left. Closing it drops what runs. Raises Stopped and
+        StorageError."""
+        name = own_name()
+        while chunk := taken(self.tasks, self.runner.chunk):
+            tasks = {task: self.work.traces(task) for task in chunk}
+            with closing(self.runner.run(tasks)) as events:
+                for event in events:
+                    yield self.work.commit(event, name) if event else None
+
+
+def taken(tasks: deque[int], count: int) -> list[int]:
+    """The next tasks, at most so many; from any thread."""
+    chunk: list[int] = []
+    while len(chunk) < count:
+        try:
+            chunk.append(tasks.popleft())
+        except IndexError:
+            break
+    return chunk
+
+
+def own_name() -> str:
+    """``machine:process:start``: the start distinguishes a process from a later one with the same
+    number."""
+    process = psutil.Process()
+    return f"{platform.node()}:{process.pid}:{process.create_time():.0f}"

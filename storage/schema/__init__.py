@@ -217,11 +217,12 @@ class Study(Base):
     tasks: Mapped[int]
     plan: Mapped[Exact]  # an object
     owner: Mapped[Owner]
+    # by the database's clock; NULL where nobody works on it
+    working_until: Mapped[datetime | None]
 
 
 class StudyTask(Base):
-    """One task: open, under a claim (``token``, ``worker``, ``claimed_until``), or done. The three
-    are NULL without a claim."""
+    """One task: open, or done."""
 
     __tablename__ = "study_tasks"
     __table_args__ = (
@@ -234,11 +235,6 @@ class StudyTask(Base):
         sa.ForeignKey(Study.id, ondelete="CASCADE"), primary_key=True
     )
     task: Mapped[Part]  # 0-based
-    token: Mapped[str | None] = mapped_column(
-        sa.String(32)
-    )  # token of the claim; replaced when the claim is lost
-    worker: Mapped[str | None]
-    claimed_until: Mapped[datetime | None]  # by the database's clock
     done_at: Mapped[datetime | None]
     comparison_ids: Mapped[list[Any]] = mapped_column(server_default="[]")  # one per turn
 
@@ -251,7 +247,7 @@ class StudyResult(Base):
         sa.ForeignKeyConstraint(
             ["study_id", "task"], ["study_tasks.study_id", "study_tasks.task"], ondelete="CASCADE"
         ),
-        sa.Index(None, "study_id", "worker", "created_at"),  # for the progress of a study
+        sa.Index(None, "study_id", "created_at"),  # for the progress of a study
     )
 
     study_id: Mapped[Id]

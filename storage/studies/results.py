@@ -25,7 +25,7 @@ from sqlalchemy import (
 from mars_core.types import PromptConfig, Status, Trace
 from storage.connection import Connected
 from storage.database import clock
-from storage.errors import ClaimLost, StorageError, explained
+from storage.errors import ResultExists, StorageError, explained
 from storage.runs.comparisons import add_comparison, add_run, check_prompt
 from storage.runs.index import reindex
 from storage.runs.records import new_run
@@ -42,7 +42,7 @@ from storage.schema import (
 from storage.schema.columns import restored
 from storage.schema.text import ESCAPE
 from storage.scope import batches, row_of
-from storage.studies.claims import PATIENCE_S, UNCLAIMED, Claim, claimed_task, lock_study
+from storage.studies.studies import PATIENCE_S, lock_study
 
 Relatives = Mapping[int, Mapping[str, Any]]  # lane → values relative to its baseline
 _TASK = (StudyTask.study_id == StudyResult.study_id) & (StudyTask.task == StudyResult.task)
@@ -86,12 +86,14 @@ class Results(Connected):
 
     def save_result(
         self,
-        claim: Claim,
+        study_id: str,
+        task: int,
         lane: int,
         traces: Sequence[Trace],
         data: Mapping[str, Any],
         *,
         order: int,
+        worker: str,
         relatives: Relatives | None = None,
     ) -> tuple[str, ...]:
         """Save the runs of a lane, one per turn, and their result in one transaction; returns the
@@ -99,51 +101,44 @@ class Results(Connected):
 
         The comparison of each turn is created with its first run.
         ``relatives``: values of saved lanes of this task relative to their baselines. Raises
-        ClaimLost if the claim is lost or the lane has a result already.
+        ResultExists if the lane has a result already.
         """
         with explained("The result was not saved", self.location):
             new = [new_run(trace, lane, order) for trace in traces]
         prompts = [trace.config.prompt for trace in traces]
-        of_task = {"study_id": claim.study_id, "task": claim.task}
+        of_task = {"study_id": study_id, "task": task}
         with self._write("The result was not saved", PATIENCE_S) as connection:
-            task = claimed_task(connection, claim)
+            known = _locked_task(connection, study_id, task)
             if connection.execute(select(StudyResult.lane).filter_by(**of_task, lane=lane)).first():
-                raise ClaimLost(
-                    f"Lane {lane} of task {claim.task} of the study has a result; nothing was saved."
+                raise ResultExists(
+                    f"Lane {lane} of task {task} of the study has a result; nothing was saved."
                 )
-            comparison_ids = _comparisons(
-                connection, claim.study_id, task["comparison_ids"], prompts
-            )
+            comparison_ids = _comparisons(connection, study_id, known, prompts)
             pairs = zip(comparison_ids, new, strict=False)
             run_ids = tuple(add_run(connection, comparison_id, run) for comparison_id, run in pairs)
-            if comparison_ids != task["comparison_ids"]:
+            if comparison_ids != known:
                 change = update(StudyTask).filter_by(**of_task)
                 connection.execute(change.values(comparison_ids=comparison_ids))
-            row = of_task | {
-                "lane": lane,
-                "created_at": clock(connection),
-                "worker": task["worker"],
-            }
+            row = of_task | {"lane": lane, "created_at": clock(connection), "worker": worker}
             connection.execute(
                 insert(StudyResult),
                 row | {"execution_order": order, "run_ids": run_ids, "data": data},
             )
-            _save_relatives(connection, claim, relatives)
+            _save_relatives(connection, of_task, relatives or {})
             return run_ids
 
     def task_results(self, study_id: str, task: int) -> dict[int, StoredResult]:
         """Lane → result of a task, which may be unfinished."""
         return {result.lane: result for result in self._results(study_id, StudyResult.task == task)}
 
-    def finish_task(self, claim: Claim, relatives: Relatives) -> None:
-        """Save the relative values of these lanes, and close the task. Raises ClaimLost."""
+    def finish_task(self, study_id: str, task: int, relatives: Relatives) -> None:
+        """Save the relative values of these lanes, and close the task."""
+        of_task = {"study_id": study_id, "task": task}
         with self._write("The task was not finished", PATIENCE_S) as connection:
-            claimed_task(connection, claim)
-            _save_relatives(connection, claim, relatives)
-            done = UNCLAIMED | {"done_at": clock(connection)}
-            connection.execute(
-                update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task).values(done)
-            )
+            _locked_task(connection, study_id, task)
+            _save_relatives(connection, of_task, relatives)
+            done = update(StudyTask).filter_by(**of_task)
+            connection.execute(done.values(done_at=clock(connection)))
 
     def results(self, study_id: str) -> tuple[StoredResult, ...]:
         """All results, also those of tasks that are not done, by task, then lane."""
@@ -151,18 +146,14 @@ class Results(Connected):
 
     def reopen_failed(self, study_id: str) -> int:
         """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their
-        tasks; returns the number of tasks.
-
-        Tasks with a valid claim are not changed.
-        """
+        tasks; returns the number of tasks."""
         status = type_coerce(StudyResult.data, JSON)["status"].as_string()
         with self._write("The failed tasks were not reopened") as connection:
             lock_study(connection, study_id)
-            idle = StudyTask.token.is_(None) | (StudyTask.claimed_until < clock(connection))
             failed = (
                 select(StudyResult.task, StudyResult.lane, StudyResult.run_ids)
                 .join(StudyTask, _TASK)
-                .where(StudyResult.study_id == study_id, status == Status.FAILED.value, idle)
+                .where(StudyResult.study_id == study_id, status == Status.FAILED.value)
                 .with_for_update(of=StudyTask)
             )
             rows = connection.execute(failed).all()
@@ -179,7 +170,7 @@ class Results(Connected):
                 reopened = update(StudyTask).where(
                     StudyTask.study_id == study_id, StudyTask.task.in_(tasks)
                 )
-                connection.execute(reopened.values(UNCLAIMED | {"done_at": None}))
+                connection.execute(reopened.values(done_at=None))
             return len({row.task for row in rows})
 
     def add_judgement(
@@ -254,9 +245,18 @@ class Results(Connected):
         )
 
 
-def _save_relatives(connection: Connection, claim: Claim, relatives: Relatives | None) -> None:
-    of_task = {"study_id": claim.study_id, "task": claim.task}
-    for lane, relative in (relatives or {}).items():
+def _locked_task(connection: Connection, study_id: str, task: int) -> list[str]:
+    """The comparisons of a task, which is locked until the transaction ends."""
+    row_of(connection, Study, study_id)
+    statement = select(StudyTask.comparison_ids).filter_by(study_id=study_id, task=task)
+    known: list[str] = connection.execute(statement.with_for_update()).scalar_one()
+    return known
+
+
+def _save_relatives(
+    connection: Connection, of_task: Mapping[str, Any], relatives: Relatives
+) -> None:
+    for lane, relative in relatives.items():
         of_lane = update(StudyResult).filter_by(**of_task, lane=lane)
         connection.execute(of_lane.values(relative=relative))
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Connection,
     delete,
     func,
     insert,
@@ -24,9 +26,10 @@ from storage.runs.comparisons import checked
 from storage.runs.index import reindex
 from storage.schema import ComparisonRow, Study, StudyResult, StudyTask
 from storage.scope import batches, check_page, new_id, row_of
-from storage.studies.claims import lock_study
 
 MAX_TASKS = 1_000_000
+PACE_S = 300.0  # "of late"
+PATIENCE_S = 60.0  # longer for workers, which have expensive results to lose
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,26 +56,16 @@ class StoredStudy:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerProgress:
-    """Progress of one worker. ``results``: lanes of tasks; ``claimed``: whether it has a valid
-    claim on a task."""
-
-    worker: str
-    results: int
-    first_at: datetime | None  # when its first result was saved, by the database's clock
-    last_at: datetime | None
-    claimed: bool
-
-
-@dataclass(frozen=True, slots=True)
 class StudyProgress:
     """Progress of a study. ``results``: saved lanes, including those of unfinished tasks;
-    ``workers``: by name."""
+    ``pace``: how many a second of late, nan for fewer than two; ``working``: whether somebody works
+    on it."""
 
     tasks: int
     done: int
     results: int
-    workers: tuple[WorkerProgress, ...]
+    pace: float = math.nan
+    working: bool = False
 
 
 class Studies(Connected):
@@ -118,31 +111,37 @@ class Studies(Connected):
             return tuple(StudyHead(*row) for row in rows)
 
     def study_progress(self, study_id: str) -> StudyProgress:
-        """Progress of a study and of each worker."""
         saved = StudyResult.created_at
-        counted = select(StudyResult.worker, func.count(), func.min(saved), func.max(saved))
-        counted = counted.where(StudyResult.study_id == study_id).group_by(StudyResult.worker)
-        working = select(StudyTask.worker).where(
-            StudyTask.study_id == study_id, StudyTask.done_at.is_(None)
-        )
         with self.read() as connection:
-            study = row_of(connection, Study, study_id, Study.tasks, _done())
-            rows = connection.execute(counted).all()
-            live = connection.scalars(working.where(StudyTask.claimed_until >= clock(connection)))
-            busy = {worker for worker in live if worker is not None}
-        workers = [WorkerProgress(*row, row[0] in busy) for row in rows]
-        workers += [
-            WorkerProgress(worker, 0, None, None, True)
-            for worker in busy - {row[0] for row in rows}
-        ]
-        workers.sort(key=lambda each: each.worker)
-        return StudyProgress(
-            **study, results=sum(worker.results for worker in workers), workers=tuple(workers)
-        )
+            now = clock(connection)
+            working = func.coalesce(Study.working_until >= now, False).label("working")
+            study = row_of(connection, Study, study_id, Study.tasks, _done(), working)
+            counted = select(func.count()).where(StudyResult.study_id == study_id)
+            results = connection.execute(counted).scalar_one()
+            late = counted.add_columns(func.min(saved), func.max(saved))
+            late = late.where(saved >= now - timedelta(seconds=PACE_S))
+            count, first, last = connection.execute(late).one()
+        seconds = (last - first).total_seconds() if count else 0.0
+        pace = (count - 1) / seconds if seconds else math.nan
+        return StudyProgress(**study, results=results, pace=pace)
+
+    def open_tasks(self, study_id: str) -> tuple[int, ...]:
+        """The tasks that are not done, by number."""
+        statement = select(StudyTask.task).filter_by(study_id=study_id, done_at=None)
+        with self.read() as connection:
+            row_of(connection, Study, study_id)
+            return tuple(connection.scalars(statement.order_by(StudyTask.task)))
+
+    def work_on(self, study_id: str, seconds: float) -> None:
+        """Say that somebody works on the study for so long from now; 0: nobody any more."""
+        with self._write("The study was not changed", PATIENCE_S) as connection:
+            row_of(connection, Study, study_id)
+            until = clock(connection) + timedelta(seconds=seconds) if seconds else None
+            change = update(Study).where(Study.id == study_id)
+            connection.execute(change.values(working_until=until))
 
     def delete_study(self, study_id: str) -> None:
-        """Permanently remove a study; its comparisons are deleted and can be restored. Its workers
-        lose their claims."""
+        """Permanently remove a study; its comparisons are deleted and can be restored."""
         with self._write("The study was not deleted") as connection:
             lock_study(connection, study_id)
             tasks = select(StudyTask.comparison_ids).where(StudyTask.study_id == study_id)
@@ -166,3 +165,9 @@ def _done() -> ColumnElement[int]:
         StudyTask.study_id == Study.id, StudyTask.done_at.is_(None)
     )
     return (Study.tasks - unfinished.correlate(Study).scalar_subquery()).label("done")
+
+
+def lock_study(connection: Connection, study_id: str) -> None:
+    """Serialises changes of many tasks of a study, to avoid deadlocks."""
+    row_of(connection, Study, study_id)
+    connection.execute(select(Study.id).where(Study.id == study_id).with_for_update())

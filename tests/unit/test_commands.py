@@ -42,7 +42,7 @@ SOURCES = [
     if not {"tests", "build", "dist"} & {*path.parts}
     and not any(part.startswith(".") for part in path.parts)
 ]
-PROGRAMS = r"mars|mars-playground|python3?|make|pip|lm_eval|accelerate|vllm|docker|git|curl|createdb|systemctl|\.ci/[\w-]+"
+PROGRAMS = r"mars|mars-playground|python3?|make|pip|lm_eval|vllm|docker|git|curl|createdb|systemctl|\.ci/[\w-]+"
 COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(?:{PROGRAMS}) \S")
 Main = Callable[[list[str]], Any]
 
@@ -72,7 +72,6 @@ RUN = {
     "mars eval run --help": "",
     "mars eval run … --plan-only": "",
     "mars eval resume STUDY": "",
-    "mars eval resume STUDY --db postgresql://…": "",
     "mars eval export STUDY --folder F": "",
     "mars eval delete STUDY": "",
     "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars,typical,topk-delta,lenience,entropy "
@@ -93,8 +92,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"python -m (evaluation|ui)\.[\w.]+( STUDY)?": "serves, or writes an example that is part of the program",
     r"python docs/figures/draw\.py": "writes the figures; test_docs.py draws them",
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
-    r"mars eval run … --workers 2": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
-    r"accelerate launch.*": "starts processes, as tests/unit/evaluation/study/test_worker.py does",
+    r"mars eval run … --ray.*": "starts processes, as tests/unit/evaluation/study/test_cluster.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
     r"(\.venv/bin/)?mars fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",
     r"mars-playground|python app\.py": "serves until it is stopped, as app.py does in tests/faults",
@@ -179,8 +177,6 @@ def main_of(arguments: list[str]) -> tuple[Main | None, list[str]]:
             return app.main, rest
         case [".venv/bin/lm_eval", *rest]:
             return lm_eval, rest
-        case ["accelerate", "launch", *more]:
-            return main_of(["python", *more])
         case ["python" | ".venv/bin/python", "-m", module, *rest] if not module.startswith("vllm"):
             spec = importlib.util.find_spec(module)
             assert spec, f"there is no module {module}"

@@ -99,7 +99,7 @@ def test_what_changes_later_is_a_newer_version(every_kind: str, hub: Hub, page: 
     first.store.annotate(here[0], name="later", tags=["new"], comment="")
     first.store.delete(here[1])
     (study,) = [head.id for head in first.store.studies() if head.name == "A study"][:1]
-    assert first.store.claim_task(study, "another", 600.0)
+    first.store.work_on(study, 600.0)
     first.store.give(OWNER, "visitor-2")
     assert first.push() == ""
     made = save(first.store, "new", runs=2)

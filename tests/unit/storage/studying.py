@@ -1,20 +1,17 @@
-"""What the tests of studies share: a study whose tasks have been worked off, a lease that has run
-out."""
+"""What the tests of studies share: a study whose tasks have been worked off."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from mars_core.types import Exchange, PromptConfig, Trace
-from storage import Claim, Preferred, RunStore
-from storage.schema import Base, StudyTask
+from storage import Preferred, RunStore
+from storage.schema import Base
 from tests.traces import make_trace
 
-LEASE_S = 600.0
 DATA: Mapping[str, Any] = {
     "status": "completed",
     "tau": 2.5,
@@ -23,36 +20,37 @@ DATA: Mapping[str, Any] = {
 }
 
 
-def claimed(store: RunStore, study_id: str, worker: str = "w") -> Claim:
-    claim = store.claim_task(study_id, worker, LEASE_S)
-    assert claim is not None
-    return claim
+class OpenTask(NamedTuple):
+    study_id: str
+    task: int = 0
+    worker: str = "w"
 
 
-def begun(store: RunStore, tasks: int = 1) -> Claim:
+def begun(store: RunStore, tasks: int = 1) -> OpenTask:
     """The first task of a new study."""
-    return claimed(store, store.new_study("", {}, tasks))
+    return OpenTask(store.new_study("", {}, tasks))
 
 
 def saved(
     store: RunStore,
-    claim: Claim,
+    at: OpenTask,
     lane: int = 0,
     traces: Sequence[Trace] = (make_trace(new_tokens=1),),
     data: Mapping[str, Any] = DATA,
     **more: Any,
 ) -> tuple[str, ...]:
     """The runs of the saved result of a lane."""
-    return store.save_result(claim, lane, traces, data, **{"order": lane, **more})
+    more = {"order": lane, "worker": at.worker, **more}
+    return store.save_result(at.study_id, at.task, lane, traces, data, **more)
 
 
-def worked_off(store: RunStore, study_id: str) -> Claim:
+def worked_off(store: RunStore, study_id: str) -> OpenTask:
     """The next task, done in two lanes."""
-    claim = claimed(store, study_id)
+    at = OpenTask(study_id, store.open_tasks(study_id)[0])
     for lane in range(2):
-        saved(store, claim, lane)
-    store.finish_task(claim, {lane: {"same": True, "bleu": "nan"} for lane in range(2)})
-    return claim
+        saved(store, at, lane)
+    store.finish_task(study_id, at.task, {n: {"same": True, "bleu": "nan"} for n in range(2)})
+    return at
 
 
 def conversation(rule: str, answers: tuple[str, ...]) -> list[Trace]:
@@ -79,13 +77,6 @@ def judge(
 ) -> None:
     values = {"swapped": False, "judge": "j", "choice": choice, **more}
     store.add_judgement(study_id, task, lane, **values)
-
-
-def run_out(store: RunStore, claim: Claim) -> None:
-    """Let the lease of a claim end."""
-    task = update(StudyTask).filter_by(study_id=claim.study_id, task=claim.task)
-    with store._write("not changed") as connection:
-        connection.execute(task.values(claimed_until=datetime(2020, 1, 1, tzinfo=UTC)))
 
 
 def counts(store: RunStore) -> dict[str, int]:

@@ -23,7 +23,7 @@ from tests.unit.children import Child, dies_at
 from tests.unit.storage.studying import counts
 from tests.unit.storage.test_schema import differences
 
-GONE = ("pass_rows", "pass_width", "sweep_id")
+GONE = ("pass_rows", "pass_width", "sweep_id", "token", "claimed_until", "working_until")
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -79,6 +79,8 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
     ]
     exact = [run["id"] for run in before["runs"] if run["pass_rows"] is not None]
     assert len(exact) == 1 < len(before["runs"]) and before.pop("alembic_version")
+    for task in before["study_tasks"]:
+        del task["worker"]
     for tables, known in ((before, True), (after, False)):
         for row in (row for each in tables.values() for row in each):
             gone = [row.pop(name, None) for name in GONE]

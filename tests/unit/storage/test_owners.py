@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from sqlalchemy import text
 
 from storage import (
     Choice,
-    Claim,
-    ClaimLost,
     Preferred,
     RunStore,
     Search,
@@ -31,7 +29,7 @@ from storage import (
 from storage.export.tables import EXPORTS
 from storage.schema import Base
 from tests.traces import make_trace
-from tests.unit.storage.studying import DATA, claimed, judge, worked_off
+from tests.unit.storage.studying import DATA, judge, worked_off
 
 Call = Callable[[RunStore, "Things"], object]
 Dump = dict[str, list[dict[str, Any]]]
@@ -54,7 +52,6 @@ class Things:
     done: str
     of_done: str
     study: str
-    claim: Claim
     studied: str
     studied_run: str
 
@@ -86,10 +83,9 @@ def make(store: RunStore, mark: str) -> Things:
     judge(store, study, 0, 0, Preferred.TIE, judge=f"judge {mark}")
     (result, *_rest) = store.results(study)
     (record,) = store.records(result.run_ids)
-    claim = claimed(store, study, f"worker {mark}")
     made = (comparison, run, vote, deleted, deleted_run, done, of_done, study)
     studied = (record.comparison_id, record.id)
-    return Things((mark, *made, claim.token, *studied), *made, claim, *studied)
+    return Things((mark, *made, *studied), *made, *studied)
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +113,13 @@ OF_A_STUDY = (
     "study",
     "study_progress",
     "delete_study",
-    "claims",
+    "open_tasks",
     "results",
     "reopen_failed",
     "judgements",
 )
 JUDGED = {"task": 0, "lane": 0, "swapped": True, "judge": "j", "choice": Preferred.RULE}
+RESULT = {"task": 1, "lane": 0, "traces": [TRACE], "data": DATA, "order": 0, "worker": "w"}
 UNKNOWN: dict[str, tuple[Call, ...]] = {
     **{name: (calls(name, "study"),) for name in OF_A_STUDY},
     **{name: of_objects(name) for name in ("share", "unshare", "shared")},
@@ -134,14 +131,11 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "save_run": (calls("save_run", "comparison", trace=TRACE, lane=7, order=7),),
     "add_vote": (calls("add_vote", "of_done", left_lane=0, right_lane=1, choice=Choice.TIE),),
     "comment_vote": (calls("comment_vote", "vote", comment="stolen"),),
-    "claim_task": (calls("claim_task", "study", worker="w", lease_s=60.0),),
-    "release_worker": (lambda s, t: s.release_worker(t.study, t.marks[0]),),
+    "work_on": (calls("work_on", "study", seconds=60.0),),
+    "save_result": (calls("save_result", "study", **RESULT),),
+    "finish_task": (calls("finish_task", "study", task=1, relatives={}),),
     "task_results": (calls("task_results", "study", task=0),),
     "add_judgement": (calls("add_judgement", "study", **JUDGED),),
-}
-LOST: dict[str, Call] = {
-    "save_result": calls("save_result", "claim", lane=0, traces=[TRACE], data=DATA, order=0),
-    "finish_task": calls("finish_task", "claim", relatives={}),
 }
 LISTS: dict[str, Call] = {
     **{
@@ -153,8 +147,6 @@ LISTS: dict[str, Call] = {
     "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "accepted_by_step": lambda s, t: s.accepted_by_step([t.run, t.deleted_run, t.studied_run]),
-    "beat": calls("beat", "claim", lease_s=60.0),
-    "release_task": calls("release_task", "claim"),
 }
 OF_THE_STORE_ITSELF = {
     "close",
@@ -183,10 +175,7 @@ WRITES = {
     "add_vote",
     "comment_vote",
     "delete_study",
-    "claim_task",
-    "beat",
-    "release_task",
-    "release_worker",
+    "work_on",
     "save_result",
     "finish_task",
     "reopen_failed",
@@ -218,26 +207,21 @@ def untouched(world: World) -> Iterator[None]:
 
 def test_every_method_is_tried() -> None:
     public = {name for name in dir(RunStore) if not name.startswith("_")}
-    assert public == {*UNKNOWN, *LOST, *LISTS, *OF_THE_STORE_ITSELF, *OF_ALL_THAT_IS_OWNED}
+    assert public == {*UNKNOWN, *LISTS, *OF_THE_STORE_ITSELF, *OF_ALL_THAT_IS_OWNED}
 
 
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("whose", ["annas", "everybodys", *NOWHERE])
 def test_what_is_anothers_is_unknown(world: World, whose: str) -> None:
     """As is what is nowhere."""
-    store, anna, boris, everybodys = world
-    elsewhere = replace(anna.claim, study_id=boris.study)
-    nowhere = Things((whose,), *8 * [whose], elsewhere, whose, whose)
+    store, anna, _, everybodys = world
+    nowhere = Things((whose,), *10 * [whose])
     things = {"annas": anna, "everybodys": everybodys}.get(whose, nowhere)
     for call in (call for calls in UNKNOWN.values() for call in calls):
         with pytest.raises(
             StorageError, match=r"^There is no (comparison|run|vote|study) with the id .*\.$"
         ):
             call(store.of("boris"), things)
-    for call in LOST.values():
-        with pytest.raises(ClaimLost):
-            call(store.of("boris"), things)
-    assert not store.of("boris").beat(things.claim, 60.0)
 
 
 @pytest.mark.usefixtures("untouched")

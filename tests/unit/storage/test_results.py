@@ -10,20 +10,18 @@ from typing import Any
 import pytest
 
 from mars_core.types import PromptConfig
-from storage import ClaimLost, Preferred, RunStore, Source, StorageError
+from storage import Preferred, ResultExists, RunStore, Source, StorageError
 from tests.traces import same
 from tests.unit.storage.studying import (
     DATA,
-    LEASE_S,
     MARS,
     NONE,
     STRICT,
+    OpenTask,
     begun,
-    claimed,
     conversation,
     counts,
     judge,
-    run_out,
     saved,
     worked_off,
 )
@@ -35,12 +33,9 @@ FAILED = DATA | {"status": "failed", "error": "".join(HOSTILE)}
 
 
 def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store)
+    at = begun(lasting_store)
     lanes = {1: conversation("mars", ("a\x00", "b")), 0: conversation("strict", ("\ud800", ""))}
-    ids = {
-        lane: lasting_store.save_result(claim, lane, lanes[lane], DATA, order=1 - lane)
-        for lane in (1, 0)
-    }
+    ids = {lane: saved(lasting_store, at, lane, lanes[lane], order=1 - lane) for lane in (1, 0)}
     records = lasting_store.records([*ids[0], *ids[1]])
     comparisons = [record.comparison_id for record in records]
     assert comparisons[:3] == comparisons[3:] and len(set(comparisons)) == 3
@@ -56,9 +51,9 @@ def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunSt
 
 def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 2)
-    claim = claimed(lasting_store, study_id, "wörker\x00")
-    run_ids = saved(lasting_store, claim, 1, MARS, FAILED)
-    saved(lasting_store, claim, 0, [])
+    at = OpenTask(study_id, 0, "wörker\x00")
+    run_ids = saved(lasting_store, at, 1, MARS, FAILED)
+    saved(lasting_store, at, 0, [])
     open_ = lasting_store.task_results(study_id, 0)
     assert list(open_) == [0, 1]
     assert (open_[1].task, open_[1].lane, open_[1].run_ids, open_[1].worker) == (
@@ -75,7 +70,7 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     )
     assert abs(open_[1].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.results(study_id) == tuple(open_.values())  # though the task is not done
-    lasting_store.finish_task(claim, {1: {"cause": "␛relaxed", "bleu": "nan"}})
+    lasting_store.finish_task(study_id, 0, {1: {"cause": "␛relaxed", "bleu": "nan"}})
     closed = lasting_store.results(study_id)
     assert closed == (open_[0], replace(open_[1], relative={"cause": "␛relaxed", "bleu": "nan"}))
     assert tuple(lasting_store.task_results(study_id, 0).values()) == closed
@@ -83,12 +78,11 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
 
 
 def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store)
-    saved(lasting_store, claim, 1, MARS)
+    at = begun(lasting_store)
+    saved(lasting_store, at, 1, MARS)
     relatives = {0: {"same": True}, 1: {"same": False}}
-    saved(lasting_store, claim, 0, STRICT, relatives=relatives)
-    lasting_store.release_task(claim)
-    results = lasting_store.results(claim.study_id)
+    saved(lasting_store, at, 0, STRICT, relatives=relatives)
+    results = lasting_store.results(at.study_id)
     assert {result.lane: result.relative for result in results} == relatives
     (ids,) = {result.comparison_ids for result in results}
     assert [lasting_store.load(id_).source for id_ in ids] == [Source.STUDY] * 2
@@ -96,11 +90,10 @@ def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: 
 
 def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 12)
-    tasks = [claimed(lasting_store, study_id, f"w{number}") for number in range(12)]
-    for claim in reversed(tasks):
+    for task in reversed(range(12)):
         for lane in (1, 0):
-            lasting_store.save_result(claim, lane, [], DATA, order=0)
-        lasting_store.finish_task(claim, {})
+            saved(lasting_store, OpenTask(study_id, task), lane, [])
+        lasting_store.finish_task(study_id, task, {})
     with statements() as executed:
         results = lasting_store.results(study_id)
     assert [(result.task, result.lane) for result in results] == [
@@ -113,7 +106,7 @@ def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
 
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store)
+    at = begun(lasting_store)
     first, second = MARS
 
     def refused(
@@ -121,32 +114,32 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     ) -> None:
         before = counts(lasting_store)
         with pytest.raises(kind, match=message):
-            saved(lasting_store, claim, lane, *result)
+            saved(lasting_store, at, lane, *result)
         assert counts(lasting_store) == before
 
     refused("The result was not saved", 0, [first, with_impossible_last_token(second)])
     refused("numbered", 0, [first, replace(second, steps=second.steps[1:])])
     refused("JSON has no type for object", 0, MARS, {"x": object()})
-    saved(lasting_store, claim, 0, MARS)
+    saved(lasting_store, at, 0, MARS)
     refused("its prompt is not the prompt of its comparison", 1, [second, first])
     message = "Lane 0 of task 0 of the study has a result; nothing was saved"
-    refused(message, 0, MARS, FAILED, kind=ClaimLost)
+    refused(message, 0, MARS, FAILED, kind=ResultExists)
 
 
 def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
-    claim = begun(lasting_store)
-    first = saved(lasting_store, claim, 0, STRICT)
+    at = begun(lasting_store)
+    first = saved(lasting_store, at, 0, STRICT)
     comparisons = [record.comparison_id for record in lasting_store.records(first)]
     for comparison_id in comparisons:
         lasting_store.delete(comparison_id)
-    saved(lasting_store, claim, 1, MARS)  # joins them
+    saved(lasting_store, at, 1, MARS)  # joins them
     assert lasting_store.traces([*first, "0" * 32]).keys() == set(first)  # until they are purged
     lasting_store.restore(comparisons[1])
     assert len(lasting_store.load(comparisons[1]).runs) == 2
     lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
-    third = saved(lasting_store, claim, 2, NONE)  # in the place of what is gone
-    lasting_store.finish_task(claim, {})
-    assert [result.data for result in lasting_store.results(claim.study_id)] == [DATA] * 3
+    third = saved(lasting_store, at, 2, NONE)  # in the place of what is gone
+    lasting_store.finish_task(at.study_id, 0, {})
+    assert [result.data for result in lasting_store.results(at.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
     assert again[0] not in comparisons and again[1] == comparisons[1]
     results = lasting_store.traces([*first, *third])
@@ -157,10 +150,10 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
 def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 2)
     worked_off(lasting_store, study_id)
-    claim = claimed(lasting_store, study_id)
-    failed = saved(lasting_store, claim, 0, STRICT, FAILED)
-    new_runs = saved(lasting_store, claim, 1, MARS)
-    lasting_store.finish_task(claim, {0: {"same": True}, 1: {"same": False}})
+    at = OpenTask(study_id, 1)
+    failed = saved(lasting_store, at, 0, STRICT, FAILED)
+    new_runs = saved(lasting_store, at, 1, MARS)
+    lasting_store.finish_task(study_id, 1, {0: {"same": True}, 1: {"same": False}})
     for task, lane in ((0, 1), (1, 0), (1, 1)):
         judge(lasting_store, study_id, task, lane, Preferred.TIE)
     assert (lasting_store.reopen_failed(study_id), lasting_store.reopen_failed(study_id)) == (1, 0)
@@ -169,27 +162,13 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     (rest,) = lasting_store.task_results(study_id, 1).values()
     assert (rest.lane, rest.run_ids, rest.relative) == (1, new_runs, None)
     assert set(lasting_store.traces([*failed, *new_runs])) == set(new_runs)
-    again = claimed(lasting_store, study_id)
-    assert again.task == 1
-    saved(lasting_store, again, 0, STRICT)
-    lasting_store.finish_task(again, {0: {"same": True}, 1: {"same": True}})
+    assert lasting_store.open_tasks(study_id) == (1,)
+    saved(lasting_store, at, 0, STRICT)
+    lasting_store.finish_task(study_id, 1, {0: {"same": True}, 1: {"same": True}})
     results = lasting_store.results(study_id)[2:]
     assert [(one.task, one.lane, one.data) for one in results] == [(1, n, DATA) for n in (0, 1)]
     records = lasting_store.records(new_runs)
     assert [len(lasting_store.load(each.comparison_id).runs) for each in records] == [2, 2]
-
-
-def test_failure_in_a_task_that_is_worked_on_is_its_worker_s(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 3)
-    busy, back, gone = (claimed(lasting_store, study_id, name) for name in ("busy", "back", "gone"))
-    for claim in (busy, back, gone):
-        saved(lasting_store, claim, data=FAILED)
-    lasting_store.release_task(back)
-    run_out(lasting_store, gone)
-    assert lasting_store.reopen_failed(study_id) == 2
-    assert {one.task for one in lasting_store.results(study_id)} == {busy.task}
-    held = [lasting_store.beat(claim, LEASE_S) for claim in (busy, back, gone)]
-    assert held == [True, False, False]
 
 
 def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None:

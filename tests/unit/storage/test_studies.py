@@ -8,27 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from storage import (
-    ClaimLost,
     Preferred,
     RunStore,
     Search,
     Source,
     StorageError,
     StudyHead,
-    WorkerProgress,
 )
 from tests.traces import same
 from tests.unit.storage.studying import (
-    DATA,
-    LEASE_S,
-    claimed,
+    OpenTask,
     conversation,
     judge,
-    run_out,
     saved,
     worked_off,
 )
-from tests.unit.storage.test_comparisons import statements
+from tests.unit.storage.test_comparisons import plans_of, statements
 from tests.unit.storage.test_roundtrip import ANY_TEXT
 
 ANY_JSON = st.recursive(
@@ -93,22 +88,30 @@ def test_study_that_cannot_be_kept_is_refused(
     assert len(lasting_store.studies(limit=1000)) == before
 
 
-def test_progress_counts_tasks_results_and_workers(lasting_store: RunStore) -> None:
+def test_progress_counts_tasks_and_results(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 5)
     worked_off(lasting_store, study_id)
-    half = claimed(lasting_store, study_id, "half")
-    saved(lasting_store, half, 1)
-    claimed(lasting_store, study_id, "new")
-    run_out(lasting_store, claimed(lasting_store, study_id, "gone"))
+    saved(lasting_store, OpenTask(study_id, 1, "half"), 1)
     progress = lasting_store.study_progress(study_id)
     assert (progress.tasks, progress.done, progress.results) == (5, 1, 3)
     first, second = (lasting_store.task_results(study_id, 0)[lane].created_at for lane in range(2))
     at = lasting_store.task_results(study_id, 1)[1].created_at
-    assert progress.workers == (
-        WorkerProgress("half", 1, at, at, True),
-        WorkerProgress("new", 0, None, None, True),
-        WorkerProgress("w", 2, first, second, False),
-    )
+    assert first < second < at
+    assert progress.pace == pytest.approx(2 / (at - first).total_seconds())
+    assert lasting_store.open_tasks(study_id) == (1, 2, 3, 4)
+
+
+def test_a_study_is_worked_on_as_long_as_somebody_says_so(lasting_store: RunStore) -> None:
+    study_id = lasting_store.new_study("", {}, 5)
+    for seconds, working in ((0, False), (60, True), (-1, False), (60, True), (0, False)):
+        lasting_store.work_on(study_id, seconds)
+        assert lasting_store.study_progress(study_id).working is working
+
+
+def test_open_tasks_are_read_from_their_index(sqlite_store: RunStore) -> None:
+    study_id = sqlite_store.new_study("", {}, 500)
+    _study, plan = plans_of(sqlite_store, lambda: sqlite_store.open_tasks(study_id))
+    assert plan == ["SEARCH study_tasks USING INDEX ix_study_tasks_open (study_id=?)"]
 
 
 def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> None:
@@ -118,8 +121,8 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     )
     worked_off(lasting_store, remaining)
     worked_off(lasting_store, study_id)
-    claim = claimed(lasting_store, study_id)
-    lasting_store.save_result(claim, 0, conversation("mars", ("a", "b")), DATA, order=0)
+    task = OpenTask(study_id, 1)
+    saved(lasting_store, task, 0, conversation("mars", ("a", "b")))
     everything = lasting_store.find(Search(source=Source.STUDY, limit=100))
     judge(lasting_store, study_id, 0, 1, Preferred.RULE)
     lasting_store.delete_study(study_id)
@@ -128,9 +131,8 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     assert (everything.total - left.total, len(put_away)) == (4, 4)
     with pytest.raises(StorageError, match="There is no study"):
         lasting_store.results(study_id)
-    with pytest.raises(ClaimLost):
-        saved(lasting_store, claim, 1)
-    assert not lasting_store.beat(claim, LEASE_S)
+    with pytest.raises(StorageError, match="There is no study"):
+        saved(lasting_store, task, 1)
     assert len(lasting_store.results(remaining)) == 2
     for comparison_id in put_away:
         lasting_store.restore(comparison_id)

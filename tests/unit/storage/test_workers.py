@@ -13,17 +13,15 @@ from multiprocessing.connection import Connection
 import pytest
 
 from mars_core.types import Trace
-from storage import Claim, ClaimLost, RunStore, StorageError
+from storage import ResultExists, RunStore, StorageError
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.studying import LEASE_S, counts, run_out
+from tests.unit.storage.studying import OpenTask, counts, saved
 
 TASKS, LANES = 12, 2
 
 
-def at_work(
-    pipe: Connection, url: str, study_id: str, worker: str, lease_s: float, dies: str = ""
-) -> None:
+def at_work(pipe: Connection, url: str, study_id: str, worker: str, dies: str = "") -> None:
     """Works off a study; says what it does, and goes on at a message. ``dies``: the beginning
     of a statement after whose second one it kills itself, in the middle of a transaction."""
 
@@ -34,34 +32,32 @@ def at_work(
     dies_at(dies, 2 if dies else 0)
     with RunStore(url) as store:
         say("ready")
-        work(store, study_id, worker, lease_s, say)
+        work(store, study_id, worker, say)
 
 
 def trace_of(task: int, lane: int) -> Trace:
     return make_trace(rule=("strict", "mars")[lane], seed=task, new_tokens=12)
 
 
-def work(
-    store: RunStore, study_id: str, worker: str, lease_s: float, say: Callable[..., object]
-) -> None:
+def work(store: RunStore, study_id: str, worker: str, say: Callable[..., object]) -> None:
     """Until all tasks are done, by whomever."""
-    while (progress := store.study_progress(study_id)).done < progress.tasks:
-        claim = store.claim_task(study_id, worker, lease_s)
+    while tasks := store.open_tasks(study_id):
+        for task in random.sample(tasks, len(tasks)):
+            work_off(store, study_id, task, say, worker)
+
+
+def work_off(
+    store: RunStore, study_id: str, task: int, say: Callable[..., object], worker: str = "worker"
+) -> None:
+    for lane in {0, 1} - set(store.task_results(study_id, task)):
+        at = OpenTask(study_id, task, worker)
         try:
-            work_off(store, claim, say) if claim else time.sleep(0.02)
-        except ClaimLost:
+            saved(store, at, lane, [trace_of(task, lane)], {"status": "completed"})
+            say("saved", task, lane)
+        except ResultExists:
             say("lost")
-
-
-def work_off(store: RunStore, claim: Claim, say: Callable[..., object]) -> None:
-    there = store.task_results(claim.study_id, claim.task)
-    for lane in {0, 1} - set(there):
-        store.save_result(
-            claim, lane, [trace_of(claim.task, lane)], {"status": "completed"}, order=lane
-        )
-        say("saved", claim.task, lane)
-    store.finish_task(claim, {lane: {"same": True} for lane in range(LANES)})
-    say("finished", claim.task)
+    store.finish_task(study_id, task, {lane: {"same": True} for lane in range(LANES)})
+    say("finished")
 
 
 def may(child: Child, times: int) -> None:
@@ -86,7 +82,7 @@ def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
     assert counts(store)["comparisons"] == tasks
     assert all(result.relative == {"same": True} for result in results)
     progress = store.study_progress(study_id)
-    assert (progress.done, progress.results, store.claims(study_id)) == (tasks, len(results), ())
+    assert (progress.done, progress.results) == (tasks, len(results))
     for comparison_id in store.comparisons()["id"]:
         runs = store.load(comparison_id).runs
         assert [run.lane for run in runs] == list(range(LANES))
@@ -98,11 +94,10 @@ def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
 
 
 def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
-    """Three at work, two of them killed at any time; their tasks go on when the leases have run
-    out."""
+    """Three at work on the same tasks, two of them killed at any time."""
     rng = random.Random(7)
     study_id = planned(url, TASKS)
-    children = [Child(at_work, url, study_id, f"w{number}", 1.0) for number in range(3)]
+    children = [Child(at_work, url, study_id, f"w{number}") for number in range(3)]
     assert [child.pipe.recv() for child in children] == [("ready",)] * 3
     may(children[2], 4)  # so that tasks are left for the others, however slow they are
     messages = []
@@ -115,18 +110,17 @@ def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
     may(children[2], 99)
     messages += [words for child in children for words in child.rest()]
     assert [child.process.exitcode for child in children] == [-signal.SIGKILL, -signal.SIGKILL, 0]
-    done = [words for words in messages if words != ("lost",)]
+    done = [words for words in messages if words[0] == "saved"]
     assert len(done) == len(set(done))
     with RunStore(url) as store:
         assert_complete(store, study_id, TASKS)
-        assert len(store.study_progress(study_id).workers) == 3
 
 
 def test_worker_waits_longer_than_the_page(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr("storage.studies.claims.PATIENCE_S", 0.3)
+    monkeypatch.setattr("storage.studies.studies.PATIENCE_S", 0.3)
     with RunStore(sqlite_url) as store, RunStore(sqlite_url) as other:
         study_id = store.new_study("", {}, 1)
         with (
@@ -136,14 +130,14 @@ def test_worker_waits_longer_than_the_page(
             store.new_study("", {}, 1)
         with (
             other._write("") as _held,
-            pytest.raises(StorageError, match="No task was claimed: database is locked"),
+            pytest.raises(StorageError, match="The study was not changed: database is locked"),
         ):
-            store.claim_task(study_id, "w", LEASE_S)
+            store.work_on(study_id, 60)
         with ThreadPoolExecutor(1) as pool:
             with other._write("") as _held:
-                claim = pool.submit(store.claim_task, study_id, "w", LEASE_S)
+                change = pool.submit(store.work_on, study_id, 60)
                 time.sleep(0.1)
-            assert claim.result() is not None
+            change.result()
 
 
 @pytest.mark.parametrize(
@@ -159,14 +153,11 @@ def test_worker_killed_in_a_transaction_leaves_none_of_it(
 ) -> None:
     url = request.getfixturevalue(f"{database}_url")
     study_id = planned(url, 3)
-    child = Child(at_work, url, study_id, "killed", LEASE_S, statement)
+    child = Child(at_work, url, study_id, "killed", statement)
     may(child, 99)
     saved = [words for words in child.rest() if words[0] == "saved"]
     assert child.process.exitcode == -signal.SIGKILL
     with RunStore(url) as store:
         assert store.study_progress(study_id).results == len(saved) == counts(store)["runs"] > 0
-        (left,) = store.claims(study_id)
-        assert left.worker == "killed"
-        run_out(store, Claim(study_id, left.task, ""))
-        work(store, study_id, "heir", LEASE_S, lambda *_words: None)
+        work(store, study_id, "heir", lambda *_words: None)
         assert_complete(store, study_id, 3)

@@ -48,7 +48,7 @@ def until(events: Iterator[StudyFrame], results: int) -> str:
     for event in events:
         results -= event.saved is not None
         if event.worker and results == 0:
-            return event.worker.study_id
+            return event.worker.work.study_id
     raise AssertionError("it ended before")
 
 
@@ -92,7 +92,7 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
     points = []
     for event in started(services, "visitor", replace(SWEEP, prompts="Once => the")):
         if event.worker and event.saved:
-            points.append(len(drawn(services, event.worker.study_id).get("mars", ())))
+            points.append(len(drawn(services, event.worker.work.study_id).get("mars", ())))
     assert points == sorted(points) and points[-1] == 2
     (head,) = services.store.studies()
     assert head.name == "mars, 1 prompt: Once" and head.done == head.tasks == 1
@@ -200,7 +200,7 @@ def test_only_its_owner_resumes_a_study(services: Services) -> None:
     study = until(events, 1)
     assert not resumable(a.store, study)  # it is running
     events.close()  # type: ignore[attr-defined]
-    assert not a.store.claims(study)
+    assert not a.store.study_progress(study).working
     assert (
         resumable(a.store, study)
         and not resumable(b.store, study)

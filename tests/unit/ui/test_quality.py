@@ -6,12 +6,13 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import shlex
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,10 +30,9 @@ from evaluation.report.document.render import html, svg
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import Report
-from evaluation.study.processes import rate
 from mars_core.models import BUNDLED_PAIR
 from mars_playground.__main__ import parser
-from storage import RunStore, StorageError, StudyProgress, WorkerProgress
+from storage import RunStore, StorageError, StudyProgress
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
@@ -102,10 +102,6 @@ def clock() -> Clock:
 @pytest.fixture
 def reports(store: RunStore, clock: Clock) -> Reports:
     return Reports(store, clock.measure, clock)
-
-
-def _worker(name: str, results: int, seconds: float, claimed: bool = True) -> WorkerProgress:
-    return WorkerProgress(name, results, NOW, NOW + timedelta(seconds=seconds), claimed)
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
@@ -195,18 +191,17 @@ def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
 
 
 def test_progress_is_told_in_words() -> None:
-    workers = (_worker("a", 1201, 600.0), _worker("b", 1, 0.0), _worker("c", 9, 9.0, claimed=False))
-    at_work = StudyProgress(600, 200, 2400, workers)
-    strip = progress_strip("sums", ABSENT, at_work, 11)
+    working = StudyProgress(600, 200, 2400, 2.0, working=True)
+    strip = progress_strip("sums", ABSENT, working, 11)
     assert strip.state == "running" and strip.progress == pytest.approx(1 / 3)
-    assert plain(strip.parts).startswith("sums: 200 of 600 tasks done, 2 workers, 2.00 results/s.")
+    assert plain(strip.parts).startswith("sums: 200 of 600 tasks done, 2.00 results/s.")
     assert strip.side == "about 35 min to go"  # (600 · 11 − 2400) / 2 s
-    stopped = progress_strip("", ABSENT, replace(at_work, workers=()), 11)
+    stopped = progress_strip("", ABSENT, replace(working, working=False), 11)
     assert stopped.state == "cancelled" and plain(stopped.parts).endswith(
         f"mars eval resume {ABSENT}"
     )
-    assert progress_strip("", ABSENT, StudyProgress(2, 2, 22, ()), 11).state == "done"
-    assert rate(_worker("a", 1, 0.0)) != rate(_worker("a", 1, 0.0))  # nan
+    assert progress_strip("", ABSENT, StudyProgress(2, 2, 22), 11).state == "done"
+    assert progress_strip("", ABSENT, replace(working, pace=math.nan), 11).side == ""
 
 
 def test_a_study_that_is_opened_shows_everything(
@@ -265,8 +260,7 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
     assert view.open(reports, study_id)[view.timer]["active"] is True
     again = view.news(reports, study_id, ("", "", ""))
     assert view.first not in again and clock.measured == 1
-    claim = store.claim_task(study_id, "w", 60.0)
-    store.finish_task(claim, {})
+    store.finish_task(study_id, store.open_tasks(study_id)[0], {})
     assert view.first not in view.news(reports, study_id, ("", "", "")) and clock.measured == 1
     clock.now += PAUSE_S
     changed = view.news(reports, study_id, ("", "", ""))

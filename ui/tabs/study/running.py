@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +22,8 @@ from evaluation.study.check import (
 )
 from evaluation.study.engine import Accelerated
 from evaluation.study.plan import Models, Plan, read_plan
-from evaluation.study.processes import free_dead, own_name
-from evaluation.study.worker import Event, LaneProgress, LaneSaved, Stopped, Worker
+from evaluation.study.runner import LaneProgress, Runner, Stopped
+from evaluation.study.worker import Event, LaneSaved, Work, Worker
 from mars_core.models import PairSpec
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
@@ -78,9 +78,8 @@ def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
     without code to execute, of models here."""
     with suppress(ValueError, StorageError):
         progress, study = store.study_progress(study_id), store.study(study_id)
-        busy = any(worker.claimed for worker in progress.workers)
         elsewhere = study.plan.get("execute_code") or study.plan.get("served")
-        return not (share or busy or study.done == study.tasks or elsewhere)
+        return not (share or progress.working or study.done == study.tasks or elsewhere)
     return False
 
 
@@ -113,19 +112,11 @@ def study_runs(
             engine = Accelerated(
                 spec, services.accelerator, stop, services.limits.seconds or math.inf
             )
-            free = partial(free_dead, services.store, study_id)
-            worker = Worker(
-                services.store,
-                study_id,
-                checked,
-                session,
-                engine,
-                own_name(),
-                free_dead=free,
-                order=services.order,
-            )
-        yield StudyFrame(message_strip(WARMING, "running"), worker)
-        with job_errors(services, RUNNING), closing(worker.events()) as events:
+            runner = Runner(checked, session, engine, order=services.order)
+            tasks = deque(services.store.open_tasks(study_id))
+            worker = Worker(Work(services.store, study_id), runner, tasks)
+        with job_errors(services, RUNNING), worker.work, closing(worker.events()) as events:
+            yield StudyFrame(message_strip(WARMING, "running"), worker)
             yield from _follow(services, worker, events, runs, stop.requested)
 
     jobs = with_models(services, visitor, spec, work, runs=runs, new_tokens=plan.max_new_tokens)

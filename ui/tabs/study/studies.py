@@ -9,15 +9,14 @@ import gradio as gr
 
 from evaluation.format import about, count, displayable, number, plural
 from evaluation.report.example import EXAMPLE
-from evaluation.study.processes import rate
-from storage import StorageError, StudyHead, StudyProgress, WorkerProgress
+from storage import StorageError, StudyHead, StudyProgress
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.panel import panel_component, render
 
-LOOKED_AT = 5  # unfinished studies whose workers are looked up
+LOOKED_AT = 5  # unfinished studies of which is looked up whether they run
 COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
-BADGES = {"done": "done", "stopped": "unfinished"}
+BADGES = {"done": "done", "running": "running", "stopped": "unfinished"}
 
 
 class StudyRow(NamedTuple):
@@ -64,11 +63,10 @@ def studies_html(services: Services, selected: str, share: str = "") -> str:
     try:
         heads, message = services.store.studies(), ""
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
-        active = {
-            study_id: len(at_work(services.store.study_progress(study_id)))
-            for study_id in unfinished
+        running = {
+            study_id for study_id in unfinished if services.store.study_progress(study_id).working
         }
-        rows = [*(_row(head, active.get(head.id, 0)) for head in heads), EXAMPLE_ROW]
+        rows = [*(_row(head, running=head.id in running) for head in heads), EXAMPLE_ROW]
     except StorageError as error:
         rows, message, selected = [], services.sentence(error), ""
     return render(
@@ -83,18 +81,18 @@ def studies_html(services: Services, selected: str, share: str = "") -> str:
     )
 
 
-def _row(head: StudyHead, active: int = 0) -> StudyRow:
-    """``active``: how many workers it has."""
-    state = "done" if head.done == head.tasks else "running" if active else "stopped"
-    badge = plural(active, "worker") if active else BADGES[state]
+def _row(head: StudyHead, *, running: bool = False) -> StudyRow:
+    state = "done" if head.done == head.tasks else "running" if running else "stopped"
     done = f"{count(head.done)} of {plural(head.tasks, 'task')}"
     return StudyRow(
-        head.id, head.created_at.isoformat(), head.name, done, state, badge, head.done / head.tasks
+        head.id,
+        head.created_at.isoformat(),
+        head.name,
+        done,
+        state,
+        BADGES[state],
+        head.done / head.tasks,
     )
-
-
-def at_work(progress: StudyProgress) -> list[WorkerProgress]:
-    return [worker for worker in progress.workers if worker.claimed]
 
 
 def progress_strip(
@@ -110,13 +108,11 @@ def progress_strip(
         )
     part = progress.done / progress.tasks
     done = f"{title}{count(progress.done)} of {plural(progress.tasks, 'task')} done"
-    active = at_work(progress)
-    if not active:
+    if not progress.working:
         resume = "" if public else f" Go on with Resume, or with: mars eval resume {study_id}"
-        return message_strip(f"{done}; no worker runs it.{resume}", "cancelled", progress=part)
-    rates = [rate(worker) for worker in active]
-    pace = sum(each for each in rates if not math.isnan(each))
-    each = ", ".join(number(one) for one in rates if not math.isnan(one))
-    message = f"{done}, {plural(len(active), 'worker')}{f', {each} results/s' if each else ''}. The report below holds what has ended."
-    left = f"{about((progress.tasks * lanes - progress.results) / pace)} to go" if pace > 0 else ""
+        return message_strip(f"{done}; nobody works on it.{resume}", "cancelled", progress=part)
+    known = not math.isnan(pace := progress.pace)
+    each = f", {number(pace)} results/s" if known else ""
+    message = f"{done}{each}. The report below holds what has ended."
+    left = f"{about((progress.tasks * lanes - progress.results) / pace)} to go" if known else ""
     return message_strip(message, "running", side=left, progress=part)

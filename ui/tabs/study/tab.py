@@ -213,7 +213,7 @@ class QualityTab(QualityLayout):
                     done = f"{count(progress.done)} of {plural(progress.tasks, 'task')} done; Resume goes on."
                     changed |= self.say(message_strip(f"{event.why}. {done}", "cancelled"))
             elif event.worker and not study:
-                study = event.worker.study_id
+                study = event.worker.work.study_id
                 changed = (
                     self.open(reports, study)
                     | changed

@@ -317,6 +317,21 @@ def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[s
     assert filled == second  # lm-eval fills up the shorter processes; no new run is made for it
 
 
+def test_answers_of_a_batch_are_those_of_single_runs(with_bos: dict[str, Any]) -> None:
+    single = with_bos["strict"]
+    together = another(with_bos, rule="strict", drafter=str(single.pair.draft_ref.name))
+    together.batch = 2
+    long = "abc" * (single.max_length // 3)  # loses its beginning: it runs alone
+    contexts = ["ab", "cd", long, "gh"]
+    assert generate(together, *contexts) == generate(single, *contexts)
+    rows = sorted(
+        (row["doc_id"], row["batch"], row["wall_s"] is None) for row in together.telemetry
+    )
+    assert rows == [(0, 2, True), (1, 2, True), (2, 1, False), (3, 2, True)]
+    assert pooled(together.telemetry)["tokens_per_s"] is None
+    assert another(with_bos, batch_size="auto:3").batch == 16
+
+
 def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
     """Strict text is the target's own text at every temperature."""
     sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}

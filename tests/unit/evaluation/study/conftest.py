@@ -20,8 +20,3 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def session(folder: Path) -> Session:
     return Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(folder)))
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.study.worker.PAUSE_S", 0.02)

@@ -5,27 +5,15 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
-import sys
-import time
-from argparse import Namespace
-from collections.abc import Iterator
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from accelerate import PartialState
 
 from evaluation.report.files import TABLES
-from evaluation.study import launch
-from evaluation.study.launch import INTERRUPTED, further_workers
+from evaluation.study.launch import INTERRUPTED
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.worker import LaneSaved, Worker
 from mars_core.session import Session
 from storage import RunStore
-from tests.unit.children import FORK, Child
 from tests.unit.evaluation.calls import mars
 from tests.unit.evaluation.study.working import check_complete
 
@@ -44,23 +32,15 @@ def options(folder: Path, session: Session, tmp_path: Path, url: str) -> str:
     return f"{study} {models} --db {url} {HERE}"
 
 
-@pytest.mark.parametrize(
-    ("threads_set", "launched", "share"),
-    [("3", "", None), ("3", "2", 2), ("", "", 1), ("0", "", 1)],
-)
-def test_threads_are_those_of_the_environment_but_not_of_a_launcher(
-    options: str,
-    threads_set: str,
-    launched: str,
-    share: int | None,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("threads_set", "threads"), [("3", 3), ("", None), ("0", None)])
+def test_threads_are_those_of_the_environment(
+    options: str, threads_set: str, threads: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: list[int] = []
-    monkeypatch.setattr("torch.set_num_threads", threads.append)
-    for name, value in (("OMP_NUM_THREADS", threads_set), ("LOCAL_WORLD_SIZE", launched or "0")):
-        monkeypatch.setenv(name, value)
+    seen: list[int] = []
+    monkeypatch.setattr("torch.set_num_threads", seen.append)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads_set)
     assert mars(f"eval run {options} --plan-only".replace("--threads=1", "")) == 0
-    assert threads == [max(1, len(os.sched_getaffinity(0)) // share) if share else int(threads_set)]
+    assert seen == [threads or len(os.sched_getaffinity(0))]
 
 
 def planned(url: str) -> tuple[str, Plan]:
@@ -135,7 +115,8 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--suite nowhere.jsonl", "nowhere.jsonl"),
         ("--limit 0", "limit"),
         ("--max-new-tokens 5000", "--skip-long leaves such items out"),
-        ("--workers 0", "--workers is 0; it must be 1 to 256"),
+        ("--batch 0", "batch is '0'; it must be auto or 1 to 256"),
+        ("--batch 2 --time-alone 3", "time_alone is 3; it must be 0 to 2"),
         ("--pair wish", "pair is 'wish'; it must be one of smollm2-135m, bundled"),
     ],
 )
@@ -199,91 +180,6 @@ def test_other_models_than_those_planned_are_refused(
     assert "The study was planned with" in capsys.readouterr().err
 
 
-def launched(_pipe: object, rank: int, port: int, both: Barrier, options: str) -> None:
-    """One of two processes of a launcher; after its first lane it waits for the first one of the
-    other."""
-
-    class Together(Worker):
-        def events(self) -> Iterator[Any]:
-            waiting = True
-            for event in super().events():
-                yield event
-                if waiting and isinstance(event, LaneSaved):
-                    waiting = False
-                    both.wait(240)
-
-    launch.Worker = Together  # type: ignore[misc]
-    ranks = {
-        "RANK": rank,
-        "LOCAL_RANK": rank,
-        "WORLD_SIZE": 2,
-        "LOCAL_WORLD_SIZE": 2,
-        "MASTER_PORT": port,
-        "OMP_NUM_THREADS": 1,
-    }
-    os.environ.update(
-        {name: str(value) for name, value in ranks.items()} | {"MASTER_ADDR": "127.0.0.1"}
-    )
-    PartialState._reset_state()  # what another test has made of it
-    torch.set_num_threads(1)  # OpenMP does not survive a fork
-    try:
-        sys.exit(mars(f"eval run {options} --seeds 2 --temperature 1"))
-    finally:
-        both.abort()
-
-
-def test_processes_of_a_launcher_share_one_study(options: str, url: str) -> None:
-    """With the variables of ``accelerate launch`` and ``torchrun``."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    both = FORK.Barrier(2)
-    children = [Child(launched, rank, port, both, options) for rank in (0, 1)]
-    assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 2
-    study, _ = planned_and_run(url)
-    with RunStore(url) as store:
-        assert len(store.study_progress(study).workers) == 2
-
-
-def test_further_workers_end_with_the_study(
-    options: str,
-    url: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What would be started is noted and run afterwards."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$MARS_DATABASE_URL" "$@" > "$0.arguments"\n')
-    python.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(python))
-    assert mars(f"eval run {options} --quiet --workers 2") == 0
-    assert "ended early" not in capfd.readouterr().err
-    command = (tmp_path / "python.arguments").read_text().splitlines()
-    assert command[:3] == [url, "-m", "mars_playground"]
-    planned_and_run(url)
-    monkeypatch.setenv("MARS_DATABASE_URL", url)
-    assert mars("", *command[3:]) == 0
-
-
-def test_a_worker_that_does_not_end_keeps_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """When the first one fails."""
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\ntrap "" TERM\ntouch "$0.runs"\nwhile :; do sleep 0.1; done\n')
-    python.chmod(0o755)
-    monkeypatch.setattr("sys.executable", str(python))
-    monkeypatch.setattr("evaluation.study.launch.TERMINATED_S", 0.2)
-    arguments = Namespace(
-        db=None, dtype="auto", exact="auto", threads=1, workers=3, device="cpu", no_graphs=False
-    )
-    with pytest.raises(ZeroDivisionError), further_workers(arguments, "study"):
-        while not (tmp_path / "python.runs").exists():
-            time.sleep(0.01)
-        _ = 1 / 0
-
-
 def test_items_that_do_not_fit_are_left_out_on_request(
     options: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -311,7 +207,8 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     study, _ = planned(url)
     assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
     with RunStore(url) as store:
-        assert len(store.task_results(study, 0)) == 1 and not store.claims(study)
+        assert len(store.task_results(study, 0)) == 1
+        assert not store.study_progress(study).working
     assert mars(f"eval resume {study} {HERE} --db {url} --quiet") == 0
     planned_and_run(url)
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evaluation.study.processes import free_dead, own_name, progress_line
+from evaluation.study.launch import progress_line
 from evaluation.study.result import (
     answer,
     read_relative,
@@ -22,9 +21,8 @@ from evaluation.study.result import (
 )
 from mars_core.telemetry import first_divergence
 from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace, TreeShape
-from storage import RunStore, StudyProgress, WorkerProgress
+from storage import StudyProgress
 from tests.traces import make_trace
-from tests.unit.children import Child
 from tests.unit.evaluation.calls import expect
 
 STRICT = [make_trace(seed=seed, new_tokens=30) for seed in (1, 2)]
@@ -133,33 +131,9 @@ def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:
     )  # the name of a special token is not in the text
 
 
-def test_only_tasks_of_dead_processes_of_this_machine_are_freed(store: RunStore) -> None:
-    study = store.new_study("s", {}, 4)
-    machine, process, start = own_name().split(":")
-    child = Child(lambda _pipe: None)
-    child.rest()
-    gone, earlier = (
-        f"{machine}:{child.process.pid}:{start}",
-        f"{machine}:{process}:{int(start) - 5}",
-    )
-    other = f"elsewhere:{process}:{start}"
-    for worker in (own_name(), gone, earlier, other):
-        assert store.claim_task(study, worker, 300) is not None
-    assert free_dead(store, study) == 2
-    assert {claim.worker for claim in store.claims(study)} == {own_name(), other}
-    assert free_dead(store, study) == 0
-
-
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
 def test_pace_and_time_to_go_are_of_this_session() -> None:
-    worker = WorkerProgress("host:1:2", 120, NOON, NOON + timedelta(seconds=10), True)
-    gone = WorkerProgress("host:2:2", 5, NOON, NOON + timedelta(seconds=1), False)
-    line = progress_line(
-        StudyProgress(100, 30, 120, (worker, gone)), 4, 100, 10.0
-    )  # 20 results in 10 s, 280 to go
+    line = progress_line(StudyProgress(100, 30, 120), 4, 100, 10.0)  # 20 in 10 s, 280 to go
     assert line.startswith("30/100 tasks:  30%|")
-    assert line.endswith("| 120/400 [00:10<02:20,  2.00 results/s, workers: 11.9/s]")
-    done = StudyProgress(tasks=2, done=2, results=8, workers=())
+    assert line.endswith("| 120/400 [00:10<02:20,  2.00 results/s]")
+    done = StudyProgress(tasks=2, done=2, results=8)
     assert progress_line(done, 4, 8, 0.0).endswith("8/8 [00:00<?, ? results/s]")

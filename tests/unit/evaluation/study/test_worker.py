@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -16,15 +16,23 @@ import pytest
 from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan, with_placebos
-from evaluation.study.processes import free_dead, own_name
 from evaluation.study.result import read_relative, read_result, relaxing_probability
-from evaluation.study.worker import LaneProgress, LaneSaved, Worker
+from evaluation.study.runner import LaneProgress, Runner
+from evaluation.study.worker import LaneSaved, Worker
+from mars_core.jobs import execution_order
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
 from tests.unit.children import Child
 from tests.unit.evaluation.calls import expect
-from tests.unit.evaluation.study.working import MARS, STRICT, check_complete, small_plan, work_on
+from tests.unit.evaluation.study.working import (
+    MARS,
+    STRICT,
+    check_complete,
+    small_plan,
+    work_on,
+    worker_of,
+)
 
 
 def _new(store: RunStore, plan: Plan) -> str:
@@ -32,9 +40,18 @@ def _new(store: RunStore, plan: Plan) -> str:
 
 
 def _worker(
-    store: RunStore, study_id: str, plan: Plan, session: Session, **changed: object
+    store: RunStore,
+    study_id: str,
+    plan: Plan,
+    session: Session,
+    order: Callable[[int], list[int]] = execution_order,
 ) -> Worker:
-    return Worker(store, study_id, plan, session, InProcess(session), own_name(), **changed)  # type: ignore[arg-type]
+    runner = Runner(plan, session, InProcess(session), plan.batch, order)
+    return worker_of(store, study_id, runner)
+
+
+def _in_order(lanes: int) -> list[int]:
+    return list(range(lanes))
 
 
 def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
@@ -107,7 +124,8 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
             calls.append(("run", config.rule.name))
             return (yield from InProcess.run(self, config))
 
-    events = Worker(store, _new(store, plan), plan, session, Noted(session), own_name()).events()
+    runner = Runner(plan, session, Noted(session))
+    events = worker_of(store, _new(store, plan), runner).events()
     first: list[int] = []
     for event in events:
         if isinstance(event, LaneSaved):
@@ -129,7 +147,6 @@ def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(
         events = _worker(store, study, plan, session).events()
         ended = len(list(islice(events, 40))) < 40
         events.close()
-        assert not store.claims(study)
         assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
         if ended:
             break
@@ -142,9 +159,7 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
     plan = small_plan(session, lanes=(STRICT, MARS))
     study = _new(store, plan)
     saved = []
-    for event in _worker(
-        store, study, plan, session, order=lambda lanes: list(range(lanes))
-    ).events():
+    for event in _worker(store, study, plan, session, _in_order).events():
         if isinstance(event, LaneSaved):
             saved.append((event.task, event.lane))
             if saved == [(0, 0), (0, 1)]:  # the task is not done
@@ -160,43 +175,26 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
 ) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
     study = _new(store, plan)
-    in_order = {"order": lambda lanes: list(range(lanes))}
-    events = _worker(store, study, plan, session, **in_order).events()
+    events = _worker(store, study, plan, session, _in_order).events()
     next(event for event in events if isinstance(event, LaneSaved))
     events.close()
     store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
     store.purge(datetime.now(UTC))
-    deque(_worker(store, study, plan, session, **in_order).events())
+    deque(_worker(store, study, plan, session, _in_order).events())
     strict, mars = store.results(study)
     assert strict.relative is not None and mars.relative is None
     assert len(mars.run_ids) == 2
 
 
-def test_a_task_that_was_taken_over_is_not_written_twice(store: RunStore, session: Session) -> None:
+def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
+    store: RunStore, session: Session
+) -> None:
     plan = small_plan(session)
     study = _new(store, plan)
-    saved = 0
-    for event in _worker(store, study, plan, session).events():
-        saved += isinstance(event, LaneSaved)
-        if (
-            isinstance(event, LaneSaved) and saved == 2
-        ):  # somebody believes this worker dead, and does its task
-            store.release_worker(study, own_name())
-            other = store.claim_task(study, "other:1:1", 300)
-            assert other is not None
-            store.release_task(other)
-    check_complete(store, study, plan)
-
-
-def test_a_task_of_a_dead_worker_is_taken_over(store: RunStore, session: Session) -> None:
-    plan = small_plan(session)
-    study = _new(store, plan)
-    assert store.claim_task(study, "dead", 80_000)
-    worker = _worker(
-        store, study, plan, session, free_dead=lambda: store.release_worker(study, "dead")
-    )
-    waits = [event is None for event in islice(worker.events(), 2000)]
-    assert sum(waits) < 100
+    events = _worker(store, study, plan, session).events()
+    next(event for event in events if isinstance(event, LaneSaved))
+    deque(_worker(store, study, plan, session).events(), maxlen=0)
+    assert not any(isinstance(event, LaneSaved) and event.task == 0 for event in events)
     check_complete(store, study, plan)
 
 
@@ -241,8 +239,6 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
                 worker.kill()
             results = store.study_progress(study).results
     assert 0 < results < plan.tasks * len(plan.lanes)
-    with RunStore(url) as store:
-        free_dead(store, study)
     workers = [Child(work_on, url, study, session) for _ in range(2)]
     assert [(worker.rest(), worker.process.exitcode) for worker in workers] == [([], 0)] * 2
     with RunStore(url) as store:

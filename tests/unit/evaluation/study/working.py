@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,10 @@ import torch
 
 from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess
-from evaluation.study.launch import work
-from evaluation.study.plan import Lane, Models, Plan
+from evaluation.study.launch import follow, in_threads
+from evaluation.study.plan import Lane, Models, Plan, read_plan
+from evaluation.study.runner import Runner
+from evaluation.study.worker import Work, Worker
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
@@ -42,7 +44,14 @@ def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
     """What a worker process does."""
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     with RunStore(url) as store:
-        work(store, study_id, session, InProcess(session), quiet=True)
+        work, plan = Work(store, study_id), read_plan(store.study(study_id).plan)
+        waves = in_threads(work, plan, session, InProcess(session))
+        follow(work, plan, waves, quiet=True)
+
+
+def worker_of(store: RunStore, study_id: str, runner: Runner) -> Worker:
+    """For every open task."""
+    return Worker(Work(store, study_id), runner, deque(store.open_tasks(study_id)))
 
 
 def check_complete(store: RunStore, study_id: str, plan: Plan) -> None:

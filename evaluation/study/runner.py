@@ -1,0 +1,299 @@
+"""Runs tasks of a study: their lanes alone, or those with the same drafter in a batch. It knows
+models, not the store."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from evaluation.scoring.metrics import scores
+from evaluation.study.batch import decode
+from evaluation.study.engine import Conversation, LaneEngine, config_of, conversation, converse
+from evaluation.study.plan import Plan
+from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
+from mars_core.jobs import RUN_FAILURES, execution_order
+from mars_core.types import DrafterConfig, RunConfig, Status, StopReason, Trace
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
+
+Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
+Relatives = Mapping[int, Mapping[str, object]]  # lane → values relative to its baseline
+WARM_UP_TOKENS = 8
+CHUNK = 4  # times as many tasks are run together as are in the batch at once
+MAX_TRACES = 1000  # of these tasks, which are in memory together
+
+
+class Stopped(Exception):
+    """A run was cancelled, by request or time limit. It is not committed; all earlier results
+    are."""
+
+    def __init__(self, reason: StopReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class LaneProgress(NamedTuple):
+    """A lane of a task is running. ``tokens``: of all its turns so far."""
+
+    task: int
+    lane: int
+    tokens: int
+
+
+class LaneEnded(NamedTuple):
+    """``order``: its number among the lanes of the task. ``relatives``: of those lanes that can be
+    compared now."""
+
+    task: int
+    lane: int
+    order: int
+    traces: tuple[Trace, ...]
+    result: LaneResult
+    relatives: Relatives
+
+
+class TaskEnded(NamedTuple):
+    """``relatives``: of all its lanes, because some may have been saved by another process."""
+
+    task: int
+    relatives: Relatives
+
+
+Event = LaneProgress | LaneEnded | TaskEnded | None  # None: no progress; the caller may stop
+
+
+class _Lane(NamedTuple):
+    """A lane of a task. ``order``: its number among those of the task."""
+
+    task: int
+    lane: int
+    order: int
+
+
+@dataclass(slots=True)
+class _Talk:
+    """A conversation in a batch. ``seconds``: of its ended turns."""
+
+    lane: _Lane
+    turns: Conversation
+    config: RunConfig
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Runner:
+    """One pair of models, or the client of a server. ``batch``: the plan's, where ``engine`` is
+    this process; else tasks are run alone."""
+
+    plan: Plan
+    session: Session | None  # None for a study on servers
+    engine: LaneEngine
+    batch: int = 1
+    order: Callable[[int], list[int]] = execution_order
+    _warm: set[tuple[int, int]] = field(default_factory=set, init=False)  # lanes, with the slots
+    _ran: dict[int, dict[int, tuple[Trace, ...]]] = field(default_factory=dict, init=False)
+    _known: dict[int, dict[int, Mapping[str, object]]] = field(default_factory=dict, init=False)
+
+    @property
+    def chunk(self) -> int:
+        return chunk_of(self.plan, self.batch)
+
+    def run(self, tasks: Mapping[int, Traces]) -> Generator[Event, None, None]:
+        """Runs the lanes that have no result yet; a lane whose runs were deleted has no traces.
+        Closing it drops what is running. Raises Stopped."""
+        self._ran = {task: dict(_present(stored)) for task, stored in tasks.items()}
+        self._known = {task: {} for task in tasks}
+        left = {task: len(self.plan.lanes) - len(stored) for task, stored in tasks.items()}
+        for task in tasks:
+            if not left[task]:
+                yield self._task_ended(task)
+        for slots, lanes in self._lots(tasks):
+            yield from self._warm_up(lanes, slots)
+            run = self._alone(lanes) if slots == 1 else self._together(lanes, slots)
+            with closing(run) as events:
+                for event in events:
+                    yield event
+                    if isinstance(event, LaneEnded):
+                        left[event.task] -= 1
+                        if not left[event.task]:
+                            yield self._task_ended(event.task)
+
+    def _lots(self, tasks: Mapping[int, Traces]) -> Iterator[tuple[int, Sequence[_Lane]]]:
+        """Lanes that run one after the other, or in so many slots of one batch; each task's in
+        random order, but placebos after what they imitate."""
+        groups = defaultdict[tuple[bool, DrafterConfig], list[_Lane]](list)
+        alone = self.plan.alone_tasks
+        for task, stored in tasks.items():
+            order = self.order(len(self.plan.lanes))
+            places = enumerate(sorted(order, key=self._imitates))
+            lanes = [_Lane(task, lane, place) for place, lane in places if lane not in stored]
+            if self.batch == 1 or task in alone:
+                yield 1, lanes
+                continue
+            for lane in lanes:
+                key = self._imitates(lane.lane), self.plan.lanes[lane.lane].drafter
+                groups[key].append(lane)
+        lots = list(groups)
+        for number in sorted(self.order(len(lots)), key=lambda number: lots[number][0]):
+            yield self.batch, groups[lots[number]]
+
+    def _imitates(self, lane: int) -> bool:
+        return self.plan.lanes[lane].imitates is not None
+
+    def _warm_up(self, lanes: Sequence[_Lane], slots: int) -> Iterator[None]:
+        """Kernels, caches and CUDA graphs exist before timed runs."""
+        cold = {
+            each.lane: each
+            for each in lanes
+            if (each.lane, slots) not in self._warm and not self._imitates(each.lane)
+        }
+        self._warm |= {(lane, slots) for lane in cold}
+        configs = [self._config(cold[lane]) for lane in sorted(cold)]
+        if slots == 1:
+            for config in configs:
+                self.engine.warm_up(config)
+                yield None
+        elif self.session and configs:
+            short = [replace(config, max_new_tokens=WARM_UP_TOKENS) for config in configs]
+            with suppress(*RUN_FAILURES):  # the run will raise it again
+                for _ in self.session.together(islice(cycle(short), slots), slots):
+                    yield None
+
+    def _alone(self, lanes: Iterable[_Lane]) -> Generator[Event, None, None]:
+        for lane in lanes:
+            tokens = 0
+            try:
+                with closing(converse(self.engine, self._conversation(lane))) as written:
+                    while True:
+                        tokens += next(written)
+                        yield LaneProgress(lane.task, lane.lane, tokens)
+            except StopIteration as end:
+                yield self._ended(lane, end.value)
+            except ValueError as error:  # the settings are invalid for this prompt
+                yield self._refused(lane, error)
+
+    def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[Event, None, None]:
+        """A further turn waits until a slot is free, like a lane."""
+        assert self.session is not None
+        waiting = deque[_Talk]()
+        for lane in lanes:
+            try:
+                turns = self._conversation(lane)
+            except ValueError as reason:  # nothing to imitate
+                yield self._refused(lane, reason)
+                continue
+            talk = _Talk(lane, turns, next(turns))
+            if error := self._invalid(talk):
+                yield self._refused(lane, error)
+            else:
+                waiting.append(talk)
+        while waiting:
+            begun: list[_Talk] = []
+            with closing(decode(self.session, _taken(waiting, begun), slots)) as batch:
+                for number, trace, seconds in batch:
+                    talk = begun[number]
+                    talk.seconds += seconds
+                    try:
+                        talk.config = talk.turns.send(trace)
+                    except StopIteration as end:
+                        yield self._ended(talk.lane, end.value, talk.seconds)
+                    else:
+                        if error := self._invalid(talk):
+                            yield self._refused(talk.lane, error)
+                        else:
+                            waiting.appendleft(talk)
+
+    def _invalid(self, talk: _Talk) -> ValueError | None:
+        assert self.session is not None
+        try:
+            self.session.check(talk.config)
+        except ValueError as error:
+            return error
+        return None
+
+    def _config(self, lane: _Lane) -> RunConfig:
+        plan = self.plan
+        return config_of(plan, self.session, plan.task(lane.task), lane.lane, self._imitated(lane))
+
+    def _imitated(self, lane: _Lane) -> tuple[Trace, ...] | None:
+        """The runs that a lane imitates. Raises ValueError where there are none to imitate."""
+        if not self._imitates(lane.lane):
+            return None
+        number = self.plan.imitated(lane.lane)
+        traces = self._ran[lane.task].get(number, ())
+        if not traces or traces[-1].status is not Status.COMPLETED:
+            name = self.plan.lanes[number].name
+            raise ValueError(f"{name} has no completed run here whose share could be imitated.")
+        return traces
+
+    def _conversation(self, lane: _Lane) -> Conversation:
+        return conversation(self._config(lane), self.plan.item(self.plan.task(lane.task)).turns)
+
+    def _ended(
+        self, lane: _Lane, traces: tuple[Trace, ...], batch_s: float = math.nan
+    ) -> LaneEnded:
+        if not traces or traces[-1].status is Status.CANCELLED:
+            raise Stopped(traces[-1].stop_reason if traces else StopReason.CANCELLED)
+        plan, task = self.plan, self.plan.task(lane.task)
+        texts = [answer(trace) for trace in traces]
+        scored = (
+            scores(plan.suites[task.suite], plan.item(task), texts, execute_code=plan.execute_code)
+            if traces[-1].status is Status.COMPLETED
+            else {}
+        )
+        self._ran[lane.task][lane.lane] = traces
+        return self._lane_ended(lane, traces, result_of(traces, scored, batch_s))
+
+    def _refused(self, lane: _Lane, error: ValueError) -> LaneEnded:
+        return self._lane_ended(lane, (), refused(error))
+
+    def _lane_ended(self, lane: _Lane, traces: tuple[Trace, ...], result: LaneResult) -> LaneEnded:
+        relatives = self._relatives(lane.task, last=False)
+        self._known[lane.task] |= relatives
+        return LaneEnded(*lane, traces, result, relatives)
+
+    def _task_ended(self, task: int) -> TaskEnded:
+        relatives = self._known[task] | self._relatives(task, last=True)
+        del self._ran[task], self._known[task]
+        return TaskEnded(task, relatives)
+
+    def _relatives(self, task: int, *, last: bool) -> dict[int, Mapping[str, object]]:
+        """Relative results of every completed lane that has none yet and a completed baseline.
+        Unless ``last``, the lane without drafts must be completed too."""
+        completed = {
+            lane: traces
+            for lane, traces in self._ran[task].items()
+            if traces[-1].status is Status.COMPLETED
+        }
+        none = None if self.plan.none is None else completed.get(self.plan.none)
+        if self.plan.none is not None and none is None and not last:
+            return {}
+        relatives = dict[int, Mapping[str, object]]()
+        for lane in completed.keys() - self._known[task].keys():
+            baseline = self.plan.baseline(lane)
+            beside = completed[lane] if baseline is None else completed.get(baseline)
+            if beside is not None:
+                relatives[lane] = relative_of(completed[lane], beside, none).as_dict()
+        return relatives
+
+
+def chunk_of(plan: Plan, batch: int) -> int:
+    """How many tasks are run together."""
+    in_memory = MAX_TRACES // len(plan.lanes)
+    return 1 if batch == 1 else max(batch, min(CHUNK * batch, in_memory))
+
+
+def _present(stored: Traces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
+    return ((lane, traces) for lane, traces in stored.items() if traces)
+
+
+def _taken(waiting: deque[_Talk], begun: list[_Talk]) -> Iterator[RunConfig]:
+    while waiting:
+        begun.append(waiting.popleft())
+        yield begun[-1].config

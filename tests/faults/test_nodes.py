@@ -1,0 +1,51 @@
+"""A study on two nodes of a Ray cluster, one of which is killed: nothing is lost, nothing is there
+twice."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.item import Item, Suite
+from evaluation.study.worker import LaneSaved, Work
+from mars_core.models import ModelPool
+from mars_core.session import Session
+from storage import RunStore
+from tests.pairs import tiny_pair
+from tests.unit.evaluation.study.working import check_complete, small_plan
+
+TASKS = 60
+
+
+def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster as Nodes
+
+    from evaluation.study.cluster import Cluster
+
+    spec = tiny_pair(tmp_path)
+    session = Session(ModelPool(device="cpu", dtype="float32").get(spec))
+    suite = Suite("numbers", tuple(Item(str(n), (f"{n}",)) for n in range(TASKS)))
+    plan = replace(small_plan(session), suites=(suite,), max_new_tokens=2)
+    store = RunStore(f"sqlite:///{tmp_path}/runs.db")
+    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 0})
+    one, _ = (nodes.add_node(num_cpus=1) for _ in range(2))
+    here = {"device": "cpu", "dtype": "float32", "no_graphs": False, "threads": 1}
+    try:
+        with (
+            Cluster(Namespace(ray=nodes.address, **here), plan, spec) as cluster,
+            Work(store, study) as work,
+        ):
+            saved = (event for event in cluster.events(work) if isinstance(event, LaneSaved))
+            for number, _event in enumerate(saved):
+                if number == TASKS:
+                    nodes.remove_node(one, allow_graceful=False)
+    finally:
+        nodes.shutdown()
+    check_complete(store, study, plan)
+    assert len({result.worker for result in store.results(study)}) == 2
+    store.close()

@@ -1,0 +1,160 @@
+"""Runs in batches have the tokens of single runs, and say nothing of the time of a single run."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evaluation.item import Item, Suite
+from evaluation.report.files import markdown_of
+from evaluation.report.measure import measure
+from evaluation.report.shapes import write_answers, write_lm_eval
+from evaluation.study.batch import batch_of, decode
+from evaluation.study.engine import InProcess
+from evaluation.study.plan import Lane, Plan
+from evaluation.study.result import read_result
+from evaluation.study.runner import Runner
+from evaluation.study.worker import LaneSaved
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, RuleConfig, RunConfig
+from storage import RunStore
+from tests.unit.evaluation.study.working import (
+    NONE,
+    STRICT,
+    check_complete,
+    small_plan,
+    worker_of,
+)
+
+NGRAM = Lane(RuleConfig("strict"), DrafterConfig("ngram", None, 4))
+
+
+def _run(store: RunStore, plan: Plan, session: Session) -> str:
+    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    runner = Runner(plan, session, InProcess(session), plan.batch)
+    deque(worker_of(store, study_id, runner).events(), maxlen=0)
+    return study_id
+
+
+def _texts(store: RunStore, study_id: str) -> dict[tuple[int, int], list[tuple[int, ...]]]:
+    return {
+        (row.task, row.lane): [store.traces(row.run_ids)[run].token_ids for run in row.run_ids]
+        for row in store.results(study_id)
+    }
+
+
+def test_a_study_in_batches_has_the_tokens_of_single_runs(
+    store: RunStore, session: Session, tmp_path: Any
+) -> None:
+    lanes, times = (NONE, STRICT, NGRAM), (0.0, 1.0)
+    single = small_plan(session, lanes=lanes, temperatures=times, max_new_tokens=8)
+    plan = replace(single, batch=3, alone=2)
+    study = _run(store, plan, session)
+    check_complete(store, study, plan)
+    assert _texts(store, study) == _texts(store, _run(store, single, session))
+    for row in store.results(study):
+        result, alone = read_result(row.data), row.task in plan.alone_tasks
+        assert result.batch == (1 if alone else 3)
+        assert [math.isnan(each) for each in (result.wall_s, result.ttft_s)] == [not alone] * 2
+        assert alone is math.isnan(result.batch_s) and not result.batch_s <= 0
+        for trace in store.traces(row.run_ids).values():
+            assert trace.config.environment.get("batch") == (None if alone else "3")
+            times_of = [trace.summary.tokens_per_s, *(step.elapsed_s for step in trace.steps)]
+            assert {math.isnan(each) for each in times_of} == {not alone}
+    report = measure(store, study, resamples=100)
+    assert [(row.concurrency, row.lane, row.answers) for row in report.loads] == [
+        (3, lane, plan.tasks - 2) for lane in range(len(lanes))
+    ]
+    assert all(row.tokens_per_s > 0 and math.isnan(row.ttft_s[0]) for row in report.loads)
+    text = markdown_of(report)
+    assert "Tokens a second of a batch" in text and "--batch=3 --time-alone=2" in text
+    assert "the 2 tasks whose runs were decoded alone" in text
+    assert write_lm_eval(store, study, tmp_path) and write_answers(store, study, tmp_path)
+
+
+def test_times_are_those_of_the_tasks_that_ran_alone(store: RunStore, session: Session) -> None:
+    plan = replace(small_plan(session), batch=2, alone=1)
+    for alone in (1, 0):
+        changed = replace(plan, alone=alone)
+        report = measure(store, _run(store, changed, session), resamples=100)
+        (row, *_) = (row for row in report.measured if row.lane == 2 and row.group == "all")
+        speeds = (row.tokens_per_s, row.speedup, row.speedup_strict, row.speedup_strict_mean)
+        assert [math.isnan(speed.value) for speed in speeds] == [not alone] * 4
+        assert row.runs == plan.tasks and row.tau.value >= 1
+
+
+def test_a_batch_that_is_stopped_goes_on(store: RunStore, session: Session) -> None:
+    long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
+    first = small_plan(session)
+    plan = replace(first, suites=(*first.suites, long), repeats=2, batch=2)
+    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    runner = Runner(plan, session, InProcess(session), 2)
+    events = worker_of(store, study, runner).events()
+    saved = (event for event in events if isinstance(event, LaneSaved))
+    assert len(list(islice(saved, 5))) == 5
+    events.close()
+    assert store.study_progress(study).results == 5
+    runner = Runner(plan, session, InProcess(session), 2)
+    deque(worker_of(store, study, runner).events(), maxlen=0)
+    failed = {row.task for row in store.results(study) if read_result(row.data).error}
+    assert {plan.item(plan.task(task)).id for task in failed} == {"x"}
+    assert store.study_progress(study).done == plan.tasks
+
+
+class _Rows:
+    """A batch in which a step takes a second; a run has as many steps as its seed says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("evaluation.study.batch.time.perf_counter", lambda: self.now)
+
+    def together(self, configs: Iterable[RunConfig], slots: int) -> Iterator[tuple[int, Any]]:
+        numbered = enumerate(configs)
+        rows = {}
+        while True:
+            for number, config in islice(numbered, slots - len(rows)):
+                rows[number] = [config.seed, config]
+            if not rows:
+                return
+            self.now += 1
+            for number in list(rows):
+                rows[number][0] -= 1
+                if not rows[number][0]:
+                    yield number, SimpleNamespace(trace=lambda: None)
+                    del rows[number]
+
+
+def test_the_time_of_a_step_is_divided_among_the_runs_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("evaluation.study.batch.without_times", lambda trace: trace)
+    rows = _Rows(monkeypatch)
+    configs = [SimpleNamespace(seed=steps) for steps in (4, 1, 2, 3)]
+    monkeypatch.setattr("evaluation.study.batch.replace", lambda config, **_: config)
+    for config in configs:
+        config.environment = {}
+    seconds = {}
+    for number, _, each in decode(rows, configs, 2):  # type: ignore[arg-type]
+        seconds[number] = each
+        rows.now += 100  # what is done with a result is not the batch's
+    assert seconds == {0: 2.0, 1: 0.5, 2: 1.0, 3: 0.5 + 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "free", "slots"), [("auto", 10**12, 16), ("auto", 0, 1), ("7", 0, 7)]
+)
+def test_auto_is_what_the_memory_holds(
+    session: Session, text: str, free: int, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mars_core.models.memory.free_bytes", lambda _: free)
+    assert batch_of(text, session.pair, 100) == slots
+    for wrong in ("0", "many", "257"):
+        with pytest.raises(ValueError, match=f"batch is '{wrong}'; it must be auto or 1 to 256"):
+            batch_of(wrong, session.pair, 100)

@@ -1,0 +1,103 @@
+"""Tasks that are given to processes: whatever is lost runs again, and nothing is there twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evaluation.study.dispatch import CallReport, dispatch
+from evaluation.study.engine import InProcess
+from evaluation.study.plan import Plan
+from evaluation.study.runner import Event, LaneProgress, Runner, Traces
+from evaluation.study.worker import LaneSaved, Work
+from mars_core.session import Session
+from storage import RunStore
+from tests.unit.evaluation.calls import mars
+from tests.unit.evaluation.study.working import check_complete, small_plan
+
+Call = Generator[Event, None, None]
+
+
+class Fragile:
+    """Three processes in this thread, with two calls at most each. ``lost``: before an event."""
+
+    def __init__(self, plan: Plan, session: Session, lost: Callable[[], bool]) -> None:
+        self.new = lambda: Runner(plan, session, InProcess(session), plan.batch)
+        self.calls: dict[str, dict[int, Call]] = {name: {} for name in "abc"}
+        self.lost, self.most = lost, 0
+
+    def room(self) -> int:
+        return sum(2 - len(calls) for calls in self.calls.values())
+
+    def start(self, call: int, tasks: Mapping[int, Traces]) -> None:
+        calls = min(self.calls.values(), key=len)
+        calls[call] = self.new().run(tasks)
+        self.most = max(self.most, sum(map(len, self.calls.values())))
+
+    def reports(self) -> Iterator[CallReport]:
+        for name, calls in self.calls.items():
+            for call, events in list(calls.items())[:1]:  # a process does one after the other
+                if self.lost():
+                    yield from [CallReport(each, name, None, "gone") for each in calls]
+                    self.calls[name] = {}
+                    continue
+                event = next((one for one in events if one and not _progress(one)), None)
+                if event is None:
+                    del calls[call]
+                assert not isinstance(event, LaneProgress)
+                yield CallReport(call, name, event)
+
+
+def _progress(event: Event) -> bool:
+    return isinstance(event, LaneProgress)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_processes_that_are_lost_lose_nothing_and_leave_nothing_twice(
+    store: RunStore, session: Session, batch: int
+) -> None:
+    plan = replace(small_plan(session, max_new_tokens=6, repeats=3), batch=batch)
+    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    left = iter(random.Random(3).choices((True, False), (1, 5), k=12))
+    processes = Fragile(plan, session, lambda: next(left, False))
+    with Work(store, study) as work:
+        events = list(dispatch(work, processes, store.open_tasks(study), batch))
+    saved = [(event.task, event.lane) for event in events if isinstance(event, LaneSaved)]
+    assert len(saved) == len(set(saved)) == plan.runs and processes.most > 1
+    check_complete(store, study, plan)
+    assert not store.study_progress(study).working
+
+
+def test_a_task_that_ends_its_process_every_time_ends_the_study(
+    store: RunStore, session: Session
+) -> None:
+    plan = small_plan(session)
+    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    processes = Fragile(plan, session, lambda: True)
+    with pytest.raises(ChildProcessError, match=r"Task \d was lost with its process 3 times: gone"):
+        list(dispatch(Work(store, study), processes, store.open_tasks(study), 1))
+
+
+def test_a_study_on_ray_is_the_study_of_this_process(
+    folder: Path, session: Session, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ray")
+    plan = f"--target={folder}/target --draft={folder}/draft --suite demo_arithmetic --limit 4"
+    plan += f" --no-chat --max-new-tokens 6 --device=cpu --dtype=float32 --threads=1 --db {url}"
+    assert session.pair.draft is not None
+    texts = []
+    for way in ("--ray --batch 2", "--ray --plan-only", ""):
+        assert mars(f"eval run {plan} --quiet {way}") == 0
+        if "only" in way:
+            assert mars(f"eval resume latest --ray --quiet --threads=1 --db {url}") == 0
+        with RunStore(url) as store:
+            study = capsys.readouterr().out.strip()
+            results = store.results(study)
+            assert store.open_tasks(study) == () and len(results) == 12
+            records = store.records([run for result in results for run in result.run_ids])
+            texts.append([record.text for record in records])
+    assert texts[0] == texts[1] == texts[2]
