@@ -24,7 +24,7 @@ CPU_BATCH = 16  # of ``auto``: with more rows, arithmetic takes most of the time
 MEMORY_SHARE = 0.5  # of the free memory, for the caches of a batch
 
 
-class Ended(NamedTuple):
+class BatchRun(NamedTuple):
     """A run of a batch. ``seconds``: its part of the time of the batch."""
 
     number: int
@@ -61,7 +61,7 @@ class _Clock:
 
 def decode(
     session: Session, configs: Iterable[RunConfig], slots: int
-) -> Generator[Ended, None, None]:
+) -> Generator[BatchRun, None, None]:
     """The runs of valid configurations with equal drafters, ``slots`` at a time, in the order in
     which they end."""
     clock = _Clock()
@@ -73,7 +73,7 @@ def decode(
 
     for number, run in session.together(begun(), slots):
         seconds = clock.end(number)
-        yield Ended(number, without_times(run.trace()), seconds)
+        yield BatchRun(number, without_times(run.trace()), seconds)
         clock.skip()
 
 
