@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from types import SimpleNamespace
@@ -115,11 +115,14 @@ class _Rows:
         self.now = 0.0
         monkeypatch.setattr("evaluation.study.batch.time.perf_counter", lambda: self.now)
 
-    def together(self, configs: Iterable[RunConfig], slots: int) -> Iterator[tuple[int, Any]]:
+    def together(
+        self, configs: Iterable[RunConfig], slots: int, *, began: Callable[[int, Any], None]
+    ) -> Iterator[tuple[int, Any]]:
         numbered = enumerate(configs)
         rows = {}
         while True:
             for number, config in islice(numbered, slots - len(rows)):
+                began(number, config)
                 rows[number] = [config.seed, config]
             if not rows:
                 return
@@ -137,9 +140,6 @@ def test_the_time_of_a_step_is_divided_among_the_runs_in_it(
     monkeypatch.setattr("evaluation.study.batch.without_times", lambda trace: trace)
     rows = _Rows(monkeypatch)
     configs = [SimpleNamespace(seed=steps) for steps in (4, 1, 2, 3)]
-    monkeypatch.setattr("evaluation.study.batch.replace", lambda config, **_: config)
-    for config in configs:
-        config.environment = {}
     seconds = {}
     for number, _, each in decode(rows, configs, 2):  # type: ignore[arg-type]
         seconds[number] = each

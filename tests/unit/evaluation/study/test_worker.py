@@ -17,7 +17,7 @@ from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import Plan, with_placebos
 from evaluation.study.result import read_relative, read_result, relaxing_probability
-from evaluation.study.runner import LaneProgress, Runner
+from evaluation.study.runner import LaneEnded, LaneProgress, Runner
 from evaluation.study.worker import LaneSaved, Worker
 from mars_core.jobs import execution_order
 from mars_core.session import Session
@@ -95,7 +95,7 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
     study = _new(store, plan)
     _, mars, placebo, always = range(4)
     order = [placebo, always, mars, 0]
-    events = _worker(store, study, plan, session, order=lambda _: order).events()
+    events = _worker(store, study, plan, session, order=lambda count: order[:count]).events()
     saved = [event for event in events if isinstance(event, LaneSaved)]
     check_complete(store, study, plan)
     for task in range(plan.tasks):
@@ -105,9 +105,13 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
         assert {trace.config.rule.name for trace in lanes[placebo]} == {"random"}
         assert all(trace.config.rule.parameters == wanted for trace in lanes[placebo])
         assert all(trace.summary.rejected == 0 for trace in lanes[always])
-    worker = _worker(store, study, plan, session)
-    with pytest.raises(ValueError, match=r"mars\(theta=0.5\) has no completed run here"):
-        worker._imitated(placebo, {})
+    for batch in (1, 2):  # its runs have been deleted
+        events = Runner(plan, session, InProcess(session), batch).run(
+            {0: {0: (), mars: (), always: ()}}
+        )
+        (ended,) = (event for event in events if isinstance(event, LaneEnded))
+        assert ended.lane == placebo
+        assert "mars(theta=0.5) has no completed run here" in ended.result.error
 
 
 def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
