@@ -11,14 +11,12 @@ import json
 import logging
 import random
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mars_core.decoder import input_embedding
@@ -34,6 +32,7 @@ from training.head.model import (
     stored_head,
 )
 from training.head.passes import ATTENTION, cell_bytes
+from training.head.processes import TrainingProcess
 from training.head.synthesis import Synthesis, TextSample, TextWriter
 
 log = logging.getLogger("training.head")
@@ -43,37 +42,6 @@ _GPU_SHARE = 0.25  # of a GPU's free memory, for the cells of either stream of t
 GPU_BATCH = 16_384  # of Learning: an update of fewer entries takes as long
 _DECAYING = 0.3  # last share of the tokens or of the time, in which the rate falls to 0
 _LONGER = 1.2  # than the last round the next one may be
-
-
-@dataclass(frozen=True, slots=True)
-class TrainingProcess:
-    """This process among all: its number, their count, and its device."""
-
-    rank: int
-    count: int
-    device: torch.device
-
-    def average(self, tensors: Sequence[Tensor]) -> None:
-        """In place, over all processes."""
-        if self.count > 1:
-            flat = torch.cat([tensor.flatten().float() for tensor in tensors])
-            dist.all_reduce(flat)
-            flat /= self.count
-            for tensor, part in zip(
-                tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True
-            ):
-                tensor.copy_(part.view_as(tensor))
-
-    def reduced(self, value: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
-        """The sum over all processes."""
-        if self.count > 1:
-            dist.all_reduce(value, how)
-        return value
-
-    def reduced_count(self, number: int, how: Any = dist.ReduceOp.SUM) -> int:
-        if self.count == 1:
-            return number
-        return int(self.reduced(torch.tensor(number, device=self.device), how))
 
 
 @dataclass(slots=True)

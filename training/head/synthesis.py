@@ -21,83 +21,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from training.head.openings import ABOUT, OPENINGS
 from training.head.passes import RowPasses
 
-_OPENINGS = (
-    "Write a Python function",
-    "Write a function that",
-    "def ",
-    "class ",
-    "import ",
-    "Fix this code:\n",
-    "What does this code do?\n",
-    "Write a SQL query",
-    "Write a program",
-    "How many ",
-    "How much ",
-    "A shop sells ",
-    "A bus ",
-    "Two friends ",
-    "Lena has ",
-    "If ",
-    "Solve ",
-    "Calculate ",
-    "Compute ",
-    "Find ",
-    "What is ",
-    "What are ",
-    "Who ",
-    "When ",
-    "Where ",
-    "Why ",
-    "Which ",
-    "How do ",
-    "How does ",
-    "How can I ",
-    "Is it true that ",
-    "Explain ",
-    "Describe ",
-    "Compare ",
-    "Define ",
-    "List ",
-    "Name ",
-    "Give me ",
-    "Give three ",
-    "Suggest ",
-    "Write a story ",
-    "Write a poem ",
-    "Write an email ",
-    "Write a letter ",
-    "Write an essay ",
-    "Compose ",
-    "Create ",
-    "Design ",
-    "Plan ",
-    "Translate ",
-    "Rewrite ",
-    "Correct ",
-    "Improve ",
-    "Classify ",
-    "Convert ",
-    "Imagine ",
-    "You are ",
-    "Act as ",
-    "Tell me ",
-    "Help me ",
-    "I want ",
-    "I have ",
-    "Please ",
-    "Can you ",
-    "Read the text below",
-)
-_ABOUT = (
-    "Summarize the following text:\n\n",
-    "Write a summary of this article in two sentences.\n\n",
-    "What is this text about?\n\n",
-    "Rewrite the text below in simpler words:\n\n",
-    "Answer a question about the following text.\n\n",
-    "",
-)
 _QUESTION = 48  # tokens that may follow the prescribed ones
 _MARK = "\ue000"  # stands for the user's words in the template
 
@@ -218,8 +144,8 @@ class TextWriter:
         self._ends = {tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])} - {
             None
         }
-        self._openings = [self._encode(text.rstrip(" ")) for text in _OPENINGS]
-        self._about = [self._encode(text) for text in _ABOUT]
+        self._openings = [self._encode(text.rstrip(" ")) for text in OPENINGS]
+        self._about = [self._encode(text) for text in ABOUT]
         self._earlier: deque[list[int]] = deque(maxlen=512)  # answers, newest last
         lengths = (
             min(length, target.config.max_position_embeddings)

@@ -28,7 +28,8 @@ from training.head.chain import finish, project, unroll
 from training.head.learning import Distillation, Learner, batches
 from training.head.model import frequent_ids
 from training.head.passes import ATTENTION
-from training.head.rounds import Training, TrainingProcess
+from training.head.processes import TrainingProcess
+from training.head.rounds import Training
 from training.head.synthesis import Synthesis, TextSample, TextWriter
 
 _SMALL = Synthesis(
