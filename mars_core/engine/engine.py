@@ -10,22 +10,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter, Inputs, Request
+from mars_core.drafting.base import Conditions, Drafter
 from mars_core.engine import capture
+from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
 from mars_core.engine.verifier import Verifier, VerifierKind
-from mars_core.sampling import Chance, Use, words
+from mars_core.sampling import Chance
 from mars_core.verification import (
     Draft,
     StepVerdict,
@@ -62,33 +63,6 @@ class RawStep:
     set_up_s: float  # spent on captures, not included in the other two
 
 
-@dataclass(slots=True)
-class _Text:
-    """A text that is being written."""
-
-    verifier: Verifier
-    ids: list[int]  # prompt and output so far
-    first: int  # position of the first output token
-    end: int  # tokens of the text at most
-    seed: int
-    # accepted path of the latest tree, until its cache entries are moved
-    unmoved: Sequence[int] = ()
-
-
-class _Batch(NamedTuple):
-    """The texts of a step, by slot, and their numbers on the device."""
-
-    size: int  # depth of the drafts
-    sizes: Sequence[int]  # of it, what each text uses
-    verifiers: Mapping[int, Verifier]
-    roots: Rows  # the last token of each text
-    starts: Rows  # where the drafter continues
-    limits: Tensor  # [A] ``sizes``
-    numbers: Tensor  # [A, m]
-    words: Tensor  # [A, (size + 1) · 3]
-    shape: tuple[int, int] | None  # size and m of a captured step
-
-
 class Engine:
     """Decodes texts, each in a slot of its own; ended ones make room for others. ``captures``: the
     device operations of steps are captured; target and drafter must then attend over their full
@@ -101,12 +75,10 @@ class Engine:
         self._target, self._eos, self._captures = target, eos, captures
         self._fills = captures or target.size.shapes.fixed
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
-        self._texts: dict[int, _Text] = {}
+        self._texts: dict[int, WrittenText] = {}
         # of each slot: captures read their processors' memory
         self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
-        device, positions = self._target.device, drafter.longest + 1
-        numbers = self.slots * (8 + (6 + len(Use)) * positions)
-        self._numbers = capture.PinnedBuffer(numbers, torch.long, device)
+        self._buffer = InputBuffer(self.slots, drafter.longest, target.device)
         self._set_up_s = 0.0  # of the current step
 
     @property
@@ -144,7 +116,7 @@ class Engine:
         self.drafter.begin(slot, prompt, features)
         synchronise(self._target.device)
         end = len(prompt) + max_new_tokens
-        self._texts[slot] = _Text(verifier, [*prompt], len(prompt) - prefix, end, seed)
+        self._texts[slot] = WrittenText(verifier, [*prompt], len(prompt) - prefix, end, seed)
 
     def end(self, slot: int) -> None:
         """Ends a text, if it has not ended: its slot is free."""
@@ -192,143 +164,120 @@ class Engine:
     def _decide(self) -> tuple[list[tuple[int, StepVerdict]], float]:
         """The verdicts by slot, and the drafting time in seconds."""
         self._set_up_s = 0.0
-        if len(self._captured) > _CAPTURES * self.slots:
-            self._captured.clear()  # all: they read each other's results
-            self._verifiers.clear()
-            for slot, text in self._texts.items():
-                self._verifiers[slot, text.verifier.kind] = text.verifier
-        batch = self._batch()
+        self._forget_captures()
+        step = self._inputs()
         chances = [
             self._ready(
-                batch.shape and ("chance", batch.shape, slot, verifier.drafting),
-                partial(verifier.chance, batch.words[row]),
+                step.shape and ("chance", step.shape, slot, verifier.drafting),
+                partial(verifier.chance, step.words[row]),
             )()
-            for row, (slot, verifier) in enumerate(batch.verifiers.items())
+            for row, (slot, verifier) in enumerate(step.verifiers.items())
         ]
         watch = capture.Stopwatch(self._target.device)
-        draft_call = self._draft(batch, chances)
+        draft_call = self._draft(step, chances)
         watch.mark()
         drafts = draft_call()
         watch.mark()
-        drafting = self._drafting(batch)
         logits = self._ready(
-            batch.shape and ("pass", batch.shape, drafting),
-            partial(_logits, self._target, drafts, batch.roots),
+            step.shape and ("pass", step.shape, self._drafting(step)),
+            partial(_logits, self._target, drafts, step.roots),
         )()
-        rows, counts = [], []
-        for row, (slot, verifier) in enumerate(batch.verifiers.items()):
-            if slot not in self._texts:
-                continue
-            own = batch.sizes[row]
-            draft = drafts[row].first(self.drafter.nodes(own), own)
-            key = ("judge", batch.shape, drafting, slot, verifier.kind)
-            judged = self._ready(
-                key if batch.shape and own == batch.size else None,
-                partial(
-                    verifier.judge,
-                    logits[row, : draft.size + 1],
-                    batch.roots.start(row),
-                    draft,
-                    chances[row],
-                ),
-            )()
-            rows.append(judged)
-            counts.append(len(judged))
+        rows = self._judge(step, drafts, logits, chances)
         received = capture.received(torch.cat(rows) if len(rows) > 1 else rows[0])
         synchronise(self._target.device)
         draft_s, results, verdicts = watch.seconds(), iter(received.tolist()), []
-        for slot, count in zip(sorted(self._texts), counts, strict=True):
-            verdict = walk(list(islice(results, count)))
+        for slot, row in zip(sorted(self._texts), rows, strict=True):
+            verdict = walk(list(islice(results, len(row))))
             in_order = drafts[0].is_chain or verdict.path == tuple(range(len(verdict.path)))
             self._texts[slot].unmoved = () if in_order else verdict.path
             verdicts.append((slot, verdict))
         return verdicts, draft_s
 
-    def _batch(self) -> _Batch:
+    def _judge(
+        self,
+        step: StepInputs,
+        drafts: Sequence[Draft],
+        logits: Tensor,
+        chances: Sequence[Chance],
+    ) -> list[Tensor]:
+        """The result row of every text, in the order of slots; logits [A, N + 1, V]."""
+        rows, drafting = [], self._drafting(step)
+        for row, (slot, verifier) in enumerate(step.verifiers.items()):
+            if slot not in self._texts:
+                continue
+            own = step.sizes[row]
+            draft = drafts[row].first(self.drafter.nodes(own), own)
+            key = ("judge", step.shape, drafting, slot, verifier.kind)
+            judge = partial(
+                verifier.judge,
+                logits[row, : draft.size + 1],
+                step.roots.start(row),
+                draft,
+                chances[row],
+            )
+            rows.append(self._ready(key if step.shape and own == step.size else None, judge)())
+        return rows
+
+    def _forget_captures(self) -> None:
+        """All of them, where there are too many: they read each other's results."""
+        if len(self._captured) > _CAPTURES * self.slots:
+            self._captured.clear()
+            self._verifiers.clear()
+            for slot, text in self._texts.items():
+                self._verifiers[slot, text.verifier.kind] = text.verifier
+
+    def _inputs(self) -> StepInputs:
         """The inputs of a step, on their way to the device. Where every step must have the same
         shape, empty slots repeat the numbers of another one."""
         drafter, texts = self.drafter, dict(sorted(self._texts.items()))
-        requests = [
-            Request(slot, text.ids, min(text.end - len(text.ids) - 1, drafter.longest))
-            for slot, text in texts.items()
-        ]
-        inputs = Inputs([0] * len(texts), [0] * len(texts), [each.ids[-1:] for each in requests])
-        if any(each.limit for each in requests):
-            inputs = drafter.inputs(requests)
-        size = max(inputs.sizes)
-        if self._captures and (size or not drafter.computes):
+        inputs = text_inputs(drafter, texts)
+        size, first = max(each.size for each in inputs.values()), next(iter(inputs.values()))
+        # the step of a last token alone is not captured, where others have drafts
+        captured = self._captures and (size > 0 or not drafter.computes)
+        if captured:
             size = drafter.longest
-        order = dict(zip(texts, range(len(texts)), strict=True))
         if self._fills:
-            order = {slot: order.get(slot, 0) for slot in range(self.slots)}
-        used = [texts[requests[at].slot] for at in order.values()]
-        sizes, starts = ([part[at] for at in order.values()] for part in inputs[:2])
-        numbers = [[*inputs.numbers[at]] for at in order.values()]
-        if not drafter.computes:
-            numbers = [[*each, *[0] * (size + 1 - len(each))] for each in numbers]
-        roots, chosen = [len(text.ids) - 1 for text in used], []
-        for text in used:
-            chosen += words(text.seed, len(text.ids) - text.first, size + 1)
-        moved = [self._moved(slot, text) for slot, text in texts.items() if text.unmoved]
-        sources, targets = ([at for move in moved for at in move[side]] for side in (0, 1))
-        count, flat = len(used), [number for each in numbers for number in each]
-        sent = self._numbers.send([*roots, *starts, *sizes, *flat, *chosen, *sources, *targets])
-        parts = (count, count, count, len(flat), len(chosen), len(sources), len(targets))
-        there = sent.split(parts)
+            inputs = {slot: inputs.get(slot, first) for slot in range(self.slots)}
         for text in texts.values():
             if text.verifier.processor:
                 text.verifier.processor.load(text.ids)
-        if moved:
-            self._target.move(*there[5:])
-        # the step of a last token alone is not captured, where others have drafts
-        on_device, slots = self._captures and (size > 0 or not drafter.computes), [*order]
-        verifiers = dict(zip(slots, (text.verifier for text in used), strict=True))
-        return _Batch(
-            size,
-            sizes,
-            verifiers,
-            Rows(slots, None if on_device else roots, there[0]),
-            Rows(slots, None if on_device else starts, there[1]),
-            there[2],
-            there[3].view(count, -1),
-            there[4].view(count, -1),
-            (size, len(numbers[0])) if on_device else None,
-        )
+        capacity = self._target.size.capacity
+        moved = [text.moves(slot * capacity) for slot, text in texts.items()]
+        sources, targets = (list(chain(*part)) for part in zip(*moved, strict=True))
+        width = len(first.numbers) if drafter.computes else size + 1
+        sent = self._buffer.send(inputs, size, width, (sources, targets), captured=captured)
+        if sources:
+            self._target.move(*sent.moves)
+        return sent
 
-    def _moved(self, slot: int, text: _Text) -> tuple[Sequence[int], Sequence[int]]:
-        """Entries of the accepted path of a tree, and where they belong."""
-        count = len(text.unmoved)
-        first = slot * self._target.size.capacity + len(text.ids) - 1 - count
-        return [first + node for node in text.unmoved], range(first, first + count)
-
-    def _draft(self, batch: _Batch, chances: Sequence[Chance]) -> Callable[[], Sequence[Draft]]:
+    def _draft(self, step: StepInputs, chances: Sequence[Chance]) -> Callable[[], Sequence[Draft]]:
         """The call that drafts for all texts, as deep as the longest draft."""
-        if not batch.size:
+        if not step.size:
             none = certain(0, self._target.device)
-            return lambda: [chain_draft(ids[:1], none) for ids in batch.numbers]
+            return lambda: [chain_draft(ids[:1], none) for ids in step.numbers]
         conditions = [
             Conditions(verifier.sampling, verifier.processor, each.draft)
-            for verifier, each in zip(batch.verifiers.values(), chances, strict=True)
+            for verifier, each in zip(step.verifiers.values(), chances, strict=True)
         ]
-        key = ("draft", batch.shape, self._drafting(batch))
+        key = ("draft", step.shape, self._drafting(step))
         return self._ready(
-            key if batch.shape and self.drafter.computes else None,
+            key if step.shape and self.drafter.computes else None,
             partial(
                 self.drafter.draft,
-                batch.size,
-                batch.roots,
-                batch.starts,
-                batch.limits,
-                batch.numbers,
+                step.size,
+                step.roots,
+                step.starts,
+                step.limits,
+                step.numbers,
                 conditions,
             ),
         )
 
-    def _drafting(self, batch: _Batch) -> Hashable:
+    def _drafting(self, step: StepInputs) -> Hashable:
         """Equal ones have the same drafts. An empty slot has the processor of another one."""
         return tuple(
             verifier.drafting if slot in self._texts or not verifier.processor else None
-            for slot, verifier in batch.verifiers.items()
+            for slot, verifier in step.verifiers.items()
         )
 
     def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:

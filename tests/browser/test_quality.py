@@ -90,7 +90,7 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
         re.compile("Run ([2-9]|[1-9][0-9]+) of 200")
     )
     page.click("#quality-stop")
-    assert "no worker runs it" in wait_for(page, "cancelled", strip)
+    assert "nobody works on it" in wait_for(page, "cancelled", strip)
     expect(page).to_have_url(re.compile("tab=quality&study=[0-9a-f]{32}"))
     page.reload()  # what is open and unfinished can be resumed from its address
     page.click("#quality-resume")
@@ -152,7 +152,7 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     expect(page.locator("#quality-first")).to_contain_text("200 prompts")
     expect(curves).to_be_visible()
     page.click("#quality-stop")
-    assert "no worker runs it" in wait_for(page, "cancelled", strip)
+    assert "nobody works on it" in wait_for(page, "cancelled", strip)
     expect(curves).to_be_visible()
 
 
