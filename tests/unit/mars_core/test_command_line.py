@@ -228,7 +228,7 @@ def test_a_first_run_without_a_token_is_reported(
     def poisoned(logits: Tensor, *rest: Any) -> Tensor:
         return judge(logits * math.nan, *rest)
 
-    monkeypatch.setattr("mars_core.engine.engine.judge", poisoned)
+    monkeypatch.setattr("mars_core.engine.verifier.judge", poisoned)
     code, out, _ = call(f"compare {models}")
     assert (
         code == 1
