@@ -4,7 +4,7 @@
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{exact,history,noise,page,scale,telemetry}
 # make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
 #             FAKE=1 looks for what a CPU permits and CUDA does not, with torch for CPUs or for CUDA, without a device
-# make mcp    installs what MCP tools need             make postgres: what PostgreSQL needs
+# make mcp    installs what MCP tools need             make postgres: what PostgreSQL needs   make ray: what studies on Ray need
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --model_args pair=bundled --tasks demo_arithmetic
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
 # make vllm   the plugin in vLLM for CPUs, in .venv-vllm (VLLM_PYTHON=another environment's interpreter, ARGS="-k name")
@@ -59,7 +59,7 @@ EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench cuda mcp postgres eval clean deploy lock sbom verified vllm wheel llama
+.PHONY: help run test check bench cuda mcp postgres ray eval clean deploy lock sbom verified vllm wheel llama
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -89,6 +89,9 @@ mcp: $(RUN_READY)
 
 postgres: $(RUN_READY)
 	$(call install,mcp postgres)
+
+ray: $(EVAL_READY)
+	$(call install,mcp postgres eval ray)
 
 eval: $(EVAL_READY)
 

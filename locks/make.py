@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LOCKS = ROOT / "locks"
 # Extras of pyproject.toml: each lock has what its extra needs beyond those before it.
-EXTRAS = ("mcp", "postgres", "eval", "dev")
+EXTRAS = ("mcp", "postgres", "eval", "ray", "dev")
 TORCH = "torch"
 CUDA = re.compile(
     r"(nvidia|cuda)-.+|triton"
