@@ -31,7 +31,17 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from tests.live_pairs import config_for, decoded, headed, loaded_pair, random_pair, searched
+from tests.checkpoints import tiny_model, tiny_tokenizer
+from tests.live_pairs import (
+    config_for,
+    decoded,
+    disturbed,
+    headed,
+    loaded_pair,
+    pair_of,
+    random_pair,
+    searched,
+)
 from tests.replay import replayed
 
 DRAFTERS = {
@@ -99,6 +109,19 @@ def test_a_run_is_the_same_whoever_runs_beside_it(pair: Pair, name: str) -> None
         traces = together(pair, (configs[at] for at in order), slots)
         assert [recorded(traces[order.index(at)]) for at in range(len(configs))] == alone
         assert {trace.config.environment["batch"] for trace in traces.values()} == {str(slots)}
+
+
+def test_in_bfloat16_too(pair: Pair) -> None:
+    """Chains, bit for bit."""
+    target = tiny_model("llama").bfloat16()
+    half = pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), pair.eos_ids)
+    half = searched(headed(replace(half, dtype=torch.bfloat16)))
+    assert half.exact
+    for name in ("none", "coupled", "sampled", "head"):
+        configs = drawn(half, DRAFTERS[name], random.Random(name), 6)
+        traces = together(half, configs, 4)
+        for at, config in enumerate(configs):
+            assert recorded(traces[at]) == recorded(decoded(half, config))
 
 
 @pytest.mark.parametrize("exact", [False, True])
