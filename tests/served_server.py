@@ -119,7 +119,7 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
     try:
         yield serving
     finally:
-        server.should_exit = server.force_exit = True  # whatever a client still reads
+        server.should_exit = True
         thread.join()
         listener.close()
         engine.shutdown()
