@@ -47,6 +47,18 @@ class Conditions(NamedTuple):
     noise: Tensor | None
 
 
+class DraftInputs(NamedTuple):
+    """What drafts for A texts are made from, on the device. ``roots``: where the last token of each
+    text stands; ``starts`` and ``numbers`` [A, m]: from ``Inputs``; ``limits`` [A]: its sizes."""
+
+    size: int  # depth of all drafts
+    roots: Rows
+    starts: Rows
+    limits: Tensor
+    numbers: Tensor
+    conditions: Sequence[Conditions]
+
+
 class TextLookup:
     """Finds drafts in one text, without a model."""
 
@@ -87,23 +99,14 @@ class Drafter:
         """Drafted tokens of a draft whose longest path has ``size``."""
         return size
 
-    def draft(
-        self,
-        size: int,
-        roots: Rows,
-        starts: Rows,
-        limits: Tensor,
-        numbers: Tensor,
-        conditions: Sequence[Conditions],
-    ) -> Sequence[Draft]:
-        """A draft for each of A texts on the device, all with ``nodes(size)`` nodes; those that are
-        deeper than the text's number in ``limits`` [A] come last and mean nothing. ``roots``: where
-        the last token of each text stands; ``starts`` and ``numbers`` [A, m]: from ``Inputs``. Uses
-        device operations only, whose shapes depend on ``size`` and m only; may be called again with
-        the same arguments."""
+    def draft(self, inputs: DraftInputs) -> Sequence[Draft]:
+        """A draft for each text, all with ``nodes(size)`` nodes; those that are deeper than the
+        text's limit come last and mean nothing. Uses device operations only, whose shapes depend
+        on ``size`` and m only; may be called again with the same inputs."""
         from mars_core.verification import certain, chain_draft  # imported here: they load torch
 
-        return [chain_draft(ids, certain(size, numbers.device)) for ids in numbers]
+        q = certain(inputs.size, inputs.numbers.device)
+        return [chain_draft(ids, q) for ids in inputs.numbers]
 
     def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
         """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the

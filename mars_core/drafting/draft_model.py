@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from mars_core.decoder import PassShapes, input_embedding, is_fast, open_cache
-from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter, Inputs, Parts, Request
+from mars_core.drafting.base import Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
 from mars_core.types import Sampling
 from mars_core.verification import Draft, chain_draft
@@ -52,15 +51,8 @@ class ModelDrafter(Drafter):
         ]
         return Inputs(sizes, starts, numbers)
 
-    def draft(
-        self,
-        size: int,
-        roots: Rows,
-        starts: Rows,
-        limits: Tensor,
-        numbers: Tensor,
-        conditions: Sequence[Conditions],
-    ) -> Sequence[Draft]:
+    def draft(self, inputs: DraftInputs) -> Sequence[Draft]:
+        size, roots, starts, _, numbers, conditions = inputs
         fed, drafted, drawn = numbers[:, 1:], [numbers[:, :1]], list[list[Tensor]]()
         rows = starts
         for depth in range(size):

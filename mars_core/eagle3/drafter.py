@@ -18,7 +18,7 @@ from torch import Tensor
 
 from mars_core.decoder import PassShapes
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter, Inputs, Parts, Request
+from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.head import Eagle3Head
 from mars_core.sampling import lowest_argmax, target_distribution
@@ -79,15 +79,8 @@ class Eagle3Drafter(Drafter):
             return size
         return min(self._shape.tokens, self._top_k * (1 + (size - 1) * self._top_k))
 
-    def draft(
-        self,
-        size: int,
-        roots: Rows,
-        starts: Rows,
-        limits: Tensor,
-        numbers: Tensor,
-        conditions: Sequence[Conditions],
-    ) -> Sequence[Draft]:
+    def draft(self, inputs: DraftInputs) -> Sequence[Draft]:
+        size, roots, starts, limits, numbers, conditions = inputs
         entries = numbers.shape[1] // 2 - 1
         root, count, rows, following = numbers.split((1, 1, entries, entries), 1)
         features = self._target.features.flatten(0, 1)[rows]

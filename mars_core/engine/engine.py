@@ -22,7 +22,7 @@ from torch import Tensor
 
 from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Rows
-from mars_core.drafting.base import Conditions, Drafter
+from mars_core.drafting.base import Conditions, Drafter, DraftInputs
 from mars_core.engine import capture
 from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
 from mars_core.engine.verifier import Verifier, VerifierKind
@@ -260,18 +260,11 @@ class Engine:
             for verifier, each in zip(step.verifiers.values(), chances, strict=True)
         ]
         key = ("draft", step.shape, self._drafting(step))
-        return self._ready(
-            key if step.shape and self.drafter.computes else None,
-            partial(
-                self.drafter.draft,
-                step.size,
-                step.roots,
-                step.starts,
-                step.limits,
-                step.numbers,
-                conditions,
-            ),
+        inputs = DraftInputs(
+            step.size, step.roots, step.starts, step.limits, step.numbers, conditions
         )
+        captured = step.shape and self.drafter.computes
+        return self._ready(key if captured else None, partial(self.drafter.draft, inputs))
 
     def _drafting(self, step: StepInputs) -> Hashable:
         """Equal ones have the same drafts. An empty slot has the processor of another one."""

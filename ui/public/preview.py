@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ui.public.origin import PORTS, asks_for_the_page, page_origin, root_path
 
 TITLE = "MARS Playground"
-PICTURE = "assets/preview.png"  # below ui, and as an address
+PICTURE = "public/preview.png"  # below ui, and as an address
 ABOUT = (
     "Margin-aware speculative decoding on your own prompts and models: the texts of strict and "
     "relaxed verification side by side, token by token, with what each gains and changes."

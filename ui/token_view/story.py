@@ -17,7 +17,9 @@ def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]
         (_, first, p1), (_, second, p2) = token.top[:2]
         margin = rule.name in RULES and RULES[rule.name].room is not None
         tied = (
-            "), nearly tied. " if 2 * p2 >= p1 else f"), near enough for {rule_title(rule.name)}. "
+            "), nearly tied. "
+            if 3 * p2 >= 2 * p1
+            else f"), near enough for {rule_title(rule.name)}. "
         )
         tied = tied if margin else "). "
         best = ["The two best were ", word(first), f" ({_percent(p1)}) and ", word(second)]
