@@ -125,7 +125,7 @@ $(RUN_READY): locks/run.txt | verified
 	$(call install,)
 	@touch $@
 
-$(BIN)/mars: $(RUN_READY)
+$(BIN)/mars: $(RUN_READY) Makefile
 	@$(call script,mars,mars_playground.__main__)
 	@$(call script,mars-playground,app)
 
