@@ -32,7 +32,7 @@ from tests.unit.ui.places import (
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
-from ui.kit.labels import rule_label
+from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
 from ui.result import stored_runs
 from ui.result.panels.tree import GONE
@@ -166,7 +166,7 @@ def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame
         if len(frame.lanes) == 2
         else ["Strict", "MARS θ = 0.9", "Lenience"]
     )
-    assert [rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
+    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
         "status"
     ] == "completed"
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
