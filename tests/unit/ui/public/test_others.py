@@ -47,8 +47,6 @@ EVENTS = {
         "begin",
         "change",
         "choose",
-        "close",
-        "delete",
         "ended",
         "draw",
         "enter",
@@ -76,7 +74,6 @@ EVENTS = {
         "refresh",
         "request_stop",
         "run",
-        "save",
         "search",
         "show",
         "show_device",
@@ -245,7 +242,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     assert MARK not in heard and "Traceback" not in heard
     for event in events if turn == 2 else ():
         if not event["queue"] and (
-            event["collects_event_data"] or event_name(event) in ("save", "show", "enter")
+            event["collects_event_data"] or event_name(event) in ("show", "enter")
         ):
             assert MARK not in stranger.direct(event["id"], values[event["id"]], event_data).text
     assert everything(served.store, owned) == before
