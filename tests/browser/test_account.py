@@ -202,7 +202,7 @@ def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, p
         if not each["inputs"] and str(each["api_name"]).startswith("press")
     ]
     share = [[each["id"], [], data] for each in actions]
-    delete = [ids["delete"], [None], None]
+    delete = [ids["act"], [None], {"action": "delete"}]
 
     for number, origin in enumerate((f"http://{HOST}:{port}", f"http://wiki.{HOST}:{port}")):
         page.goto(origin)

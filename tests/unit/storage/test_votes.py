@@ -137,7 +137,5 @@ def test_rounds_that_asked_nothing_are_counted(store: RunStore) -> None:
         ((same,), Source.VOTE),
         ((same, same), Source.COMPARE),
     ):
-        comparison_id = store.new_comparison(same.config.prompt, source=source)
-        for lane, trace in enumerate(traces):
-            store.save_run(comparison_id, trace, lane=lane, order=lane)
+        save(store, *traces, source=source)
     assert list(map(astuple, store.vote_counts())) == [("strict", "strict", None, 1)]

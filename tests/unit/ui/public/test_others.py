@@ -57,7 +57,6 @@ EVENTS = {
         "link",
         "look",
         "measured",
-        "move",
         "narrow",
         "open",
         "new_seed",
