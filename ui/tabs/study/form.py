@@ -173,6 +173,14 @@ def thresholds(values: Values) -> list[RuleConfig]:
 
 def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
+    _suite_fields(fields)
+    _rule_fields(fields)
+    fields.bar(LONGEST, lists=True)
+    fields.number("repeats", "Repeats", 1)
+    fields.advanced()
+
+
+def _suite_fields(fields: Fields) -> None:
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
     fields.choice("suite", "Suite", titles, TYPED, width=160, redraws=True)
@@ -188,6 +196,9 @@ def describe(fields: Fields) -> None:
         visible=typed,
         help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
     )
+
+
+def _rule_fields(fields: Fields) -> None:
     fields.many(
         "rules",
         "Rules, beside strict",
@@ -226,9 +237,6 @@ def describe(fields: Fields) -> None:
         placeholder="name = value, …",
         width=200,
     )
-    fields.bar(LONGEST, lists=True)
-    fields.number("repeats", "Repeats", 1)
-    fields.advanced()
 
 
 def admitted(services: Services, form: StudyForm) -> tuple[PairSpec, Plan]:

@@ -346,13 +346,12 @@ def test_the_address_of_a_link_opens_it_to_read_only(
     ids = {
         event["api_name"]: event["id"] for event in reversed(page["dependencies"])
     }  # of several the first
-    go, save, delete = (ids[name] for name in ("go", "save", "delete"))
+    go, act = ids["go"], ids["act"]
     heard = json.dumps(stranger.ask((go, [None], address)))
     assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
     before = everything(served.store, owned)
-    refusals = json.dumps(
-        stranger.ask((save, [None, "mine", "", ""], None), (delete, [None], None))
-    )
+    asked = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
+    refusals = json.dumps(stranger.ask(*asked))
     assert (
         refusals.count("Shared with you: read only.") == 2
         and everything(served.store, owned) == before
