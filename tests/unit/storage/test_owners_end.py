@@ -81,7 +81,7 @@ def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
     assert counts(sqlite_store)["study_tasks"] == 0
 
 
-def test_everything_is_given(store: RunStore) -> None:
+def test_everything_moves_to_the_other_owner(store: RunStore) -> None:
     anna = make(store.of("browser:anna"), "annas things")
     boris = make(store.of("boris"), "boris things")
     token = store.of("browser:anna").share(Shared.STUDY, anna.done)

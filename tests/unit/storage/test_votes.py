@@ -115,7 +115,7 @@ def test_votes_are_counted_by_rules_and_choice(store: RunStore) -> None:
     assert sorted(map(astuple, store.vote_counts())) == sorted([counted[0], counted[2]])
 
 
-def test_rounds_that_asked_nothing_are_counted(store: RunStore) -> None:
+def test_rounds_without_a_vote_are_counted(store: RunStore) -> None:
     same = make_trace(new_tokens=3)
     for traces, source in (
         ((same, same), Source.VOTE),  # the one that counts

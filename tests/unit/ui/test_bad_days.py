@@ -129,7 +129,7 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
         ENGINE,
     ],
 )
-def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
+def test_an_internal_error_is_reported_with_its_id_and_the_next_run_works(
     ordered_services: Services,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,

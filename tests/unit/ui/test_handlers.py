@@ -352,7 +352,7 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
         (0, 23, "the last that these settings allow"),
     ],
 )
-def test_what_cannot_be_continued_is_said_and_changes_nothing(
+def test_what_cannot_be_continued_is_one_sentence_and_changes_nothing(
     services: Services, displayed: DisplayedComparison, column: int, index: int, words: str
 ) -> None:
     frames = go_on(services, displayed, column, index, 5)
@@ -376,9 +376,7 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
     return [view for view in views if view and view.state == state]
 
 
-def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(
-    store: RunStore, spec: PairSpec
-) -> None:
+def test_waiting_for_a_pair_and_loading_it_are_reported(store: RunStore, spec: PairSpec) -> None:
     ordered_services = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
     first, *others = [
         strip_text(frame)[1]

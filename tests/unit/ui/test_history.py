@@ -188,7 +188,7 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
-def test_what_is_not_there_is_told_and_leaves_the_address(
+def test_what_does_not_exist_is_reported_and_leaves_the_address(
     store: RunStore, history: HistoryTab
 ) -> None:
     updates = history.go(Address(comparison="0" * 32))

@@ -314,7 +314,7 @@ def test_whatever_ends_the_first_loading_is_known(
     assert failed == [True]
 
 
-def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mcp_without_its_package_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"extra mcp \(make mcp\)"):
         read_settings({"MARS_MCP": "on"})
@@ -379,7 +379,7 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])
-def test_runs_leave_a_core_to_the_page_unless_told(
+def test_runs_leave_a_core_to_the_page_unless_omp_num_threads_is_set(
     given: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[str, int]] = []

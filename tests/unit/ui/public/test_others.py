@@ -565,7 +565,7 @@ def test_what_names_no_event_is_no_fault(
     assert served.written == before
 
 
-def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(
+def test_an_unknown_session_is_refused_and_leaves_no_log(
     served: Served, stranger: Stranger
 ) -> None:
     before = served.written
@@ -612,7 +612,7 @@ def test_a_route_that_raises_is_logged_by_its_place_alone(
         assert vars(record)["fault"] in answer.text
 
 
-def test_strangers_are_told_no_path() -> None:
+def test_messages_to_strangers_have_no_path() -> None:
     absent = "There is no comparison with the id 'ab'"
     for message, public in (
         (f"{absent}.", f"{absent}, or it is not yours; its owner can share it."),
