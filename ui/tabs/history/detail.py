@@ -102,7 +102,3 @@ def _settings(stored: StoredComparison, total: int) -> str:
     config, visible = richest(stored), len(stored.runs)
     hidden = f"Shown are {count(visible)} of {count(total)} runs: choose others in the list, then open it again. "
     return f"{hidden if total > visible else ''}{settings_line(config) if config else ''}"
-
-
-def read_tags(text: str) -> list[str]:
-    return [tag for part in text.split(",") if (tag := part.strip())]

@@ -31,7 +31,7 @@ from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.sharing import share_of, wire_share
 from ui.tabs.history.chart import chart_form, run_chart
-from ui.tabs.history.detail import Detail, Notes, entered_notes, read_tags
+from ui.tabs.history.detail import Detail, Notes, entered_notes
 from ui.tabs.history.list import (
     NO_CHOICES,
     NOTHING,
@@ -187,11 +187,9 @@ class HistoryTab:
         if view.share:
             return {self.detail.foot: notes.html()}
         try:
+            tags = notes.tags.split(",")
             self.services.store.annotate(
-                view.comparison,
-                name=notes.name.strip(),
-                tags=read_tags(notes.tags),
-                comment=notes.comment,
+                view.comparison, name=notes.name, tags=tags, comment=notes.comment
             )
         except StorageError as error:
             return {self.detail.foot: notes.html(self.services.sentence(error))}
