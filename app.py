@@ -32,21 +32,21 @@ if "SPACES_ZERO_GPU" in os.environ:
 import httpx
 from starlette.middleware import Middleware
 
-from hosting.backup import Backup, backup_of
+from hosting.backup import Backup
 from hosting.health import ENDING, PairProbe, Probe, database_probe, health_routes
 from hosting.logs import set_up
 from hosting.metrics import ServerMetrics, labels_of
 from hosting.middleware import OWN, Guard
 from hosting.retention import Retention
 from hosting.settings import ServerSettings, json_log, offered, read_settings
+from hosting.startup import fetched, opened_store, zero_gpu
 from mars_core import __version__
 from mars_core.jobs import Accelerator
-from mars_core.jobs.accelerators import Local, ZeroGpu
+from mars_core.jobs.accelerators import Local
 from mars_core.lazy import torch
-from mars_core.models import BUNDLED_PAIR, CATALOG, ModelError, ModelPool, PairSpec, smollm2
-from mars_core.models.gguf import fetch_default
+from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.rules import RULES
-from storage import RunStore, StorageError, database_file, open_or_set_aside
+from storage import StorageError
 from ui.app import build_app, launch_options
 from ui.jobs.preload import preload
 from ui.jobs.services import Services
@@ -82,7 +82,7 @@ class Application:
         """Raises ValueError for settings that cannot be used, StorageError for a database that
         cannot."""
         limits = read_limits(chosen.limits, PUBLIC_LIMITS if chosen.public else PRIVATE_LIMITS)
-        pairs, absent = _fetched(offered(chosen, catalog))
+        pairs, absent = fetched(offered(chosen, catalog))
         most = max(2, len(pairs)) if chosen.zero_gpu else 2
         pool = ModelPool(
             device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, max_pairs=most
@@ -92,8 +92,8 @@ class Application:
         )
         accelerator: Accelerator = Local(pool, engine)
         if chosen.zero_gpu:
-            accelerator, pairs = _zero_gpu(pool, pairs)
-        store, notice, backup = _storage(chosen)
+            accelerator, pairs = zero_gpu(pool, pairs, spaces.GPU)
+        store, notice, backup = opened_store(chosen)
         metrics = ServerMetrics(
             labels_of(pairs), RULES, lambda: (services.queue.running, services.queue.waiting)
         )
@@ -193,64 +193,12 @@ class Application:
         return f"pushed {pushed_at:%Y-%m-%d %H:%M} UTC" if pushed_at else "nothing pushed yet"
 
 
-def _fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
-    """The default model is fetched. Where it cannot be, the bundled pair becomes the first, and the
-    page says so."""
-    if not pairs or pairs[0].target.name != smollm2.NAME:
-        return pairs, ""
-    try:
-        fetch_default(LOG.info)
-        return pairs, ""
-    except ModelError as error:
-        LOG.warning(str(error))
-    if BUNDLED_PAIR not in pairs:
-        return pairs, ""
-    return tuple(sorted(pairs, key=lambda pair: pair != BUNDLED_PAIR)), (
-        f"{pairs[0].title} could not be fetched, so this page begins with the bundled pair, which knows stories and sums only: run "
-        f"{smollm2.FETCH}, which tells why, and start the page again."
-    )
-
-
 def _leave_a_core() -> None:
     """PyTorch computes on all cores but one, unless OMP_NUM_THREADS is set: where the page's other
     threads or a browser take a core, every parallel region would wait for the thread that lost
     it."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, torch.get_num_threads() - 1))
-
-
-def _zero_gpu(pool: ModelPool, offered: Sequence[PairSpec]) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:
-    """Loads all pairs before the page is launched; pairs that fail are not offered. Raises
-    ModelError if all fail."""
-    placed, missing = [], []
-    for pair in offered:
-        try:
-            pool.get(pair)
-            placed.append(pair)
-        except ModelError as error:
-            missing.append(error)
-            LOG.warning("The pair %s is not available: %s", pair.key, error)
-    if not placed:
-        raise missing[0]
-    return ZeroGpu(pool, placed, spaces.GPU), tuple(placed)
-
-
-def _storage(chosen: ServerSettings) -> tuple[RunStore, str, Backup | None]:
-    """The store, its backup restored first where the disk is empty, and the notice about it. Raises
-    ValueError, StorageError."""
-    log = logging.getLogger("mars.backup")
-    database = database_file(chosen.database)
-    backup = backup_of(
-        chosen.backup_repo, chosen.backup_token, database, chosen.backup_minutes, log
-    )
-    if backup and (restored := backup.restore()):
-        log.info(restored)
-    store, notice = open_or_set_aside(chosen.database)
-    if notice:
-        LOG.warning(notice)
-        if backup:
-            backup.hold("the database that is open is not the one that was backed up.")
-    return store, notice, backup
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:

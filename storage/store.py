@@ -126,16 +126,15 @@ class RunStore(Comparisons, Lists, Votes, Studies, Results, Shares):
         self._remove_studies(_NOT_DELETED)
         return removed
 
-    def expire(self, before: datetime, *, everybodys: bool = False) -> int:
+    def expire(self, before: datetime) -> int:
         """Permanently remove objects created before, a few at a time; returns the number of
         comparisons, without those of studies.
 
-        A study is removed with its comparisons. Objects of everybody are kept, unless
-        ``everybodys``.
+        A study is removed with its comparisons. Objects of everybody stay.
         """
 
         def old(table: Table) -> Sequence[ColumnElement[bool]]:
-            return (table.created_at < before, *(() if everybodys else (table.owner != EVERYBODY,)))
+            return table.created_at < before, table.owner != EVERYBODY
 
         self._remove_studies(_NOT_EXPIRED, *old(Study))
         return self._remove(_NOT_EXPIRED, *old(ComparisonRow))

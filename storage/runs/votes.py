@@ -30,7 +30,7 @@ from storage.runs.records import rule_label
 from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
 from storage.schema.columns import restored
 from storage.schema.text import decode
-from storage.scope import Conditions, Scope, check_id, check_page, new_id, scope_of, unknown
+from storage.scope import Conditions, Scope, check_id, new_id, scope_of, unknown
 
 _LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
 _JOINED = (
@@ -117,17 +117,11 @@ class Votes(Connected):
                 update(Vote).where(Vote.id == vote_id).values(comment=checked("comment", comment))
             )
 
-    def votes(self, limit: int | None = None, offset: int = 0) -> tuple[StoredVote, ...]:
-        """One page of the votes, or all, latest first."""
-        check_page(limit or 0, offset)
+    def votes(self, limit: int | None = None) -> tuple[StoredVote, ...]:
+        """The latest first."""
         with self.read() as connection:
-            latest = (
-                _votes(connection)
-                .order_by(Vote.created_at.desc(), Vote.id.desc())
-                .limit(limit)
-                .offset(offset)
-            )
-            return tuple(map(_stored, connection.execute(latest).mappings()))
+            latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
+            return tuple(map(_stored, connection.execute(latest.limit(limit)).mappings()))
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""

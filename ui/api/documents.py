@@ -6,6 +6,7 @@ JSON has no nan and no infinity: what is not known is null, infinity is the text
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -52,6 +53,7 @@ def comparison_document(stored: StoredComparison) -> Document:
 def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]) -> Document:
     """``speeds``: tokens per second of every lane's run and its repeats."""
     trace, baseline = run.trace, first.trace
+    parted = divergence(baseline, trace)
     measured = speed_ratio(baseline, trace, speeds[first.lane], speeds[run.lane]).ratio
     return _document(
         lane=run.lane,
@@ -68,17 +70,15 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         speed_ratio=measured.value,
         speed_ratio_low=measured.low,
         speed_ratio_high=measured.high,
-        **_divergence_document(baseline, trace),
+        same_text=_same_text(baseline, trace),
+        divergence=asdict(parted) if parted else None,
     )
 
 
-def _divergence_document(baseline: Trace, trace: Trace) -> Document:
-    """Whether the texts are the same, and where they are not; null of a run that did not end."""
-    parted, ended = divergence(baseline, trace), baseline.status is trace.status is Status.COMPLETED
-    return {
-        "same_text": parted is None if ended else None,
-        "divergence": asdict(parted) if parted else None,
-    }
+def _same_text(baseline: Trace, trace: Trace) -> bool | None:
+    """None of a run that did not end."""
+    ended = baseline.status is trace.status is Status.COMPLETED
+    return divergence(baseline, trace) is None if ended else None
 
 
 def _settings(config: RunConfig) -> Document:
@@ -111,25 +111,21 @@ def divergence_documents(stored: StoredComparison, baseline: int) -> list[Docume
 
 
 def _against(base: Trace, run: StoredRun) -> Document:
-    differences = _divergence_document(base, run.trace)
-    parted, names = (
-        differences.pop("divergence"),
-        ("position", "cause", "gap", "baseline_token", "token"),
+    trace, parted = run.trace, divergence(base, run.trace)
+    facts: Document = asdict(parted) if parted else dict.fromkeys(("position", "cause", "gap"))
+    at = parted.position if parted else math.inf
+    for name, side in (("baseline_token", base), ("token", trace)):
+        tokens = output(side)
+        facts[name] = _token(tokens[int(at)], side.text) if at < len(tokens) else None
+    return _document(
+        lane=run.lane,
+        label=lane_label(trace.config),
+        same_text=_same_text(base, trace),
+        before=trace.text[: output(trace)[parted.position - 1].end][-BEFORE:]
+        if parted and parted.position
+        else "",
+        **facts,
     )
-    document = (
-        dict.fromkeys(names)
-        | {"lane": run.lane, "label": lane_label(run.trace.config), "before": ""}
-        | differences
-    )
-    if parted is None:
-        return document
-    at, ours, theirs = parted["position"], output(run.trace), output(base)
-    before = run.trace.text[: ours[at - 1].end if at else 0][-BEFORE:]
-    tokens = {
-        "baseline_token": _token(theirs[at], base.text) if at < len(theirs) else None,
-        "token": _token(ours[at], run.trace.text) if at < len(ours) else None,
-    }
-    return _document(**document | parted | {"before": before} | tokens)
 
 
 def token_documents(stored: StoredComparison, lane: int) -> list[Document]:

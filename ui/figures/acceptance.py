@@ -70,11 +70,13 @@ def _bars(
         ("relaxed", relaxed, accepted, filled(OUTCOME_STYLES[Outcome.RELAXED].light, "/")),
     ):
         if name == "accepted" or any(y):
-            hover = f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>"
-            style = {
-                "name": f"{label}: {name}",
-                "hovertemplate": hover,
-                "customdata": steps,
-                "offsetgroup": str(index),
-            }
-            yield bars(where, y, marker, **style, **({"base": base} if base else {}))
+            yield bars(
+                where,
+                y,
+                marker,
+                name=f"{label}: {name}",
+                hovertemplate=f"{label}<br>{name} %{{y:.1%}} of %{{customdata}} steps<extra></extra>",
+                customdata=steps,
+                offsetgroup=str(index),
+                base=base,
+            )

@@ -48,11 +48,11 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
     """A heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first
     difference framed."""
     tokens = run.trace.tokens
-    cells = {token.position: margin(token, scale.name) for token in tokens}
-    # a place with z₁ ≤ 0 has no ratio: it counts as decisive
+    # with z₁ ≤ 0 there is no ratio: that counts as decisive
     cells = {
-        at: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r))
-        for at, r in cells.items()
+        token.position: scale.low if math.isnan(r) else min(scale.high, max(scale.low, r))
+        for token in tokens
+        for r in [margin(token, scale.name)]
     }
     rows = max((scale.grid_cell(position)[1] for position in cells), default=0) + 1
     ticks = list(range(0, rows, max(1, rows // 16)))
@@ -134,25 +134,24 @@ def _hover(token: Token) -> tuple[str, ...]:
 def _colours(scale: Scale) -> list[tuple[float, str]]:
     """Violet up to the border, orange above it: the colours part exactly at θ."""
     border = min(0.995, max(0.005, (scale.border - scale.low) / (scale.high - scale.low)))
-    below = [
-        (round(border * i / (len(DECISIVE) - 1), 6), colour) for i, colour in enumerate(DECISIVE)
+    return [
+        (round(low + (high - low) * at / (len(colours) - 1), 6), colour)
+        for low, high, colours in ((0, border, DECISIVE), (border, 1, NEAR_TIE))
+        for at, colour in enumerate(colours)
     ]
-    above = [
-        (round(border + (1 - border) * i / (len(NEAR_TIE) - 1), 6), colour)
-        for i, colour in enumerate(NEAR_TIE)
-    ]
-    return [*below, *above]
 
 
 def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> Part:
     chosen = [scale.grid_cell(token.position) for token in tokens if token.outcome is outcome]
-    where = {"x": [x for x, _ in chosen], "y": [y for _, y in chosen], "hoverinfo": "skip"}
     return {
         "type": "scatter",
         "mode": "markers",
         "marker": _MARKS[outcome],
         "name": outcome.value,
-    } | where
+        "x": [x for x, _ in chosen],
+        "y": [y for _, y in chosen],
+        "hoverinfo": "skip",
+    }
 
 
 def _frame(x: int, y: int) -> list[Part]:

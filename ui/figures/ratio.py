@@ -4,6 +4,7 @@ of the drafted token. No gradio."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -45,12 +46,9 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
     """Runs that drafted, all on one scale."""
     if not runs:
         return None
-    edges = [
-        (scale.low + BIN * bin_index, scale.low + BIN * (bin_index + 1))
-        for bin_index in range(_bins(scale))
-    ]
-    places = [_places(run.trace, scale) for run in runs]
-    counts = [_counts(values, scale) for values in places]
+    edges = [(scale.low + BIN * at, scale.low + BIN * (at + 1)) for at in range(_bins(scale))]
+    margins = [_margins(run.trace, scale) for run in runs]
+    counts = [_counts(values, scale) for values in margins]
     top = max(max(map(sum, zip(*count.values(), strict=True))) for count in counts) or 1
     figure = drawn_rows(
         [
@@ -85,32 +83,34 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
         ("quantity", "from", "to", *(outcome.value for outcome in MARKERS)),
         zip(runs, rows, strict=True),
     )
-    without = sum(math.isnan(value) for values in places for _, value in values)
+    without = sum(math.isnan(value) for values in margins for _, value in values)
     note = f"; {plural(without, 'place')} without a ratio (z₁ ≤ 0) left out" if without else ""
     return Plot(figure, data, f"{scale.name} at the places where drafted tokens were judged{note}")
 
 
-def _places(trace: Trace, scale: Scale) -> list[tuple[Outcome, float]]:
-    """Every place once, with its margin: the refused siblings of a tree stand at one place."""
-    judged = (token for step in trace.steps for token in step.tokens if token.outcome in MARKERS)
-    places = {
-        (token.step, token.position, token.outcome): margin(token, scale.name) for token in judged
+def _margins(trace: Trace, scale: Scale) -> list[tuple[Outcome, float]]:
+    """Of every position once: the rejected siblings of a tree have one."""
+    margins = {
+        (token.step, token.position, token.outcome): margin(token, scale.name)
+        for step in trace.steps
+        for token in step.tokens
+        if token.outcome in MARKERS
     }
-    return [(outcome, value) for (_, _, outcome), value in places.items()]
+    return [(outcome, value) for (_, _, outcome), value in margins.items()]
 
 
 def _bins(scale: Scale) -> int:
     return max(1, round((scale.high - scale.low) / BIN))
 
 
-def _counts(places: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
-    counts = {outcome: [0] * _bins(scale) for outcome in MARKERS}
-    for outcome, value in places:
-        if not math.isnan(value):
-            counts[outcome][
-                min(_bins(scale) - 1, max(0, int((value - scale.low) / BIN + 1e-9)))
-            ] += 1
-    return counts
+def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
+    bins = _bins(scale)
+    found = Counter(
+        (outcome, min(bins - 1, max(0, int((value - scale.low) / BIN + 1e-9))))
+        for outcome, value in margins
+        if not math.isnan(value)
+    )
+    return {outcome: [found[outcome, at] for at in range(bins)] for outcome in MARKERS}
 
 
 def _bars(
@@ -139,15 +139,8 @@ def _border(run: PlottedRun, scale: Scale) -> tuple[list[Part], list[Part]]:
     that of the others."""
     border = rule_border(run.trace, scale.name)
     x = scale.border if border is None else border
-    line = {
-        "x0": x,
-        "x1": x,
-        "line": {
-            "color": TEXT,
-            "width": 1 if border is None else 1.5,
-            "dash": "dot" if border is None else "solid",
-        },
-    }
+    width, dash = (1, "dot") if border is None else (1.5, "solid")
+    line = {"x0": x, "x1": x, "line": {"color": TEXT, "width": width, "dash": dash}}
     text = (
         scale.caption if x == scale.border else f"{'θ' if scale.name == 'r' else 'e^−g'} = {x:.3g}"
     )

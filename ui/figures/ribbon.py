@@ -85,21 +85,19 @@ def _bars(run: PlottedRun) -> Iterator[Part]:
     for outcome, marker in MARKERS.items():
         same_outcome = [stretch for stretch in stretches if stretch[2][0].outcome is outcome]
         if same_outcome:
-            where, below = (
-                [step for step, _, _ in same_outcome],
-                [below for _, below, _ in same_outcome],
+            steps, below, tokens = zip(*same_outcome, strict=True)
+            yield bars(
+                steps,
+                list(map(len, tokens)),
+                marker,
+                base=below,
+                width=0.9,
+                name=outcome.value,
+                showlegend=False,
+                meta={"lane": run.lane, "position": 2},
+                customdata=list(map(_hover, tokens)),
+                hovertemplate=_HOVER,
             )
-            hover, length = (
-                [_hover(tokens) for _, _, tokens in same_outcome],
-                [len(tokens) for _, _, tokens in same_outcome],
-            )
-            style = {
-                "name": outcome.value,
-                "showlegend": False,
-                "meta": {"lane": run.lane, "position": 2},
-            }
-            template = {"customdata": hover, "hovertemplate": _HOVER}
-            yield bars(where, length, marker, base=below, width=0.9, **style, **template)
 
 
 def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
@@ -111,18 +109,16 @@ def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
 
 def _reach(run: PlottedRun, *, first: bool) -> Part:
     """A line over what each step could have written at most."""
-    where = {
+    return {
+        "type": "scatter",
+        "mode": "lines",
         "x": list(range(len(run.trace.steps))),
         "y": [_depth(step) + 1 for step in run.trace.steps],
-    }
-    line = {"shape": "hvh", "width": 1, "dash": "dot", "color": NEUTRAL}
-    style = {
         "name": "at most, from its draft",
         "showlegend": first,
         "hoverinfo": "skip",
-        "line": line,
+        "line": {"shape": "hvh", "width": 1, "dash": "dot", "color": NEUTRAL},
     }
-    return {"type": "scatter", "mode": "lines"} | where | style
 
 
 def _numbers(step: Step) -> tuple[Value, ...]:

@@ -29,15 +29,17 @@ def scatter_plot(points: Sequence[RunPoint], x: str, y: str) -> Plot | None:
     drawable = [point for point in points if math.isfinite(point.x) and math.isfinite(point.y)]
     if not drawable:
         return None
-    groups = list(dict.fromkeys(point.group for point in drawable))
+    groups: dict[str, list[RunPoint]] = {}
+    for point in drawable:
+        groups.setdefault(point.group, []).append(point)
     traces = [
         {
             "type": "scatter",
             "mode": "markers",
             "name": escape(shorten(group, 60)),
-            "x": [point.x for point in drawable if point.group == group],
-            "y": [point.y for point in drawable if point.group == group],
-            "text": [escape(shorten(each.name)) for each in drawable if each.group == group],
+            "x": [point.x for point in of_group],
+            "y": [point.y for point in of_group],
+            "text": [escape(shorten(point.name)) for point in of_group],
             "marker": {
                 "color": LANES[index % len(LANES)],
                 "symbol": SYMBOLS[index // len(LANES) % len(SYMBOLS)],
@@ -45,7 +47,7 @@ def scatter_plot(points: Sequence[RunPoint], x: str, y: str) -> Plot | None:
             },
             "hovertemplate": "%{text}<br>%{x:.4g}, %{y:.4g}<extra></extra>",
         }
-        for index, group in enumerate(groups)
+        for index, (group, of_group) in enumerate(groups.items())
     ]
     without = len(points) - len(drawable)
     note = f"; {plural(without, 'run')} without one of them left out" if without else ""

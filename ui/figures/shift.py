@@ -73,16 +73,16 @@ def _bars(run: PlottedRun) -> Part:
         )
         for t in shifted
     ]
-    where, height = [token.position for token in shifted], [round(token.tv, 6) for token in shifted]
-    style = {
-        "name": escape(run.label),
-        "showlegend": False,
-        "meta": {"lane": run.lane, "position": 3},
-        "width": 0.85,
-    }
-    template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
     return bars(
-        where, height, filled(run.colour), customdata=hover, hovertemplate=template, **style
+        [token.position for token in shifted],
+        [round(token.tv, 6) for token in shifted],
+        filled(run.colour),
+        name=escape(run.label),
+        showlegend=False,
+        meta={"lane": run.lane, "position": 3},
+        width=0.85,
+        customdata=hover,
+        hovertemplate=f"{_HOVER}<extra>{escape(run.label)}</extra>",
     )
 
 
@@ -103,13 +103,16 @@ def cumulative_plot(runs: Sequence[PlottedRun]) -> Plot:
 
 
 def _line(run: PlottedRun, totals: Sequence[float]) -> Part:
-    look = {"color": run.colour, "width": 2, "dash": DASHES[run.lane % len(DASHES)]}
-    where = {
+    kind = run.trace.config.shift_kind
+    name = run.label if kind is ShiftKind.EXACT else f"{run.label}, {KINDS[kind]}"
+    return {
+        "type": "scatter",
+        "mode": "lines",
         "x0": run.trace.tokens[0].position,
         "dx": 1,
         "y": [round(total, 6) for total in totals],
+        "name": escape(name),
+        "hovertemplate": "%{y:.3g}",
+        "showlegend": True,
+        "line": {"color": run.colour, "width": 2, "dash": DASHES[run.lane % len(DASHES)]},
     }
-    kind = run.trace.config.shift_kind
-    name = run.label if kind is ShiftKind.EXACT else f"{run.label}, {KINDS[kind]}"
-    style = {"name": escape(name), "hovertemplate": "%{y:.3g}", "showlegend": True, "line": look}
-    return {"type": "scatter", "mode": "lines"} | where | style

@@ -129,24 +129,17 @@ def _bars(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Iterator[
     for kind in KINDS:
         segments = [segment for segment in row if segment.kind == kind]
         if segments:
-            length, start = (
-                [round(s.end - s.start, 6) for s in segments],
-                [round(s.start, 6) for s in segments],
-            )
-            style = {
-                "base": start,
-                "customdata": list(map(_hover, segments)),
-                "meta": {"lane": run.lane, "position": 4},
-            }
-            look = {"orientation": "h", "width": 0.38, "showlegend": False}
-            template = f"{_HOVER}<extra>{escape(run.label)}</extra>"
             yield bars(
-                length,
+                [round(each.end - each.start, 6) for each in segments],
                 [row_number] * len(segments),
                 _marker(kind, run.colour),
-                **style,
-                **look,
-                hovertemplate=template,
+                base=[round(each.start, 6) for each in segments],
+                customdata=list(map(_hover, segments)),
+                meta={"lane": run.lane, "position": 4},
+                orientation="h",
+                width=0.38,
+                showlegend=False,
+                hovertemplate=f"{_HOVER}<extra>{escape(run.label)}</extra>",
             )
 
 

@@ -1,4 +1,4 @@
-"""The terms of the page (ui/kit/terms.json): one list for the "?" buttons, where a term first
+"""The terms of the page (ui/assets/terms.json): one list for the "?" buttons, where a term first
 appears, and for the About tab. Every word is ours."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Term(NamedTuple):
 _DRAFTERS = ", ".join(each.title for each in DRAFTERS.values())
 TERMS: Mapping[str, Term] = {
     key: Term(symbol, title, text.format(drafters=_DRAFTERS))
-    for key, (symbol, title, text) in json.loads(asset("terms.json", "kit")).items()
+    for key, (symbol, title, text) in json.loads(asset("terms.json")).items()
 }
 
 

@@ -40,25 +40,31 @@ def parameter_title(name: str) -> str:
     return _SYMBOLS.get(name, name)
 
 
-def rule_label(stored: str) -> str:
-    """``mars(theta=0.9)`` of the store as ``MARS θ = 0.9``."""
-    name, _, values = stored.removesuffix(")").partition("(")
-    pairs = (value.partition("=") for value in values.split(", ") if value)
-    return f"{rule_title(name)} {parameters_text({key: value for key, _, value in pairs})}".strip()
+def value_text(value: object) -> str:
+    """``?`` where there is none."""
+    return "?" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def parameters_text(values: Mapping[str, object]) -> str:
     """``θ = 0.9``."""
-    written = {
-        name: f"{value:g}" if isinstance(value, float) else str(value)
-        for name, value in values.items()
-    }
-    return ", ".join(f"{parameter_title(name)} = {value}" for name, value in written.items())
+    return ", ".join(f"{parameter_title(name)} = {value_text(values[name])}" for name in values)
+
+
+def rule_label(name: str, values: Mapping[str, object]) -> str:
+    """``MARS θ = 0.9``."""
+    return f"{rule_title(name)} {parameters_text(values)}".strip()
+
+
+def stored_rule_label(stored: str) -> str:
+    """Of ``mars(theta=0.9)``, as the store has it."""
+    name, _, values = stored.removesuffix(")").partition("(")
+    pairs = (value.partition("=") for value in values.split(", ") if value)
+    return rule_label(name, {key: value for key, _, value in pairs})
 
 
 def lane_label(config: RunConfig) -> str:
-    """The rule of a run with its parameters: ``MARS θ = 0.9``."""
-    return f"{rule_title(config.rule.name)} {parameters_text(config.rule.parameters)}".strip()
+    """The rule of a run with its parameters."""
+    return rule_label(config.rule.name, config.rule.parameters)
 
 
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
@@ -88,13 +94,7 @@ def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
 
 def setting(value: float) -> str:
     """A number of a configuration; a dash where a server did not report it."""
-    return (
-        MISSING
-        if math.isnan(value) or value == UNKNOWN
-        else str(value)
-        if isinstance(value, int)
-        else f"{value:g}"
-    )
+    return MISSING if math.isnan(value) or value == UNKNOWN else value_text(value)
 
 
 def processors_text(processors: Processors) -> str:

@@ -1,5 +1,5 @@
 """The look of the page as a Gradio theme: calm neutral ground, ink as the one accent, colour left
-to the data. Light and dark colours are pairs in ui/kit/theme.json.
+to the data. Light and dark colours are pairs in ui/assets/theme.json.
 
 Fonts come with Gradio or with the system; nothing is fetched from anywhere else.
 """
@@ -28,7 +28,7 @@ SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
 
 def page_theme() -> gr.themes.Base:
     """The theme; the same object for every launch."""
-    look: dict[str, dict[str, Any]] = json.loads(asset("theme.json", "kit"))
+    look: dict[str, dict[str, Any]] = json.loads(asset("theme.json"))
     slate = colors.Color(name="mars-slate", **look["hue"])
     theme = gr.themes.Base(
         primary_hue=slate,

@@ -70,50 +70,8 @@ class Components:
 
 def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
     """Without ``figures`` and their library it is a third as large, as a notebook wants it."""
-    components, result = Components(), reopened(stored)
-    reader = reader_component(scope=SCOPE, runs=False)
-    lanes = [
-        (lane_component(view, scope=SCOPE, lane=lane), view)
-        for lane, view in enumerate(result.lanes)
-        if view
-    ]
-    prompts = (
-        ("prompt", "Prompt", stored.prompt.text),
-        ("system", "System prompt", stored.prompt.system),
-    )
-    details = result.details
-    plots = (
-        [(each.name, each.title, details.plots[each.name]) for each in FIGURES]
-        if details and figures
-        else []
-    )
-    body: dict[str, Any] = {
-        "name": title_of(stored),
-        "facts": " · ".join(
-            filter(None, [f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags])
-        ),
-        "comment": stored.comment,
-        "strip": components.add(strip_component(result.strip, scope=SCOPE), result.strip.html()),
-        "prompts": [
-            Section(name, title, (Paragraph(text, "prompt"),))
-            for name, title, text in prompts
-            if text
-        ],
-        "reader": components.add(reader, reader.value) if stored.runs else "",
-        "lanes": [components.add(lane, view.json()) for lane, view in lanes] if stored.runs else [],
-        "numbers": _numbers(details) if details else [],
-        "figures": [
-            (
-                title,
-                components.add(
-                    figure_component(scope=SCOPE, name=name, label=title), figure_json(plot)
-                ),
-            )
-            for name, title, plot in plots
-            if plot is not None
-        ],
-        "settings": _settings(stored) if stored.runs else [],
-    }
+    components = Components()
+    body = _body(stored, components, figures=figures)
     functions = ",\n".join(
         f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts
     )
@@ -131,6 +89,48 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
         "scripts": list(map(Markup, scripts)),
     }
     return render("assets/comparison.html.jinja", **body)
+
+
+def _body(stored: StoredComparison, components: Components, *, figures: bool) -> dict[str, Any]:
+    result, reader = reopened(stored), reader_component(scope=SCOPE, runs=False)
+    views, details = result.lanes if stored.runs else (), result.details
+    texts = (
+        ("prompt", "Prompt", stored.prompt.text),
+        ("system", "System prompt", stored.prompt.system),
+    )
+    facts = f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags
+    return {
+        "name": title_of(stored),
+        "facts": " · ".join(filter(None, facts)),
+        "comment": stored.comment,
+        "strip": components.add(strip_component(result.strip, scope=SCOPE), result.strip.html()),
+        "prompts": [
+            Section(name, title, (Paragraph(text, "prompt"),))
+            for name, title, text in texts
+            if text
+        ],
+        "reader": components.add(reader, reader.value) if stored.runs else "",
+        "lanes": [
+            components.add(lane_component(view, scope=SCOPE, lane=lane), view.json())
+            for lane, view in enumerate(views)
+        ],
+        "numbers": _numbers(details) if details else [],
+        "figures": _figures(details, components) if details and figures else [],
+        "settings": _settings(stored) if stored.runs else [],
+    }
+
+
+def _figures(details: Details, components: Components) -> list[tuple[str, Markup]]:
+    drawn = [(each, plot) for each in FIGURES if (plot := details.plots[each.name])]
+    return [
+        (
+            each.title,
+            components.add(
+                figure_component(scope=SCOPE, name=each.name, label=each.title), figure_json(plot)
+            ),
+        )
+        for each, plot in drawn
+    ]
 
 
 def report_css() -> str:

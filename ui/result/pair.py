@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gradio as gr
-
 from mars_core.types import Trace
 from ui.kit.events import Updates
 from ui.result.sentence import divergence, divergence_text
-from ui.result.view import card_classes, show_columns
-from ui.token_view.view import LaneView, ended_view, lane_component
+from ui.result.view import LaneCards
+from ui.token_view.view import LaneView, ended_view
 
 
 def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
@@ -26,20 +24,14 @@ def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
     return first, ended_view(right, f"{name}/1", diverges=position, note=note)
 
 
-class RunPair:
-    """The components, hidden until there are views to show."""
+class RunPair(LaneCards):
+    """Hidden until there are views to show."""
 
     def __init__(self, scope: str) -> None:
-        self.cards: list[gr.Column] = []
-        self.lanes: list[gr.HTML] = []
-        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
-            for lane in range(2):
-                with gr.Column(elem_classes=card_classes(lane, 0), min_width=300) as card:
-                    self.lanes.append(lane_component(LaneView(title=""), scope=scope, lane=lane))
-                self.cards.append(card)
+        super().__init__(scope, [LaneView("")] * 2, 0)
         self.outputs: list[Any] = [*self.cards, *self.lanes]
 
     def show(self, views: Sequence[LaneView]) -> Updates:
         """``views``: both, or none."""
         lanes = {lane: view.json() for lane, view in zip(self.lanes, views, strict=False)}
-        return show_columns(self.cards, len(views)) | lanes
+        return self.show_lanes(len(views)) | lanes

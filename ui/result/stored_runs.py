@@ -23,10 +23,11 @@ MOST = 8  # traces in memory, of all pages together; one of 2,048 tokens takes a
 
 class DisplayedRuns(NamedTuple):
     """What a page keeps: column → id of its run, or key; ``share``: token of the link through which
-    they are read."""
+    they are read; ``names``: by column."""
 
     runs: Mapping[int, str]
     share: str = ""
+    names: Mapping[int, str] = MappingProxyType({})
 
 
 class StoredRuns:

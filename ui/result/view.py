@@ -25,7 +25,30 @@ from ui.token_view.view import LaneView, lane_component, reader_component
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
-class ResultView:
+class LaneCards:
+    """Token views side by side, of which the first ``visible`` are shown. ``continues``: new runs
+    can be asked for from within them."""
+
+    def __init__(
+        self, scope: str, views: Sequence[LaneView], visible: int, *, continues: bool = False
+    ) -> None:
+        self.cards: list[gr.Column] = []
+        self.lanes: list[gr.HTML] = []
+        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
+            for lane, view in enumerate(views):
+                with gr.Column(elem_classes=card_classes(lane, visible), min_width=300) as card:
+                    part = lane_component(view, scope=scope, lane=lane, continues=continues)
+                    self.lanes.append(part)
+                self.cards.append(card)
+
+    def show_lanes(self, count: int) -> Updates:
+        return {
+            card: gr.update(elem_classes=card_classes(lane, count))
+            for lane, card in enumerate(self.cards)
+        }
+
+
+class ResultView(LaneCards):
     """The components of one result, laid out, and how values become updates of them. ``details``:
     what stands below the lanes in tabs, hidden until there is something; ``below``: what changes
     there."""
@@ -39,21 +62,10 @@ class ResultView:
         *,
         continues: bool = False,
     ) -> None:
-        """``continues``: new runs can be asked for from within the result."""
         self.strip = strip_component(strip, scope=scope)
         self.reader = reader_component(scope=scope, runs=continues)
-        self.cards: list[gr.Column] = []
-        self.lanes: list[gr.HTML] = []
+        super().__init__(scope, lane_views, FIRST_LANES, continues=continues)
         self.figures: dict[str, gr.HTML] = {}  # by name
-        with gr.Row(equal_height=False, elem_classes=["mars-lanes"]):
-            for index, view in enumerate(lane_views):
-                with gr.Column(
-                    elem_classes=card_classes(index, FIRST_LANES), min_width=300
-                ) as card:
-                    self.lanes.append(
-                        lane_component(view, scope=scope, lane=index, continues=continues)
-                    )
-                self.cards.append(card)
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
         with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
@@ -116,9 +128,6 @@ class ResultView:
         changed: Updates = {self.strip: strip.html()} if strip else {}
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
-    def show_lanes(self, count: int) -> Updates:
-        return show_columns(self.cards, count)
-
     def show(self, details: Details | None, share: str = "") -> Updates:
         """The part below the lanes; None hides it. ``share``: token of the link through which the
         runs are read."""
@@ -148,10 +157,3 @@ def card_classes(lane: int, lanes: int) -> list[str]:
         f"mars-of-{lanes}",
         *([] if lane < lanes else ["mars-away"]),
     ]
-
-
-def show_columns(columns: Sequence[gr.Column], count: int) -> Updates:
-    return {
-        column: gr.update(elem_classes=card_classes(lane, count))
-        for lane, column in enumerate(columns)
-    }

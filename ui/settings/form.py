@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mars_core.drafting import described, drafter_kind
 from mars_core.models import PairSpec, custom_pair
-from mars_core.rules import PLAIN, RULES
+from mars_core.rules import PLAIN, RULES, Rule
 from mars_core.types import (
     PROCESSORS,
     PROTECTED,
@@ -24,7 +24,7 @@ from mars_core.types import (
     Sampling,
     TreeShape,
 )
-from ui.kit.labels import parameter_title, parameters_text, rule_title
+from ui.kit.labels import parameter_title, rule_label, value_text
 from ui.settings.drafters import CHAIN, TREE, TREE_NUMBERS, taken
 
 if TYPE_CHECKING:
@@ -114,25 +114,17 @@ def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
 def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
     """What a form asks for, in one line; values that are missing or wrong as they are."""
     pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
-    values = [
-        parameters_text({name: _words(value) for name, value in lane.parameters.items()})
-        for lane in form.lanes
-    ]
-    lanes = " | ".join(
-        f"{rule_title(lane.rule)} {parameters}".strip()
-        for lane, parameters in zip(form.lanes, values, strict=True)
-    )
+    lanes = " | ".join(rule_label(lane.rule, lane.parameters) for lane in form.lanes)
     kind, fields = described(form.drafter), taken(form.drafter, form.shape)
-    length = ["tree"] if TREE_NUMBERS[0] in fields else [f"K = {_words(form.k)}"] * ("k" in fields)
+    length = (
+        ["tree"] if TREE_NUMBERS[0] in fields else [f"K = {value_text(form.k)}"] * ("k" in fields)
+    )
     drafts = ", ".join([kind.title if kind.chains else kind.drafts, *length])
-    numbers = f"T = {_words(form.temperature)} · {_words(form.max_new_tokens)} tokens · seed {_words(form.seed)}"
+    numbers = (
+        f"T = {value_text(form.temperature)} · {value_text(form.max_new_tokens)} tokens"
+        f" · seed {value_text(form.seed)}"
+    )
     return f"Settings:  {lanes}  ·  {pair}  ·  {drafts}  ·  {numbers}"
-
-
-def _words(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "?"
-    return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
 def read_custom_pair(target: str, draft: str, head: str) -> PairSpec:
@@ -276,11 +268,16 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
     )
 
 
+def rule_named(name: str) -> Rule:
+    """Raises ValueError."""
+    if name not in RULES:
+        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
+    return RULES[name]
+
+
 def read_rule(lane: LaneForm) -> RuleConfig:
     """Raises ValueError."""
-    if lane.rule not in RULES:
-        raise ValueError(f"The rule is {lane.rule!r}; it must be one of {', '.join(RULES)}.")
-    names = [parameter.name for parameter in RULES[lane.rule].parameters]
+    names = [parameter.name for parameter in rule_named(lane.rule).parameters]
     return RuleConfig(
         lane.rule,
         {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names},
@@ -303,10 +300,9 @@ def read_rule_text(text: object) -> tuple[str, dict[str, str]]:
 def rule_of(name: str, parameters: Mapping[Any, object]) -> LaneForm:
     """Raises ValueError for an unknown rule, a parameter that it does not have, or one out of its
     range."""
-    if name not in RULES:
-        raise ValueError(f"The rule is {name[:80]!r}; it must be one of {', '.join(RULES)}.")
+    rule = rule_named(name)
     numbers = {str(key): number_of(value, str(key)) for key, value in parameters.items()}
-    return LaneForm(name, RULES[name].values(numbers))
+    return LaneForm(name, rule.values(numbers))
 
 
 def number_of(value: object, name: str) -> float:

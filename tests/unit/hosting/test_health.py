@@ -64,7 +64,7 @@ def test_what_a_probe_raises_is_for_the_log_alone(
     assert any(record.exc_info for record in caplog.records)
 
 
-def test_a_probe_that_hangs_is_told_in_time_asked_once_and_heard_later(
+def test_a_probe_that_hangs_is_reported_in_time_called_once_and_read_later(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go, calls = threading.Event(), []

@@ -86,7 +86,7 @@ def broken() -> BaseException:
         return error
 
 
-def test_the_id_that_a_visitor_is_told_finds_the_line(begin: Begin) -> None:
+def test_the_id_in_a_message_to_a_visitor_finds_the_line_of_the_log(begin: Begin) -> None:
     stream = begin()
     message = fault(broken(), "compare")
     (line,) = lines(stream)
@@ -162,7 +162,7 @@ def test_what_would_be_printed_is_a_record_of_its_own(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_traceback_for_a_file_is_still_written_there(begin: Begin) -> None:
+def test_a_traceback_for_a_file_is_written_there(begin: Begin) -> None:
     stream, file = begin(), io.StringIO()
     try:
         raise broken()
@@ -183,7 +183,7 @@ def test_plain_lines_tell_the_same(begin: Begin) -> None:
     assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
-def test_a_record_that_cannot_be_written_is_not_told(
+def test_a_record_that_cannot_be_written_is_dropped(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Python would print its values."""
@@ -224,7 +224,7 @@ def test_a_long_chain_and_a_deep_stack_are_cut() -> None:
     assert links[0].frames[-1].endswith(" dive")
 
 
-def test_an_exception_that_cannot_be_told_is_told_by_its_type() -> None:
+def test_an_exception_without_a_text_is_logged_by_its_type() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError

@@ -47,7 +47,7 @@ def test_a_handler_that_breaks_is_one_record_without_the_prompt(
     assert "zebra" not in page.log
 
 
-def test_a_route_that_breaks_is_told_by_the_id_that_the_log_has(page: Serving) -> None:
+def test_a_route_that_breaks_answers_with_the_id_that_the_log_has(page: Serving) -> None:
     answer = httpx.get(
         f"{page.url}/broken/zebra?share=zebra", headers={"Cookie": "mars_visitor=zebra"}
     )

@@ -119,7 +119,7 @@ def test_after_a_failure_it_is_tried_again_sooner(
     ] * 2
 
 
-def test_stopping_waits_for_nobody_longer_than_asked(
+def test_stopping_waits_no_longer_than_its_limit(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     let_go, begun, ended = threading.Event(), threading.Event(), threading.Event()

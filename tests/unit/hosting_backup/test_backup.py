@@ -273,7 +273,7 @@ def test_a_push_that_fails_is_made_up_for(hub: Hub, page: Open) -> None:
     assert len(table(hub, "data/runs")) == 1
 
 
-def test_a_token_that_expires_is_said_and_never_told(
+def test_a_token_that_expires_is_reported_and_never_written(
     hub: Hub, page: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")

@@ -207,7 +207,9 @@ def test_secrets_databases_and_links_are_refused_even_when_tracked(
         uploads(project, FLAVOURS["zerogpu"], tree(project, dirty=True)[1])
 
 
-def test_a_folder_without_git_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_git_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert deployed(tmp_path, "--dry-run") == 2
     assert "not a readable git repository" in capsys.readouterr().err
 
@@ -246,7 +248,7 @@ def test_one_commit_makes_the_space_what_the_tree_is(
     assert "add_space_variable" not in [name for name, _ in hub.calls]
 
 
-def test_a_dry_run_asks_nobody(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_sends_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hub = Hub()
     assert deployed(project, "--dry-run", "--flavour", "docker", hub=hub) == 0
     output = capsys.readouterr().out

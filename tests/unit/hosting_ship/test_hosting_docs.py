@@ -87,6 +87,6 @@ def test_every_field_of_the_log_is_listed() -> None:
     assert all(reason in TEXT for reason in (LOCKED, LOADING, LATE, NO_PAIR, TEMPORARY))
 
 
-def test_every_address_is_told() -> None:
+def test_every_address_is_documented() -> None:
     for route in (*health_routes({}), ServerMetrics({}, ()).route):
         assert f"`{getattr(route, 'path', '')}`" in TEXT

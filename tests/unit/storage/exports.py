@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mars_core.types import Trace
-from storage import RunStore
+from storage import RunStore, Source
 from storage.export import write_csv
 
 
-def save(store: RunStore, *traces: Trace) -> str:
-    comparison_id = store.new_comparison(traces[0].config.prompt)
+def save(store: RunStore, *traces: Trace, source: Source = Source.COMPARE) -> str:
+    """The id of a comparison of these runs, by lane."""
+    comparison_id = store.new_comparison(traces[0].config.prompt, source=source)
     for lane, trace in enumerate(traces):
         store.save_run(comparison_id, trace, lane=lane, order=lane)
     return comparison_id

@@ -158,7 +158,7 @@ def test_sizes_are_checked_before_a_file_is_read(
     assert sqlite_store.count() == 0
 
 
-def test_a_file_that_is_damaged_inside_is_said(
+def test_a_file_that_is_damaged_inside_is_one_sentence(
     paths: list[Path], sqlite_store: RunStore, tmp_path: Path
 ) -> None:
     data = bytearray(paths[1].read_bytes())

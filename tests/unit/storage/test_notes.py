@@ -18,7 +18,7 @@ def notes(comparison: StoredComparison) -> tuple[str, tuple[str, ...], str]:
     return comparison.name, comparison.tags, comparison.comment
 
 
-def test_what_is_not_given_is_left(store: RunStore) -> None:
+def test_notes_that_are_not_set_stay(store: RunStore) -> None:
     comparison_id = store.new_comparison(PromptConfig("x"))
     loaded = store.load(comparison_id)
     assert (notes(loaded), loaded.source) == (("", (), ""), Source.COMPARE)
@@ -53,7 +53,7 @@ def test_any_notes_are_kept(lasting_store: RunStore, text: str, tags: Sequence[s
         ({"comment": "c" * 10_001}, "A comment may have 10,000 characters at most, not 10,001."),
     ],
 )
-def test_too_long_is_said_and_changes_nothing(
+def test_too_long_notes_are_refused_and_change_nothing(
     store: RunStore, change: dict[str, object], message: str
 ) -> None:
     comparison_id = store.new_comparison(PromptConfig("x"))

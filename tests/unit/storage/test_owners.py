@@ -29,6 +29,7 @@ from storage import (
 from storage.export.tables import EXPORTS
 from storage.schema import Base
 from tests.traces import make_trace
+from tests.unit.storage.exports import save
 from tests.unit.storage.studying import DATA, judge, worked_off
 
 Call = Callable[[RunStore, "Things"], object]
@@ -62,12 +63,9 @@ def make(store: RunStore, mark: str) -> Things:
             make_trace(rule=rule, new_tokens=3, prompt=f"{prompt} of {mark}")
             for rule in ("strict", "mars")
         ]
-        made = store.new_comparison(traces[0].config.prompt)
-        runs = [
-            store.save_run(made, trace, lane=lane, order=lane) for lane, trace in enumerate(traces)
-        ]
+        made = save(store, *traces)
         store.annotate(made, name=f"name {mark}", tags=[f"tag {mark}"], comment=f"comment {mark}")
-        return made, runs[0]
+        return made, store.load(made).runs[0].id
 
     comparison, run = saved("prompt")
     vote = store.add_vote(

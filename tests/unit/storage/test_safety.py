@@ -147,7 +147,7 @@ def page_limit(pages: int) -> Iterator[None]:
         event.remove(Engine, "connect", limit)
 
 
-def test_full_disk_is_said_and_harms_nothing(sqlite_url: str) -> None:
+def test_full_disk_is_one_sentence_and_harms_nothing(sqlite_url: str) -> None:
     traces = [make_trace(seed=seed, new_tokens=100) for seed in range(10)]
     saved = []
     with (

@@ -16,6 +16,7 @@ from mars_core.types import Trace
 from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
+from tests.unit.storage.exports import save
 from tests.unit.ui.places import FORM, one_loop, run_comparison, traces_of
 from ui.jobs.services import Services
 from ui.tabs.compare.frames import DisplayedComparison
@@ -80,10 +81,7 @@ def traces(
 @pytest.fixture
 def displayed(services: Services, traces: tuple[Trace, ...], spec: PairSpec) -> DisplayedComparison:
     """A saved comparison of ``traces`` that can be continued."""
-    comparison = services.store.new_comparison(traces[0].config.prompt)
-    for lane, trace in enumerate(traces):
-        services.store.save_run(comparison, trace, lane=lane, order=lane)
-    return DisplayedComparison(comparison, spec, (0, 1))
+    return DisplayedComparison(save(services.store, *traces), spec, (0, 1))
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from starlette.testclient import TestClient
 
 from mars_core.models import CATALOG, ModelPool
 from mars_core.text.assembly import Assembler
-from mars_core.types import Outcome, PromptConfig, Token, Trace
+from mars_core.types import Outcome, Token, Trace
 from storage import RunStore, Source, StorageError, StoredComparison
 from tests.traces import make_trace
+from tests.unit.storage.exports import save
 from ui.jobs.admission import errors_as_frames
 from ui.jobs.services import Services
 from ui.kit.components import Strip
@@ -82,7 +83,7 @@ def client_of(services: Services) -> TestClient:
     return TestClient(Starlette(routes=page_routes(services)))
 
 
-def failing(words: str, kind: Callable[[str], Exception] = StorageError) -> Callable[..., Any]:
+def failing(words: str, kind: Callable[[str], BaseException] = StorageError) -> Callable[..., Any]:
     """Whatever it is given, it raises."""
 
     def fail(*_: object, **__: object) -> None:
@@ -93,13 +94,6 @@ def failing(words: str, kind: Callable[[str], Exception] = StorageError) -> Call
 
 class PanicException(BaseException):
     """As pyo3 raises it where a library in Rust panics."""
-
-
-def raising(error: BaseException) -> Callable[..., Any]:
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    return fail
 
 
 def lose_device(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
@@ -150,11 +144,8 @@ def keep(
     **more: Any,
 ) -> str:
     """The id of a saved comparison of made-up runs."""
-    comparison = store.new_comparison(PromptConfig(prompt), source=source)
-    for lane, rule in enumerate(rules):
-        trace = make_trace(rule=rule, new_tokens=new_tokens, prompt=PromptConfig(prompt), **more)
-        store.save_run(comparison, trace, lane=lane, order=lane)
-    return comparison
+    traces = [make_trace(rule=rule, new_tokens=new_tokens, prompt=prompt, **more) for rule in rules]
+    return save(store, *traces, source=source)
 
 
 class Judged(NamedTuple):

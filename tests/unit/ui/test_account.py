@@ -71,7 +71,7 @@ def prompts(services: Services, request: Asking) -> list[str]:
     return list(store_of(services, request).comparisons()["prompt"])
 
 
-def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(services: Services) -> None:
+def test_what_is_stored_and_for_how_long_only_its_owner_reads(services: Services) -> None:
     keep(services, Asking())
     mine, other = look(services, Asking()), look(services, Asking(TWO))
     assert (
@@ -83,7 +83,7 @@ def test_what_is_kept_is_told_to_its_owner_alone_and_for_how_long(services: Serv
         assert line is not None and words in line.value and "no personal data" in line.value
 
 
-def test_who_one_is_here_is_told(services: Services) -> None:
+def test_the_panel_says_who_the_visitor_is(services: Services) -> None:
     assert "random number in a cookie" in look(services, Asking()).who
     assert "does not store cookies" in look(services, Asking("")).who
     assert "Signed in as name of 7." in look(services, Asking(subject="7")).who

@@ -179,7 +179,7 @@ def test_tokens_make_the_text_and_the_counts(client: Client, compared: dict[str,
         )
 
 
-def test_given_tokens_are_said_and_the_text_goes_on(
+def test_tokens_of_a_prefix_are_returned_and_the_text_goes_on(
     client: Client, compared: dict[str, Any]
 ) -> None:
     strict = compared["runs"][0]
@@ -313,7 +313,7 @@ def test_what_is_not_there_is_named(client: Client, compared: dict[str, Any]) ->
             client.predict(*values, api_name=f"/{name}")
 
 
-def test_progress_is_told_before_the_result(services: Services) -> None:
+def test_progress_comes_before_the_result(services: Services) -> None:
     documents = list(Api(services).compare(**ASK))
     assert [document["state"] for document in documents[:-1]] == ["running"] * (len(documents) - 1)
     shares = [document["progress"] for document in documents[:-1]]
@@ -336,9 +336,7 @@ def test_a_connection_that_is_closed_ends_the_run(server: Server, saved: RunStor
     assert states[-1] is Status.CANCELLED
 
 
-def test_further_processors_are_asked_for_and_said(
-    client: Client, compared: dict[str, Any]
-) -> None:
+def test_further_processors_are_read_and_returned(client: Client, compared: dict[str, Any]) -> None:
     (first, *_) = compared["runs"][0]["token_ids"]
     chosen = {"repetition_penalty": 1.5, "logit_bias": {" the": -1}, "banned": [f"[{first}]"]}
     chosen |= {"protect": []}

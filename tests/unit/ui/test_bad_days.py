@@ -30,7 +30,6 @@ from tests.unit.ui.places import (
     PanicException,
     end_of,
     failing,
-    raising,
     rows_of,
     run_comparison,
     run_one_more,
@@ -130,7 +129,7 @@ def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
         ENGINE,
     ],
 )
-def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
+def test_an_internal_error_is_reported_with_its_id_and_the_next_run_works(
     ordered_services: Services,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -156,11 +155,9 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
     assert caplog.records[0].__dict__["where"] == "compare" and works(ordered_services)
 
 
+@pytest.mark.parametrize("error", [MemoryError, PanicException])
 @pytest.mark.parametrize(
-    "error", [MemoryError(), PanicException("odd\nbytes")], ids=["memory", "panic"]
-)
-@pytest.mark.parametrize(
-    "place_of_it",
+    "target",
     [
         "transformers.AutoTokenizer.from_pretrained",
         "mars_core.models.loading.end_ids",
@@ -173,8 +170,8 @@ def test_an_error_of_ours_is_told_with_its_id_and_the_next_run_works(
 def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
     ordered_services: Services,
     monkeypatch: pytest.MonkeyPatch,
-    place_of_it: str,
-    error: BaseException,
+    target: str,
+    error: type[BaseException],
 ) -> None:
     """Also what is no Exception: from a tokenizer's regular expression, say. For the page, and for
     programs."""
@@ -183,10 +180,10 @@ def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
     )
     request_ = {"prompt": "Once", "rules": ["strict"], "max_new_tokens": 4}
     with monkeypatch.context() as patch:
-        patch.setattr(place_of_it, raising(error))
+        patch.setattr(target, failing("odd\nbytes", error))
         state, words = last(reloaded)
         assert state == "failed" and words and "Traceback" not in words
-        if "frames" not in place_of_it:
+        if "frames" not in target:
             try:
                 (run,) = list(Api(reloaded).compare(**request_))[-1]["runs"]
                 sentences = str(run["error"])

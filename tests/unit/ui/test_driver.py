@@ -162,7 +162,7 @@ def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
 
 
 @pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
-def test_what_cannot_be_saved_is_told(
+def test_what_cannot_be_saved_is_reported(
     services: Services, displayed: DisplayedComparison, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:

@@ -287,7 +287,7 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
-def test_the_histogram_counts_every_judged_place_once(trace: Trace) -> None:
+def test_the_histogram_counts_every_judged_position_once(trace: Trace) -> None:
     plot = ratio_plot([PlottedRun(trace, 0, "a")], margin_scale([trace]))
     without = re.search(r"; (\d+) places? without", plot.title)
     accepted = sum(token.outcome in KEPT for token in trace.tokens)

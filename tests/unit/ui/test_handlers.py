@@ -19,7 +19,9 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
 from mars_core.types import Cause, RunConfig, Status, Step, Trace
 from storage import RunStore
+from tests.panels import read_panel
 from tests.traces import make_trace, same
+from tests.unit.storage.exports import save
 from tests.unit.ui.places import (
     FORM,
     failing,
@@ -32,10 +34,10 @@ from tests.unit.ui.places import (
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
-from ui.kit.labels import rule_label
+from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
 from ui.result import stored_runs
-from ui.result.panels.tree import GONE
+from ui.result.panels.tree import GONE, choosers_html
 from ui.result.result import ended_result, reopened
 from ui.result.sentence import divergence
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
@@ -166,7 +168,7 @@ def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame
         if len(frame.lanes) == 2
         else ["Strict", "MARS θ = 0.9", "Lenience"]
     )
-    assert [rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
+    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
         "status"
     ] == "completed"
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
@@ -350,7 +352,7 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
         (0, 23, "the last that these settings allow"),
     ],
 )
-def test_what_cannot_be_continued_is_said_and_changes_nothing(
+def test_what_cannot_be_continued_is_one_sentence_and_changes_nothing(
     services: Services, displayed: DisplayedComparison, column: int, index: int, words: str
 ) -> None:
     frames = go_on(services, displayed, column, index, 5)
@@ -374,9 +376,7 @@ def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
     return [view for view in views if view and view.state == state]
 
 
-def test_a_pair_that_is_not_there_yet_is_told_and_its_loading_too(
-    store: RunStore, spec: PairSpec
-) -> None:
+def test_waiting_for_a_pair_and_loading_it_are_reported(store: RunStore, spec: PairSpec) -> None:
     ordered_services = Services(ModelPool(device="cpu", dtype="float32"), store, (spec,))
     first, *others = [
         strip_text(frame)[1]
@@ -483,14 +483,10 @@ def visitors(store: RunStore) -> StoredRuns:
     return StoredRuns(stub)
 
 
-def save(store: RunStore, seeds: range) -> tuple[str, list[str]]:
+def save_seeds(store: RunStore, seeds: range) -> tuple[str, list[str]]:
     """A comparison of a run a seed; the ids of its runs."""
-    traces = [make_trace(seed=seed, new_tokens=12) for seed in seeds]
-    comparison = store.new_comparison(traces[0].config.prompt)
-    return comparison, [
-        store.save_run(comparison, trace, lane=lane, order=lane)
-        for lane, trace in enumerate(traces)
-    ]
+    comparison = save(store, *(make_trace(seed=seed, new_tokens=12) for seed in seeds))
+    return comparison, [run.id for run in store.load(comparison).runs]
 
 
 def assert_small(updates: dict[Any, Any]) -> None:
@@ -502,6 +498,11 @@ def assert_small(updates: dict[Any, Any]) -> None:
     data = pickle.dumps(list(states.values()))
     assert b"Trace" not in data and len(data) < MOST_BYTES
     assert b"Trace" in pickle.dumps([make_trace(new_tokens=1)])
+
+
+def following(lane: int) -> gr.EventData:
+    """Next, at the first step, as a browser sends it."""
+    return gr.EventData(None, {"lane": str(lane), "step": "0", "by": "next"})
 
 
 @pytest.mark.usefixtures("page")
@@ -527,17 +528,15 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     assert details.ids == ids and len(ids) == 3
     updates = view.show(details)
     assert_small(updates)
-    assert updates[tree.displayed] == DisplayedRuns(ids)
-    step = tree._mover(1)(updates[tree.displayed], 1, 0, request=None)
-    assert tree.plot in step and step[tree.step]["value"] == 1
+    assert updates[tree.displayed].runs == ids
+    step = tree.choose(updates[tree.displayed], following(1), none)
+    assert tree.plot in step and read_panel(step[tree.choosers]).one("output").text == "1"
     assert_small(step | {tree.displayed: updates[tree.displayed]})
     history = HistoryTab(services, address_component())
-    comparison, saved_ids = save(services.store, range(4))
+    comparison, saved_ids = save_seeds(services.store, range(4))
     updates = history.detail.opened(services.store.load(comparison), share="token")
     assert_small(updates)
-    assert updates[history.detail.view.tree.displayed] == DisplayedRuns(
-        dict(enumerate(saved_ids)), "token"
-    )
+    assert updates[history.detail.view.tree.displayed][:2] == (dict(enumerate(saved_ids)), "token")
 
 
 @pytest.mark.usefixtures("page")
@@ -553,16 +552,17 @@ def test_run_that_was_not_saved_is_shown_all_the_same(
     tree = view.tree
     updates = view.show(details)
     assert_small(updates)
-    assert tree.plot in tree._mover(1)(updates[tree.displayed], 0, 0, request=None)
+    nobody: Any = None
+    assert tree.plot in tree.choose(updates[tree.displayed], following(0), nobody)
     for seed in range(stored_runs.MOST):
         view.show(ended_result({0: make_trace(seed=seed)}, "other", [""]).details)
-    later = tree._mover(1)(updates[tree.displayed], 0, 0, request=None)
-    assert later == {tree.empty: GONE}
+    later = tree.choose(updates[tree.displayed], following(0), nobody)
+    assert later == {tree.choosers: choosers_html(message=GONE)}
 
 
 def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> None:
     anna = services.store.of("anna")
-    _, (run_id,) = save(anna, range(1))
+    _, (run_id,) = save_seeds(anna, range(1))
     runs, displayed = visitors(services.store), DisplayedRuns({2: run_id})
     assert runs.read("bob", displayed, 2) is None
     trace = runs.read("anna", displayed, 2)

@@ -167,7 +167,7 @@ def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
     monkeypatch.setattr(RunStore, "choices", lambda _: pytest.fail("choices were read"))
     for data in ({"action": "page", "page": 2}, {"action": "open", "id": comparison_id}):
         assert history.search not in history.act(Address(), data)
-    assert history.search not in history.closed(Address(comparison=comparison_id))
+    assert history.search not in history.act(Address(comparison=comparison_id), {"action": "close"})
 
 
 def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
@@ -188,7 +188,7 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     assert listing(store, Address(text="lantern", page=9)).page == 1
 
 
-def test_what_is_not_there_is_told_and_leaves_the_address(
+def test_what_does_not_exist_is_reported_and_leaves_the_address(
     store: RunStore, history: HistoryTab
 ) -> None:
     updates = history.go(Address(comparison="0" * 32))
@@ -216,7 +216,7 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: HistoryT
             panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
         )
         assert value_of(shows, history.detail.view.lanes[1])["state"] == "completed"
-        links = panel(shows, history.detail.downloads).all("a")
+        links = panel(shows, history.detail.foot).all("a")
         assert {link.attributes["href"].partition("?")[2] for link in links} == {
             f"comparison={comparison_id}"
         }
@@ -281,19 +281,19 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
 
 def test_name_tags_and_comment_are_kept(store: RunStore, history: HistoryTab) -> None:
     comparison_id = keep(store)
-    updates = history.saved(Address(comparison=comparison_id), " mine ", "b, a,, b", "fine")
+    view, sent = Address(comparison=comparison_id), {"tags": "b, a,, b", "comment": "fine"}
+    updates = history.act(view, {"action": "save", "name": " mine "} | sent)
     stored = store.load(comparison_id)
     assert (stored.name, stored.tags, stored.comment) == ("mine", ("a", "b"), "fine")
     row = panel(updates, history.rows)
     assert row.one(".mars-history-name").text == "mine" and [
         tag.text for tag in row.all(".mars-tag")
     ] == ["a", "b"]
-    assert updates[history.detail.saved] == "Saved."
-    updates = history.saved(Address(comparison=comparison_id), "x" * 201, "", "")
-    assert (
-        "200 characters" in updates[history.detail.saved]
-        and store.load(comparison_id).name == "mine"
-    )
+    assert panel(updates, history.detail.foot).one(".mars-page").text == "Saved."
+    foot = panel(history.act(view, {"action": "save", "name": "x" * 201}), history.detail.foot)
+    assert "200 characters" in foot.one(".mars-page").text
+    assert foot.all("input")[0].attributes["value"] == "x" * 201
+    assert store.load(comparison_id).name == "mine"
 
 
 def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
@@ -301,7 +301,7 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
 ) -> None:
     comparison_id = keep(store, "a lantern")
     view = Address(comparison=comparison_id, runs=tuple(runs_of(store, comparison_id)))
-    updates = history.deleted(view)
+    updates = history.act(view, {"action": "delete"})
     rows = panel(updates, history.rows)
     notice = rows.one(".mars-history-notice")
     assert (
@@ -337,6 +337,8 @@ def test_hostile_text_is_inert_and_reaches_fields_unchanged(
         history.runs,
         history.search,
         history.detail.view.strip,
+        history.detail.head,
+        history.detail.foot,
         history.downloads,
     ):
         assert_inert(updates[component])
@@ -400,13 +402,13 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     comparison = keep(store, rules=("none", *("strict", "mars") * 3))
     runs = [run.id for run in store.load(comparison).runs]
     first = history.go(Address(comparison=comparison))
-    assert "Shown are 4 of 7 runs" in first[history.detail.settings]
+    assert "Shown are 4 of 7 runs" in first[history.detail.head]
     titles = [json.loads(first[lane])["title"] for lane in history.detail.view.lanes]
     assert titles == ["Target alone", "Strict", "MARS θ = 0.9", "Strict"]
     chosen = history.go(Address(comparison=comparison, runs=(runs[6], runs[1])))
     titles = [json.loads(chosen[lane])["title"] for lane in history.detail.view.lanes[:2]]
     assert titles == ["Strict", "MARS θ = 0.9"]
-    assert "Shown are 2 of 7 runs" in chosen[history.detail.settings]
+    assert "Shown are 2 of 7 runs" in chosen[history.detail.head]
     assert len(stored_form(few(store.load(comparison), ()), CATALOG).lanes) == 4
 
 

@@ -25,7 +25,7 @@ from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import PanicException, client_of, contrast, keep, raising, services_of
+from tests.unit.ui.places import PanicException, client_of, contrast, failing, keep, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit import documents
@@ -304,17 +304,17 @@ def test_the_default_pair_is_there_or_missed_and_the_collector_on(
     assert "The pair 'Lost' is not available" in caplog.text
 
 
-@pytest.mark.parametrize("error", [RuntimeError("odd"), MemoryError(), PanicException("odd")])
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError, PanicException])
 def test_whatever_ends_the_first_loading_is_known(
-    spec: PairSpec, store: RunStore, monkeypatch: pytest.MonkeyPatch, error: BaseException
+    spec: PairSpec, store: RunStore, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    monkeypatch.setattr("mars_core.models.loading.plan", raising(error))
+    monkeypatch.setattr("mars_core.models.loading.plan", failing("odd", error))
     failed: list[bool] = []
     preload(services_of(store, catalog=(spec,)), lambda: failed.append(True))
     assert failed == [True]
 
 
-def test_mcp_without_its_package_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mcp_without_its_package_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(ValueError, match=r"extra mcp \(make mcp\)"):
         read_settings({"MARS_MCP": "on"})
@@ -363,7 +363,7 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
     tmp_path: Path,
 ) -> None:
     code = (
-        "import sys, app; page = app.build_app(app.Services(app.ModelPool(), app.RunStore(sys.argv[1])));"
+        "import sys, app, storage; page = app.build_app(app.Services(app.ModelPool(), storage.RunStore(sys.argv[1])));"
         "print(*[name for name in ('torch', 'transformers', 'mars_core.decoder', 'alembic') if name in sys.modules]);"
         "import gradio; print(gradio.Textbox.change.__doc__ == '');"
         "from gradio.mcp import GradioMCPServer; print(*sorted(GradioMCPServer(page).tool_to_endpoint))"
@@ -379,7 +379,7 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
 
 
 @pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])
-def test_runs_leave_a_core_to_the_page_unless_told(
+def test_runs_leave_a_core_to_the_page_unless_omp_num_threads_is_set(
     given: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[str, int]] = []

@@ -269,7 +269,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     assert services.store.studies() == () and services.store.count() == 0
 
 
-def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
+def test_limits_and_the_estimate_come_before_the_start(services: Services) -> None:
     public = replace(services, limits=Limits(study_runs=80, seconds=120))
     more = "The number of runs is 84; on this public page it must be at most 80."
     long = replace(FORM, problems=20, max_new_tokens=160)
@@ -289,7 +289,7 @@ def test_limits_and_the_estimate_are_said_before(services: Services) -> None:
 {"suite": "prompts", "prompts": "a\nb\nc\nd\ne"} -> It measures speed-up and τ ratio with intervals; nothing is scored.
 """),
 )
-def test_what_a_study_can_decide_is_said_before(
+def test_what_a_study_can_decide_comes_before_the_start(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     assert estimated(services, replace(FORM, **change)).endswith(words)

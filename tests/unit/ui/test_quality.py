@@ -190,7 +190,7 @@ def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
         )
 
 
-def test_progress_is_told_in_words() -> None:
+def test_progress_is_a_sentence() -> None:
     working = StudyProgress(600, 200, 2400, 2.0, working=True)
     strip = progress_strip("sums", ABSENT, working, 11)
     assert strip.state == "running" and strip.progress == pytest.approx(1 / 3)

@@ -23,7 +23,7 @@ from tests.traces import make_trace
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.places import FORM, client_of, failing, keep, strip_text, write_answers
 from ui.jobs.services import Services
-from ui.kit.labels import rule_label
+from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.visitors import Visitor
@@ -123,7 +123,7 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(
         assert [vote.left_run, vote.right_run] == [runs[lane].id for lane in lanes]
         chosen = [choice is Choice.LEFT, choice is Choice.RIGHT]
         assert [lane.title for lane in revealed(cast[1], choice).lanes] == [
-            f"Answer {name}: {rule_label(rule)}{', your choice' * mine}"
+            f"Answer {name}: {stored_rule_label(rule)}{', your choice' * mine}"
             for name, rule, mine in zip("AB", rules, chosen, strict=True)
         ]
     # both ways round look alike before the vote

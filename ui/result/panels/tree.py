@@ -3,21 +3,23 @@ figure. Serves live runs and History."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
-from ui.kit.components import text_panel
 from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.labels import run_names
+from ui.kit.panel import panel_component, render
 from ui.result.figure import figure_component, figure_json
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
+from ui.settings.values import as_number
 
 Traces = Mapping[int, Trace]  # lane → its run
+BY = {"previous": -1, "next": 1}  # the buttons
 NOTHING = "No run drafted anything."
 GONE = "This run cannot be read any more: it was deleted, or could not be saved. Run the comparison again to see its trees."
 
@@ -45,101 +47,84 @@ def step_of(trace: Trace, index: int) -> int | None:
     return tokens[offset].step if 0 <= offset < len(tokens) else None
 
 
+class TreeChoice(NamedTuple):
+    """What the choosers show. ``names``: of the runs, by lane; ``last``: the run's last step."""
+
+    names: Mapping[int, str]
+    lane: int
+    step: int
+    last: int
+
+
+def choosers_html(choice: TreeChoice | None = None, message: str = NOTHING) -> str:
+    return render("result/panels/tree.html.jinja", choice=choice, message=message)
+
+
 class TreePanel:
     """The components and their events; ``displayed`` holds which runs are shown, a DisplayedRuns or None,
     by visitor."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
         """``lanes``: a click on a token of one chooses its step."""
-        self.stored = stored
-        self.empty, self.displayed = text_panel("mars-footnote"), gr.State(None)
-        with gr.Column(
-            visible=False, elem_classes=["mars-tree"], elem_id=f"{scope}-tree"
-        ) as self.box:
-            with gr.Row(elem_classes=["mars-tree-tools"]):
-                columns = [(str(column + 1), column) for column in range(4)]
-                self.lane = gr.Radio(columns, value=0, label="Run", min_width=200)
-                self.step = gr.Slider(0, 1, 0, step=1, label="Step", min_width=200)
-                previous = gr.Button("Previous", size="sm")
-                following = gr.Button("Next", size="sm")
-            with gr.Column(elem_classes=["mars-tree-plot"]):
-                label = "Draft tree of the chosen step"
-                self.plot = figure_component(scope=scope, name="draft-tree", label=label, wide=True)
-        self.outputs: list[Any] = [
-            self.box,
-            self.empty,
+        self.stored, self.displayed = stored, gr.State(None)
+        with gr.Column(elem_classes=["mars-tree-plot"], elem_id=f"{scope}-tree"):
+            self.choosers = panel_component(choosers_html(), elem_id=f"{scope}-tree-choosers")
+            label = "Draft tree of the chosen step"
+            self.plot = figure_component(
+                scope=scope, name="draft-tree", label=label, empty="", wide=True
+            )
+        self.outputs: list[Any] = [self.displayed, self.choosers, self.plot]
+        chosen = [each.select for each in (self.choosers, *lanes)]
+        gr.on(
+            chosen,
+            self.choose,
             self.displayed,
-            self.lane,
-            self.step,
-            self.plot,
-        ]
-        chosen = [self.displayed, self.lane, self.step]
-        moved = [self.lane.input, self.step.input]
-        gr.on(moved, self._mover(0), chosen, self.outputs, trigger_mode="always_last", **PRIVATE)
-        for button, by in ((previous, -1), (following, 1)):
-            button.click(self._mover(by), chosen, self.outputs, **PRIVATE)
-        gr.on([each.select for each in lanes], self.choose, self.displayed, self.outputs, **PRIVATE)
-
-    def _mover(self, by: int) -> Any:
-        def move(
-            displayed: DisplayedRuns | None, lane: Any, step: Any, request: gr.Request
-        ) -> Updates:
-            return self._read(request, displayed, lane, lambda _: step + by)
-
-        return move
+            self.outputs,
+            trigger_mode="always_last",
+            **PRIVATE,
+        )
 
     def choose(
         self, displayed: DisplayedRuns | None, event: gr.EventData, request: gr.Request
     ) -> Updates:
-        lane, index = map(event_data(event).get, ("lane", "index"))
-        if not isinstance(lane, int) or not isinstance(index, int):
-            return {self.box: gr.update()}
-        return self._read(request, displayed, lane, lambda trace: step_of(trace, index))
-
-    def _read(
-        self,
-        request: gr.Request,
-        displayed: DisplayedRuns | None,
-        lane: Any,
-        step: Callable[[Trace], float | None],
-    ) -> Updates:
-        """A step of a lane that is shown; without such a lane nothing changes."""
-        if not displayed or lane not in displayed.runs:
-            return {self.box: gr.update()}
+        """A token of a lane that was clicked, or what the choosers ask for. What does not exist
+        changes nothing."""
+        data = event_data(event)
+        lane, index, step = (as_number(data.get(name)) for name in ("lane", "index", "step"))
+        if not displayed or not isinstance(lane, int) or lane not in displayed.runs:
+            return {self.choosers: gr.skip()}
         trace = self.stored.read(request, displayed, lane)
-        return self.draw(trace, lane, step(trace)) if trace else {self.empty: GONE}
+        if trace is None:
+            return {self.choosers: choosers_html(message=GONE)}
+        if index is not None:
+            step = step_of(trace, int(index))
+        elif step is not None:
+            step += BY.get(str(data.get("by")), 0)
+        return self._draw(displayed.names, trace, lane, step)
 
     def show(
         self, traces: Traces, ids: Mapping[int, str] = MappingProxyType({}), share: str = ""
     ) -> Updates:
-        """The runs of a comparison that ended; where none has drafts the panel is hidden. ``ids``:
-        of those that were saved."""
+        """The runs of a comparison that ended. ``ids``: of those that were saved."""
         drafted = drafting(traces)
         if not drafted:
-            return {self.box: gr.update(visible=False), self.empty: NOTHING, self.displayed: None}
+            plot = {self.plot: figure_json(None)}
+            return {self.displayed: None, self.choosers: choosers_html()} | plot
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
-        choices = list(zip(names, drafted, strict=True))
-        displayed = {
-            self.box: gr.update(visible=True),
-            self.displayed: DisplayedRuns(self.stored.keys(drafted, ids), share),
-        }
-        return (
-            displayed
-            | self.draw(drafted[lane], lane, step)
-            | {self.lane: gr.update(choices=choices, value=lane)}
+        displayed = DisplayedRuns(
+            self.stored.keys(drafted, ids), share, dict(zip(drafted, names, strict=True))
         )
+        drawn = self._draw(displayed.names, drafted[lane], lane, step)
+        return {self.displayed: displayed} | drawn
 
-    def draw(self, trace: Trace, lane: int, step: Any) -> Updates:
-        """One step of one lane; what does not exist changes nothing, a step beyond the last is the
-        last."""
-        if not trace.steps or not isinstance(step, int | float):
-            return {self.box: gr.update()}
+    def _draw(
+        self, names: Mapping[int, str], trace: Trace, lane: int, step: float | None
+    ) -> Updates:
+        """One step of one lane; a step beyond the last is the last."""
+        if not trace.steps or step is None:
+            return {self.choosers: gr.skip()}
         last = len(trace.steps) - 1
-        chosen = min(max(0, int(step)), last)
-        return {
-            self.empty: "",
-            self.lane: lane,
-            self.step: gr.update(value=chosen, maximum=max(1, last)),
-            self.plot: figure_json(tree_plot(trace, chosen)),
-        }
+        choice = TreeChoice(names, lane, min(max(0, int(step)), last), last)
+        figure = figure_json(tree_plot(trace, choice.step))
+        return {self.choosers: choosers_html(choice), self.plot: figure}

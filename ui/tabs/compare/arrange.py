@@ -17,7 +17,7 @@ from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
 from ui.kit.events import PRIVATE, Updates, event_data
-from ui.kit.labels import parameters_text, rule_title
+from ui.kit.labels import rule_label
 from ui.result.result import by_column, reopened
 from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
@@ -44,8 +44,8 @@ class CompareParts:
 
 def empty_lane(lane: int) -> LaneView:
     rule = DEFAULT_RULES[lane]
-    values = parameters_text({each.name: float(each.default) for each in RULES[rule].parameters})
-    return LaneView(f"{rule_title(rule)} {values}".strip())
+    values = {each.name: float(each.default) for each in RULES[rule].parameters}
+    return LaneView(rule_label(rule, values))
 
 
 def request_json(prompt: str | None, values: Values) -> str:

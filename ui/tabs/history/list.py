@@ -14,7 +14,7 @@ from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choices, RunStore
 from ui.kit.address import BY_MODEL, EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
-from ui.kit.labels import drafter_title, model_title, rule_label, setting
+from ui.kit.labels import drafter_title, model_title, setting, stored_rule_label
 from ui.kit.panel import render
 
 PAGE = 20  # comparisons on one page of the list
@@ -167,7 +167,7 @@ def searched(address: Address, fields: Mapping[str, Any]) -> Address:
 def search_html(address: Address, choices: Choices) -> str:
     """The fields with their values, and what each of the choosers offers."""
     choosers: list[tuple[str, str, Options]] = [
-        ("rule", "Rule", _options("Any rule", choices.rules, address.rule, rule_label)),
+        ("rule", "Rule", _options("Any rule", choices.rules, address.rule, stored_rule_label)),
         ("target", "Target", _options("Any model", choices.targets, address.target)),
         (
             "status",

@@ -13,7 +13,6 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import displayable
 from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import (
@@ -30,9 +29,9 @@ from ui.kit.panel import panel_component, stamped
 from ui.result.figure import figure_component, figure_json
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
-from ui.sharing import READ_ONLY, share_of, wire_share
+from ui.sharing import share_of, wire_share
 from ui.tabs.history.chart import chart_form, run_chart
-from ui.tabs.history.detail import Detail, read_tags
+from ui.tabs.history.detail import Detail, Notes, entered_notes
 from ui.tabs.history.list import (
     NO_CHOICES,
     NOTHING,
@@ -44,9 +43,6 @@ from ui.tabs.history.list import (
     searched,
 )
 from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
-
-# opens in Compare what is open here
-LOAD = "() => { document.dispatchEvent(new CustomEvent('mars:open', {detail: {tab: 'compare'}})); }"
 
 
 class HistorySession:
@@ -167,6 +163,13 @@ class HistoryTab:
         return self.list_updates(without_search(view) if data.get("action") == "clear" else view)
 
     def act(self, view: Address, data: Mapping[str, Any]) -> Updates:
+        match data.get("action"):
+            case "save" | "delete" as action:
+                notes = entered_notes(view.comparison, view.share, data)
+                return self.saved(view, notes) if action == "save" else self.deleted(view, notes)
+            case "close":
+                view = replace(view, comparison="", share="")
+                return self.detail.closed() | self.list_updates(view, search=False)
         changed, message = acted(self.services.store, view, data)
         updates: Updates = {}
         notice = self.restored(str(data.get("id", ""))) if data.get("action") == "undo" else SILENT
@@ -180,27 +183,28 @@ class HistoryTab:
             changed, notice, search=data.get("action") in ("clear", "model", "undo")
         )
 
-    def saved(self, view: Address, name: str, tags: str, comment: str) -> Updates:
+    def saved(self, view: Address, notes: Notes) -> Updates:
         if view.share:
-            return {self.detail.saved: READ_ONLY}
+            return {self.detail.foot: notes.html()}
         try:
+            tags = notes.tags.split(",")
             self.services.store.annotate(
-                view.comparison, name=name.strip(), tags=read_tags(tags), comment=comment
+                view.comparison, name=notes.name, tags=tags, comment=notes.comment
             )
         except StorageError as error:
-            return {self.detail.saved: displayable(self.services.sentence(error))}
+            return {self.detail.foot: notes.html(self.services.sentence(error))}
         view, runs = self.compared(view)
-        return runs | self.list_updates(view) | {self.detail.saved: "Saved."}
+        return runs | self.list_updates(view) | {self.detail.foot: notes.html("Saved.")}
 
-    def deleted(self, view: Address) -> Updates:
+    def deleted(self, view: Address, notes: Notes) -> Updates:
         """The open comparison goes; a line above the list brings it back."""
         if view.share:
-            return {self.detail.saved: READ_ONLY}
+            return {self.detail.foot: notes.html()}
         try:
             title = title_of(self.services.store.load(view.comparison))
             self.services.store.delete(view.comparison)
         except StorageError as error:
-            return {self.detail.saved: displayable(self.services.sentence(error))}
+            return {self.detail.foot: notes.html(self.services.sentence(error))}
         notice = Notice(f"Deleted “{title}”.", view.comparison)
         view, runs = self.compared(replace(view, comparison=""))
         return self.detail.closed() | runs | self.list_updates(view, notice)
@@ -212,14 +216,9 @@ class HistoryTab:
             return Notice(self.services.sentence(error))
         return Notice("Restored.")
 
-    def closed(self, view: Address) -> Updates:
-        return self.detail.closed() | self.list_updates(
-            replace(view, comparison="", share=""), search=False
-        )
-
     def wire(self, tab: gr.Tab) -> None:
         """The list is read whenever ``tab`` is chosen."""
-        session, detail, outputs = self.session, self.detail, self.outputs
+        session, outputs = self.session, self.outputs
         on = self._handler
         tab.select(self.show, session, self.light, **PRIVATE)
         self.address.input(
@@ -230,29 +229,11 @@ class HistoryTab:
             **PRIVATE,
         )
         self.search.select(on("search", HistoryTab.searched), session, outputs, **PRIVATE)
-        acted = on("act", HistoryTab.act)
-        gr.on(
-            [self.rows.select, self.runs.select],
-            acted,
-            session,
-            outputs,
-            trigger_mode="multiple",
-            **PRIVATE,
-        )
-        noted = [detail.save.click, detail.name.submit, detail.tags.submit]
-        gr.on(noted, self.save, [session, *detail.notes], outputs, **PRIVATE)
-        detail.delete.click(
-            on("delete", lambda history, view, _: history.deleted(view)),
-            session,
-            outputs,
-            **PRIVATE,
-        )
-        detail.close.click(
-            on("close", lambda history, view, _: history.closed(view)), session, outputs, **PRIVATE
-        )
+        panels = (self.rows, self.runs, self.detail.head, self.detail.foot)
+        acted, chosen = on("act", HistoryTab.act), [panel.select for panel in panels]
+        gr.on(chosen, acted, session, outputs, trigger_mode="multiple", **PRIVATE)
         self.chart.select(self.draw, session, self.figure, **PRIVATE)
-        detail.again.click(None, js=LOAD, **PRIVATE)
-        wire_share(self.services, detail.sharing)
+        wire_share(self.services, self.detail.sharing)
 
     def _handler(
         self, name: str, change: Callable[[HistoryTab, Address, Mapping[str, Any]], Updates]
@@ -282,14 +263,6 @@ class HistoryTab:
         with suppress(StorageError):
             return figure_json(run_chart(store, session.view, event_data(event)))
         return figure_json(None)
-
-    def save(
-        self, session: HistorySession, name: str, tags: str, comment: str, request: gr.Request
-    ) -> Updates:
-        return self._within(
-            session,
-            lambda view: self.of(request).saved(view, name or "", tags or "", comment or ""),
-        )
 
 
 def _groups(view: Address) -> list[Group]:

@@ -29,6 +29,7 @@ from ui.settings.form import (
     read_processors,
     read_stop,
     read_thinking,
+    rule_named,
 )
 from ui.settings.values import Values, parse, read
 from ui.tabs.study.lists import named_numbers, numbers
@@ -136,12 +137,8 @@ class StudyForm(RunForm):
 def rules_of(form: StudyForm) -> list[RuleConfig]:
     """Every rule, with each of the values where it has that parameter. Raises ValueError."""
     chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
-    for name in chosen:
-        if name not in RULES:
-            raise ValueError(
-                f"The rule is {str(name)[:80]!r}; it must be one of {', '.join(RULES)}."
-            )
-    known = parameters_of(chosen)
+    parameters = {name: {each.name for each in rule_named(name).parameters} for name in chosen}
+    known = set().union(*parameters.values())
     others = named_numbers(form.others)
     if form.parameter in others:
         raise ValueError(f"{form.parameter} is varied and also fixed; leave one out.")
@@ -154,9 +151,8 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
         raise ValueError(f"The list of {title} is empty; give at least one number.")
     rules = []
     for name in chosen:
-        parameters = {each.name for each in RULES[name].parameters}
-        fixed = {other: value for other, value in others.items() if other in parameters}
-        varied = [{form.parameter: value} for value in values if form.parameter in parameters]
+        fixed = {other: others[other] for other in others.keys() & parameters[name]}
+        varied = [{form.parameter: value} for value in values if form.parameter in parameters[name]]
         rules += [RuleConfig(name, RULES[name].values(fixed | each)) for each in varied or [{}]]
     return rules
 
@@ -177,6 +173,14 @@ def thresholds(values: Values) -> list[RuleConfig]:
 
 def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
+    _suite_fields(fields)
+    _rule_fields(fields)
+    fields.bar(LONGEST, lists=True)
+    fields.number("repeats", "Repeats", 1)
+    fields.advanced()
+
+
+def _suite_fields(fields: Fields) -> None:
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
     fields.choice("suite", "Suite", titles, TYPED, width=160, redraws=True)
@@ -192,6 +196,9 @@ def describe(fields: Fields) -> None:
         visible=typed,
         help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
     )
+
+
+def _rule_fields(fields: Fields) -> None:
     fields.many(
         "rules",
         "Rules, beside strict",
@@ -230,9 +237,6 @@ def describe(fields: Fields) -> None:
         placeholder="name = value, …",
         width=200,
     )
-    fields.bar(LONGEST, lists=True)
-    fields.number("repeats", "Repeats", 1)
-    fields.advanced()
 
 
 def admitted(services: Services, form: StudyForm) -> tuple[PairSpec, Plan]:

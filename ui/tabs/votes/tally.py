@@ -27,18 +27,8 @@ RECENT = 20  # votes in the list
 BASELINES = ("none", "strict")  # a pair begins with one of these, where it has one
 NONE_YET = "No votes yet. Generate two answers above, read both, and vote for the better one."
 COLUMNS = (
-    "first_rule",
-    "second_rule",
-    "votes",
-    "first_wins",
-    "second_wins",
-    "ties",
-    "both_bad",
-    "decided",
-    "second_win_rate",
-    "wilson95_low",
-    "wilson95_high",
-    "same_text",
+    *("first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad"),
+    *("decided", "second_win_rate", "wilson95_low", "wilson95_high", "same_text"),
 )
 Pair = tuple[str, str]
 
@@ -103,16 +93,10 @@ def ordered(one: str, other: str) -> Pair:
 def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
     """Heads, and one row a pair; nan is an empty cell."""
     yield COLUMNS
-    for pair in pairs:
-        counts = (
-            pair.votes,
-            pair.first_wins,
-            pair.second_wins,
-            pair.ties,
-            pair.both_bad,
-            pair.decided,
-        )
-        yield pair.first, pair.second, *counts, pair.win_rate, *pair.interval, pair.same_text
+    for each in pairs:
+        counts = each.votes, each.first_wins, each.second_wins, each.ties, each.both_bad
+        rate = each.decided, each.win_rate, *each.interval
+        yield each.first, each.second, *counts, *rate, each.same_text
 
 
 def tally_html(

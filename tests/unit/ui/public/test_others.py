@@ -47,8 +47,6 @@ EVENTS = {
         "begin",
         "change",
         "choose",
-        "close",
-        "delete",
         "ended",
         "draw",
         "enter",
@@ -59,7 +57,6 @@ EVENTS = {
         "link",
         "look",
         "measured",
-        "move",
         "narrow",
         "open",
         "new_seed",
@@ -76,7 +73,6 @@ EVENTS = {
         "refresh",
         "request_stop",
         "run",
-        "save",
         "search",
         "show",
         "show_device",
@@ -245,7 +241,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     assert MARK not in heard and "Traceback" not in heard
     for event in events if turn == 2 else ():
         if not event["queue"] and (
-            event["collects_event_data"] or event_name(event) in ("save", "show", "enter")
+            event["collects_event_data"] or event_name(event) in ("show", "enter")
         ):
             assert MARK not in stranger.direct(event["id"], values[event["id"]], event_data).text
     assert everything(served.store, owned) == before
@@ -350,13 +346,12 @@ def test_the_address_of_a_link_opens_it_to_read_only(
     ids = {
         event["api_name"]: event["id"] for event in reversed(page["dependencies"])
     }  # of several the first
-    go, save, delete = (ids[name] for name in ("go", "save", "delete"))
+    go, act = ids["go"], ids["act"]
     heard = json.dumps(stranger.ask((go, [None], address)))
     assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
     before = everything(served.store, owned)
-    refusals = json.dumps(
-        stranger.ask((save, [None, "mine", "", ""], None), (delete, [None], None))
-    )
+    asked = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
+    refusals = json.dumps(stranger.ask(*asked))
     assert (
         refusals.count("Shared with you: read only.") == 2
         and everything(served.store, owned) == before
@@ -570,7 +565,7 @@ def test_what_names_no_event_is_no_fault(
     assert served.written == before
 
 
-def test_a_session_that_is_unknown_is_told_so_and_leaves_no_log(
+def test_an_unknown_session_is_refused_and_leaves_no_log(
     served: Served, stranger: Stranger
 ) -> None:
     before = served.written
@@ -617,7 +612,7 @@ def test_a_route_that_raises_is_logged_by_its_place_alone(
         assert vars(record)["fault"] in answer.text
 
 
-def test_strangers_are_told_no_path() -> None:
+def test_messages_to_strangers_have_no_path() -> None:
     absent = "There is no comparison with the id 'ab'"
     for message, public in (
         (f"{absent}.", f"{absent}, or it is not yours; its owner can share it."),
