@@ -19,7 +19,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from mars_core.rules import RULES, Reach, Rule
-from mars_core.sampling import Chance, target_distribution
+from mars_core.sampling import Chance, Use, chance, draw, target_distribution, words
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import StepVerdict, chain_draft, judge, walk
 
@@ -28,14 +28,17 @@ PLACES = {
     "near tie": (5.0, 4.7, 4.1, 3.0, 1.5),
     "decisive": (5.0, 3.4, 2.9, 2.0, 1.0),
 }  # logits of the tokens a … e
-DRAFTED, CHANCE = 1, 0.55  # the drafter says b, with this probability
+DRAFTED, CHANCE = 1, 0.55  # the drafter says b, with this probability; the others have the rest
 FOLLOWING = 4  # further drafted tokens, all of them what the target draws: a rule may look ahead
 GRID = 100  # accept uniforms
+DRAWS = 20_000  # sampled drafts
 SAMPLING = Sampling(1.0)
 
 
 def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
     """P [5], by enumeration."""
+    if DraftMode.GREEDY not in rule.modes:
+        return _drawn(rule, place)
     sure = torch.full((FOLLOWING + 1, len(place)), -20.0, dtype=torch.float64)
     sure[:, 0] = 20.0
     logits = torch.cat([torch.tensor([place], dtype=torch.float64), sure])
@@ -52,7 +55,9 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
             for other, _, share in others
         ),
     ]
-    draft = chain_draft(ids, drafter, drafter[:, None] * torch.eye(len(place))[ids[1:]])
+    distribution = torch.eye(len(place), dtype=torch.float64)[ids[1:]]
+    distribution[0] = _drafter(len(place))
+    draft = chain_draft(ids, drafter, distribution)
     for accept, (own, other, share) in product(range(GRID), draws):
         coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
         noise = torch.ones(FOLLOWING + 2, len(place), dtype=torch.float64)
@@ -69,6 +74,31 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
         )
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted
+
+
+def _drafter(size: int) -> Tensor:
+    """q [size] at the place."""
+    others = torch.full((size,), (1 - CHANCE) / (size - 1), dtype=torch.float64)
+    return others.index_fill_(0, torch.tensor(DRAFTED), CHANCE)
+
+
+def _drawn(rule: Rule, place: tuple[float, ...]) -> Tensor:
+    """P [5] of a rule for sampled drafts only, from many of them."""
+    z, q = torch.tensor([place], dtype=torch.float64), _drafter(len(place))
+    seed = torch.tensor(words(0, 0, DRAWS + 1)).view(-1, len(Use))
+    random = chance(seed, len(place), DraftMode.SAMPLED, 1.0)
+    assert random.draft is not None
+    distribution = q.expand(DRAWS, -1)
+    x = draw(distribution, random.draft[:DRAWS]).ids
+    draft = chain_draft(torch.cat([x[:1], x]), q[x], distribution)
+    logits = z.expand(DRAWS + 1, -1)
+    columns = judge(
+        logits, draft, rule, rule.values({}), SAMPLING, DraftMode.SAMPLED, random, telemetry=False
+    )
+    nodes = walk(columns.tolist()).nodes
+    keep, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
+    tokens = torch.where(keep[1:] > 0, x, emit[:-1].long())
+    return torch.bincount(tokens, minlength=len(place)).double() / DRAWS
 
 
 def _first(verdict: StepVerdict) -> int:

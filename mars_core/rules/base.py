@@ -51,6 +51,15 @@ class Evidence:
         return values[self.at[:, None], self.x]
 
     @property
+    def proposals(self) -> torch.Tensor:
+        """q over the target's vocabulary, at every position that it has: 0 for ids that the drafter
+        lacks, and where there is no q."""
+        if self.drafter is None:
+            return torch.zeros_like(self.soft)
+        missing = self.soft.shape[-1] - self.drafter.shape[-1]
+        return torch.nn.functional.pad(self.drafter, (0, missing)) if missing else self.drafter
+
+    @property
     def p(self) -> torch.Tensor:
         """p of the candidates, [E, C]."""
         return self.of(self.distribution)
@@ -59,10 +68,14 @@ class Evidence:
         """The largest value of a distribution at the position of each row, [P, V] → [E, 1]."""
         return self.per_row(distribution.amax(-1, keepdim=True))
 
+    def over_q(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of the candidates divided by q, [E, C]."""
+        return values / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)
+
     @property
     def ratio(self) -> torch.Tensor:
         """p/q of the candidates, [E, C]; it may exceed 1."""
-        return self.p / self.q.clamp(min=torch.finfo(self.q.dtype).tiny)
+        return self.over_q(self.p)
 
     @property
     def strict(self) -> torch.Tensor:
@@ -83,7 +96,7 @@ PLAIN = "none"  # name of the rule without drafts and of its drafter, which are 
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], "torch.Tensor"]
 Room = Callable[[float, Values], float]
-RelaxationChance = Callable[[Values], float]
+RelaxationChance = Callable[[Evidence, Values], "torch.Tensor | float"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +144,10 @@ class Rule:
     replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with
     ``OWN_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
     distribution that replaces p in the correction, on sampled drafts and at temperature 0.
-    ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of rules with a margin
-    threshold. ``chance``: the probability of relaxing, of rules for which it is the same for all
-    tokens above temperature 0."""
+    ``shrink`` → s [E, C]: on sampled drafts, a rejected x is replaced by a draw from
+    norm((s(x)·p − q)₊). ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of
+    rules with a margin threshold. ``chance`` → [E, 1] or a number: the probability of relaxing, of
+    rules for which it is the same for all tokens of a position above temperature 0."""
 
     name: str
     title: str
@@ -149,6 +163,7 @@ class Rule:
     emits_top1: bool = False  # replaces a rejected token by top-1, at every temperature
     redraw: Function | None = None
     aim: Function | None = None
+    shrink: Function | None = None
     room: Room | None = None
     chance: RelaxationChance | None = None
     reach: Reach = Reach.TOKEN
@@ -158,6 +173,7 @@ class Rule:
     modes: tuple[DraftMode, ...] = tuple(
         DraftMode
     )  # draft modes for which the rule is defined; empty: no drafts
+    tightens: bool = False  # on greedy drafts it may refuse the token that the target draws
     needs_distribution: bool = False  # the drafter's q; drafts from the text have none
     # bool [V]: tokens that are decided as by strict (``protection``); None: no token
     protected: torch.Tensor | None = None
@@ -197,6 +213,11 @@ class Rule:
         return {
             name: float(overrides.get(name, parameter.default)) for name, parameter in known.items()
         }
+
+
+def entropy_of(distribution: torch.Tensor) -> torch.Tensor:
+    """In nats, [N, V] → [N, 1]."""
+    return -torch.xlogy(distribution, distribution).sum(-1, keepdim=True)
 
 
 def strict(evidence: Evidence, values: Values) -> torch.Tensor:

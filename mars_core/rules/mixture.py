@@ -1,10 +1,11 @@
-"""Rules that are lossless with respect to a mixture of the target's and the drafter's
+"""Rules that are lossless with respect to a combination of the target's and the drafter's
 distribution."""
 
 from __future__ import annotations
 
 from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
+from mars_core.types import DraftMode
 
 
 def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -17,19 +18,14 @@ def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
-    mixed = values["weight"] * evidence.per_row(evidence.soft)
-    if evidence.drafter is not None:
-        known = evidence.drafter.shape[-1]
-        mixed[:, :known] += (1 - values["weight"]) * evidence.per_row(evidence.drafter)
-    return mixed
+    target, drafter = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    return values["weight"] * target + (1 - values["weight"]) * drafter
 
 
 def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, π/q) with π = q·1_A + η·p: 1 for tokens of A."""
     deferred = 1 - (evidence.q * _good(evidence, values)).sum(-1, keepdim=True)
-    elsewhere = (
-        deferred * evidence.p / evidence.q.clamp(min=torch.finfo(evidence.q.dtype).tiny)
-    ).clamp(max=1)
+    elsewhere = evidence.over_q(deferred * evidence.p).clamp(max=1)
     return torch.where(_good(evidence, values), 1.0, elsewhere)
 
 
@@ -46,6 +42,24 @@ def _good(evidence: Evidence, values: Values) -> torch.Tensor:
     return evidence.of(evidence.soft) >= (1 - values["alpha"]) * evidence.largest(evidence.soft)
 
 
+def contrastive(evidence: Evidence, values: Values) -> torch.Tensor:
+    """min(1, π/q); at temperature 0 1 if x is the best token of π, else 0."""
+    goal = contrastive_distribution(evidence, values)
+    if evidence.greedy:
+        return (evidence.x == goal.argmax(-1, keepdim=True)).to(evidence.q.dtype)
+    return evidence.over_q(goal.gather(-1, evidence.x)).clamp(max=1)
+
+
+def contrastive_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
+    """π ∝ p^(1 + β)·q^(−β) where p ≥ α·max p, [E, V]; q = 0 counts as the least q > 0. At
+    temperature 0 of both softmaxes."""
+    p, q = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    q = torch.where(q > 0, q, torch.where(q > 0, q, 1.0).amin(-1, keepdim=True))
+    beta, plausible = values["beta"], values["alpha"] * p.amax(-1, keepdim=True)
+    scores = (1 + beta) * p.log() - beta * q.log()
+    return torch.where((p > 0) & (p >= plausible), scores, -torch.inf).softmax(-1)
+
+
 ENSEMBLE = Rule(
     name="ensemble",
     title="Ensemble",
@@ -56,7 +70,7 @@ ENSEMBLE = Rule(
     parameters=(Parameter("weight", "w", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
     siblings=Siblings.REFUSED,
     aim=ensemble_distribution,
-    chance=lambda values: 1 - values["weight"],
+    chance=lambda _, values: 1 - values["weight"],
     needs_distribution=True,
 )
 CASCADE_TOKEN = Rule(
@@ -70,4 +84,22 @@ CASCADE_TOKEN = Rule(
         Parameter("alpha", "α", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),
     ),
     aim=cascade_distribution,
+)
+CONTRASTIVE = Rule(
+    name="contrastive",
+    title="Contrastive decoding",
+    summary="Decodes what the target prefers more than the drafter does, among the target's plausible tokens.",
+    formula="π ∝ p^(1 + β)·q^(−β) where p ≥ α·max p; a = min(1, π/q), R = norm((π − q)₊); temperature 0: argmax π of both softmaxes",
+    source="speculative contrastive decoding 2311.08981; spec_cont_dec of graphcore-research/relaxed-spec-dec-repro",
+    accept=contrastive,
+    parameters=(
+        Parameter("beta", "β", 0.5, 0.0, 10.0, "β: weight of the contrast; 0 with α = 0 is strict"),
+        Parameter(
+            "alpha", "α", 0.1, 0.0, 1.0, "α: least share of max p that a token needs; 0: any token"
+        ),
+    ),
+    siblings=Siblings.REFUSED,
+    aim=contrastive_distribution,
+    modes=(DraftMode.SAMPLED,),
+    needs_distribution=True,
 )

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from mars_core.lazy import torch
-from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values, everywhere
+from mars_core.rules.base import (
+    Evidence,
+    Parameter,
+    Rule,
+    Siblings,
+    Values,
+    entropy_of,
+    everywhere,
+)
 
 
 def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -22,9 +30,7 @@ def ears(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def entropy(evidence: Evidence, values: Values) -> torch.Tensor:
     """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
-    spread = evidence.per_row(
-        -torch.xlogy(evidence.distribution, evidence.distribution).sum(-1, keepdim=True)
-    )
+    spread = evidence.per_row(entropy_of(evidence.distribution))
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
     return (evidence.ratio / bar).clamp(max=1)
 

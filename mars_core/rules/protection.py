@@ -16,4 +16,9 @@ def protecting(rule: Rule, protected: torch.Tensor) -> Rule:
     def accept(evidence: Evidence, values: Values) -> torch.Tensor:
         return torch.where(protected[evidence.x], evidence.strict, rule.accept(evidence, values))
 
-    return replace(rule, accept=accept, protected=protected)
+    def shrink(evidence: Evidence, values: Values) -> torch.Tensor:
+        assert rule.shrink is not None
+        return torch.where(protected[evidence.x], 1.0, rule.shrink(evidence, values))
+
+    shrunk = None if rule.shrink is None else shrink
+    return replace(rule, accept=accept, shrink=shrunk, protected=protected)

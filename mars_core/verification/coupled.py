@@ -59,7 +59,7 @@ def coupled_shift(
         return shift_of(distribution, evidence.distribution, end[draft.size :])
     if rule.chance is not None:  # y is replaced by x with this probability, so P mixes p and q
         evidence = full_vocabulary(places, draft)
-        p, q, chance = evidence.distribution, evidence.q, rule.chance(values)
+        p, q, chance = evidence.distribution, evidence.q, rule.chance(evidence, values)
         if rule.protected is None:
             return shift_of(torch.lerp(p, q, chance), p, end[draft.size :])
         both, others = _protected_draws(evidence, rule.protected)

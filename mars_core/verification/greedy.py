@@ -49,7 +49,7 @@ def decide_greedy(
     uniform = places.uniform
     # bool [N + 1]: whether a protected token is drafted after the node
     guarded = None if rule.protected is None else children.any(rule.protected[draft.ids[1:]])
-    in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
+    in_turn = rule.siblings is not Siblings.OWN_FIRST and (rule.emits_top1 or not coupled)
     # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
         ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
@@ -77,6 +77,9 @@ def decide_greedy(
         else:
             keep = _coupled(children, shares, uniform, strict)
     emit, rest = _replacement(places, draft, rule, values, evidence, redraws, guarded)
+    if rule.tightens and not places.greedy:
+        refused = children.any(strict & (shares < children.p))
+        emit = torch.where(refused, _draw_others(places, draft), emit)
     if not telemetry or coupled:
         shift = coupled_shift(places, draft, rule, values) if telemetry else {}
         return Decision(keep, strict, emit, forgiveness, shift)
@@ -105,16 +108,18 @@ def _replacement(
     if rule.emits_top1:
         return places.top_ids[:, 0], Rest.ONE
     if redraws is not None and rule.redraw is not everywhere and not places.greedy:
-        without_children = places.p.index_put(
-            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
-        )
-        others = draw(without_children, places.noise).ids
         drawn = redraws if guarded is None else redraws | guarded
-        return torch.where(drawn, places.target_ids, others), Rest.OTHERS
+        return torch.where(drawn, places.target_ids, _draw_others(places, draft)), Rest.OTHERS
     if rule.aim is not None and places.greedy:
         best = places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
         return best if guarded is None else torch.where(guarded, places.target_ids, best), Rest.ONE
     return places.target_ids, Rest.OTHERS
+
+
+def _draw_others(places: Places, draft: Draft) -> Tensor:
+    """After each node a draw from p without its children, [N + 1]."""
+    others = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
+    return draw(others, places.noise).ids
 
 
 def _children(places: Places, draft: Draft, rule: Rule) -> Children:

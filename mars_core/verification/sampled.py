@@ -37,7 +37,9 @@ def decide_sampled(
         if rule.redraw is not None:
             correction = torch.where(rule.redraw(evidence, values), goal, correction)
     guarded = rule.protected if rule.aim or rule.redraw else None
-    drawn = correction
+    drawn, shrunk = correction, None if rule.shrink is None else rule.shrink(evidence, values)
+    if shrunk is not None:
+        drawn = residual(shrunk.gather(-1, x) * p, q)
     if guarded is not None:  # a rejected protected token is replaced as by strict
         drawn = torch.where(guarded[x], residual(p, q), correction)
     uniform = places.uniform[:count]
@@ -51,7 +53,10 @@ def decide_sampled(
     )
     if telemetry:
         accepted = q * accept
-        distribution = accepted + (1 - accepted.sum(-1, keepdim=True)) * correction
+        if shrunk is None:
+            distribution = accepted + (1 - accepted.sum(-1, keepdim=True)) * correction
+        else:
+            distribution = accepted + _corrected(p, q, q - accepted, shrunk)
         if guarded is not None:
             missed = ((q - accepted) * guarded).sum(-1, keepdim=True)
             distribution = distribution + missed * (residual(p, q) - correction)
@@ -63,6 +68,25 @@ def decide_sampled(
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
         shift=shift,
     )
+
+
+def _corrected(p: Tensor, q: Tensor, lost: Tensor, shrunk: Tensor) -> Tensor:
+    """Σₓ lost(x)·norm((s(x)·p − q)₊), [N, V]; ``shrunk``: s. The ratios q/p in order give the sums
+    below each s, and the s in order those above each ratio."""
+    ratio = (q / p).nan_to_num(torch.inf, posinf=torch.inf)
+    bounds, order = ratio.sort(-1)
+    before = torch.searchsorted(bounds, shrunk.contiguous())
+    mass = shrunk * _sums(p, order).gather(-1, before) - _sums(q, order).gather(-1, before)
+    weight = torch.where(lost > 0, lost / mass, 0.0)
+    bounds, order = shrunk.neg().sort(-1)
+    above = torch.searchsorted(bounds, -ratio)
+    scaled, plain = (_sums(each, order).gather(-1, above) for each in (weight * shrunk, weight))
+    return (p * scaled - q * plain).clamp(min=0)
+
+
+def _sums(values: Tensor, order: Tensor) -> Tensor:
+    """Sums of the first 0 … V values in this order, [N, V] → [N, V + 1]."""
+    return torch.nn.functional.pad(values.gather(-1, order).cumsum(-1), (1, 0))
 
 
 def full_vocabulary(places: Places, draft: Draft) -> Evidence:

@@ -43,6 +43,51 @@ def cascade(p: Distribution, q: Distribution, alpha: float) -> Distribution:
     return [t + (1 - sum(trusted)) * a for t, a in zip(trusted, p, strict=True)]
 
 
+def js(p: Distribution, q: Distribution) -> float:
+    """Jensen-Shannon divergence in nats."""
+    return sum(
+        share * math.log(2 * share / (a + b)) / 2
+        for a, b in zip(p, q, strict=True)
+        for share in (a, b)
+        if share
+    )
+
+
+def follows_drafter(rule: str, p: Distribution, q: Distribution) -> bool:
+    """Whether the rule decodes q at the position."""
+    value = values_of(rule)
+    if rule == "fuzzy":
+        return js(p, q) < value["divergence"]
+    tv = sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+    return rule == "cascade-opt" and max(q) >= max(p) - value["alpha"] * tv
+
+
+def contrast(p: Distribution, q: Distribution) -> Distribution:
+    """p^(1 + β)·q^(−β) of the plausible tokens, where no q is 0."""
+    value = values_of("contrastive")
+    return norm(
+        [
+            a ** (1 + value["beta"]) * b ** -value["beta"] if a >= value["alpha"] * max(p) else 0.0
+            for a, b in zip(p, q, strict=True)
+        ],
+        p,
+    )
+
+
+def both_unsure(p: Distribution, q: Distribution) -> bool:
+    """EASD refuses what is drafted."""
+    value = values_of("easd")
+    count = int(value["n"])
+    common = set(ranked(p)[:count]) & set(ranked(q)[:count])
+    spreads = [-sum(each * math.log(each) for each in d if each) for d in (p, q)]
+    return min(spreads) > value["entropy"] and len(common) >= value["overlap"] * count
+
+
+def raised(p: float) -> float:
+    """Cactus: p of the drafted token becomes this."""
+    return min(1.0, p + math.sqrt(2 * values_of("cactus")["delta"] * p * (1 - p)))
+
+
 def accepted(
     rule: str,
     z: Distribution,
@@ -50,8 +95,11 @@ def accepted(
     q: Distribution | None = None,
     *,
     cold: bool = False,
+    drafter: Distribution | None = None,
 ) -> Distribution:
-    """a(x) of every token; without q for greedy drafts, ``cold`` means T = 0."""
+    """a(x) of every token; without q for greedy drafts, ``cold`` means T = 0; ``drafter``: the
+    drafter's distribution, q unless the draft is greedy."""
+    drafter = drafter or q
     value, low, (first, second, *_) = values_of(rule), low_margin(rule, z), ranked(z)
     soft = norm([math.exp(each) for each in z], z)
     distribution, near = soft if cold else p, ranked(z)[: int(value.get("n", 0))]
@@ -97,6 +145,14 @@ def accepted(
             return [value["probability"] + (1 - value["probability"]) * each for each in strict]
         case "always":
             return [1.0] * V
+        case "fuzzy" | "cascade-opt" if drafter and follows_drafter(rule, distribution, drafter):
+            return [1.0] * V
+        case "easd" if drafter and not cold and both_unsure(p, drafter):
+            return [0.0] * V
+        case "cactus":
+            return [min(1.0, raised(a) / b) for a, b in zip(p, q or [1.0] * V, strict=True)]
+        case "contrastive" if q:
+            return [min(1.0, a / b) for a, b in zip(contrast(p, q), q, strict=True)]
         case "cascade-token" if q is None:
             return [
                 1.0 if s >= (1 - value["alpha"]) * max(distribution) else a
@@ -138,7 +194,8 @@ def after_node(
 ) -> Distribution:
     """The distribution after a node of a greedy draft; ``drafted`` are distinct, ``q`` is the
     drafter's at the node."""
-    value, accept, order = values_of(rule), accepted(rule, z, p, cold=cold), ranked(z)
+    value, order = values_of(rule), ranked(z)
+    accept = accepted(rule, z, p, cold=cold, drafter=q)
     first, second = order[:2]
     best = sorted(drafted, key=order.index)
     without = norm([0.0 if y in drafted else each for y, each in enumerate(p)], [0.0] * V)
@@ -175,6 +232,12 @@ def after_node(
                 each + (1 - taken) * other
                 for each, other in zip(distribution, without, strict=True)
             ]
+        case "contrastive" if cold:
+            assert q is not None
+            best_of = contrast(norm([math.exp(each) for each in z], z), q)
+            return one(best_of.index(max(best_of)))
+        case "easd":
+            return in_turn(drafted, accept, without)
         case "ensemble" if cold:
             assert q is not None
             soft = norm([math.exp(each) for each in z], z)
@@ -186,11 +249,21 @@ def after_node(
     return drawn_first(p, best if rule in ("mars", "mars-gap") else drafted, accept)
 
 
-def correction(rule: str, z: Distribution, p: Distribution, q: Distribution) -> Distribution:
-    """R, from which a rejected sampled token is replaced."""
+def correction(
+    rule: str, z: Distribution, p: Distribution, q: Distribution, x: int
+) -> Distribution:
+    """R, from which a rejected sampled x is replaced."""
     if rule in TOP1:
         return one(ranked(z)[0])
     if rule == "typical" or low_margin(rule, z):
         return p
-    aim = cascade(p, q, values_of(rule)["alpha"]) if rule == "cascade-token" else p
+    aim = p
+    match rule:
+        case "cascade-token":
+            aim = cascade(p, q, values_of(rule)["alpha"])
+        case "contrastive":
+            aim = contrast(p, q)
+        case "cactus" if p[x] < 1:
+            aim = [each * (1 - raised(p[x])) / (1 - p[x]) for each in p]
+            aim[x] = raised(p[x])
     return norm([a - b for a, b in zip(aim, q, strict=True)], aim)

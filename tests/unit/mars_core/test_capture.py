@@ -18,7 +18,7 @@ import torch
 from mars_core.engine import MAX_IDLE, Engine, Engines
 from mars_core.engine.capture import Captured
 from mars_core.models import ModelPool, Pair
-from mars_core.rules import RULES
+from mars_core.rules import RULES, Siblings
 from mars_core.run import Run
 from mars_core.session import Session
 from mars_core.types import (
@@ -319,7 +319,7 @@ def test_a_replay_never_asks_the_host(
     few = ("strict", "mars")[: 2 - (name == "none")]
     for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:
         if drafter.mode not in rule.modes or (
-            drafter.tree is not None and rule.name in ("fly", "ensemble")
+            drafter.tree is not None and rule.siblings is Siblings.REFUSED
         ):
             continue
         before = stand_in.replays

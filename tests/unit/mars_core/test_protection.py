@@ -11,7 +11,7 @@ from tokenizers import AddedToken
 
 from mars_core.engine.build import protected
 from mars_core.models import Pair
-from mars_core.rules import RULES, Reach, protecting
+from mars_core.rules import RULES, protecting
 from mars_core.sampling import Chance, draw, noise, target_distribution
 from mars_core.text.detokenize import Pieces
 from mars_core.text.protected import protected_ids
@@ -49,7 +49,7 @@ from tests.unit.mars_core.test_verification import (
     total_variation,
 )
 from tests.unit.mars_core.test_verification_chains import position
-from tests.unit.mars_core.test_verification_coupled import distributions, joint
+from tests.unit.mars_core.test_verification_coupled import BY_TOKEN, distributions, joint
 from tests.unit.mars_core.test_verification_greedy import RULES_BY_TOKEN, enumerated
 
 PROTECTED = (1, 4)
@@ -73,7 +73,7 @@ def test_a_protected_token_is_kept_only_where_strict_keeps_it(
     """And where it is drafted alone, the same token is emitted as by strict."""
     seen = 0
     for tree in TREES if mode is not DraftMode.SAMPLED else CHAINS:
-        for seed in range(12) if takes(rule, tree) and mode in RULES[rule].modes else ():
+        for seed in range(12) if takes(rule, tree, sampling, mode) else ():
             logits, draft, u = drawn_case(tree, seed)
             rows, strict = (
                 decide(logits, draft, name, sampling, u, mode=mode) for name in (rule, "strict")
@@ -87,18 +87,18 @@ def test_a_protected_token_is_kept_only_where_strict_keeps_it(
                 parent = int(node.parent)
                 if rows.children[parent] == [number] and not RULES[rule].emits_top1:
                     assert rows.nodes[parent].emit == strict.nodes[parent].emit
-    assert seen > 5 or mode not in RULES[rule].modes
+    assert seen > 5 or not takes(rule, "chain of 1", sampling, mode)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "sampling", [Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3)], ids=str
 )
-@pytest.mark.parametrize("rule", [name for name in RULES_BY_TOKEN if name in RELAXED])
+@pytest.mark.parametrize("rule", [name for name in RELAXED if name in RULES_BY_TOKEN])
 def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
-    for tree in (each for each in TREES if takes(rule, each)):
+    for tree in (each for each in TREES if takes(rule, each, sampling)):
         logits, draft = case(tree, seed)
         p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
         nodes = decide(logits, draft, rule, sampling, chance(draft, seed)).nodes
@@ -121,12 +121,13 @@ def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_d
     """A rejected protected token is replaced as by strict, except under rules that emit top-1."""
     z, p, q = position(sampling, seed)
     scores = z[0].tolist()
-    accept, replaced = accepted(rule, scores, p, q), correction(rule, scores, p, q)
+    accept = accepted(rule, scores, p, q)
     lossless = norm([a - b for a, b in zip(p, q, strict=True)], p)
-    corrections = [replaced] * V
+    corrections = [correction(rule, scores, p, q, x) for x in range(V)]
     for token in PROTECTED:
         accept[token] = min(1.0, p[token] / q[token])
-        corrections[token] = replaced if RULES[rule].emits_top1 else lossless
+        if not RULES[rule].emits_top1:
+            corrections[token] = lossless
     expected = [0.0] * V
     for x in range(V):
         expected[x] += q[x] * accept[x]
@@ -144,7 +145,7 @@ def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_d
     for (x, low, y), kept, other in zip(trials, keep, emit, strict=False):
         if 1e-6 < accept[x] < 1 - 1e-6:
             assert kept == (low < 0.5)
-        if corrections[x][y] > 1e-9:
+        if accept[x] < 1 and corrections[x][y] > 1e-9:
             assert other == y
 
 
@@ -153,7 +154,7 @@ def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) ->
     distribution, joint_p = [0.0] * V, joint(p, q)
     top1 = max(range(V), key=z.__getitem__)
     for a in (each for each in range(V) if q[each]):
-        alone = after_node(rule, z, p, [a], [q[a]], None, False)
+        alone = after_node(rule, z, p, [a], [q[a]], q, False)
         relaxed = (alone[a] - p[a]) / (1 - p[a]) if alone[a] > p[a] < 1 else 0.0
         for b in range(V):
             if RULES[rule].emits_top1 and a not in PROTECTED:
@@ -168,9 +169,7 @@ def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) ->
 
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    "rule", [name for name in RELAXED if RULES[name].reach is not Reach.WINDOW]
-)
+@pytest.mark.parametrize("rule", [name for name in BY_TOKEN if name in RELAXED])
 def test_on_coupled_chains_decisions_have_their_distribution_and_the_meter_its_distance(
     rule: str, seed: int, sampling: Sampling
 ) -> None:

@@ -36,12 +36,26 @@ def accept(
     **parameters: float,
 ) -> float:
     """a(x) of one drafted token; ``cold`` means temperature 0."""
+    seen = evidence(logits, x, cold, q, confidence, tried, drafter, top_k)
+    return float(RULES[name].accept(seen, RULES[name].values(parameters)))
+
+
+def evidence(
+    logits: list[float],
+    x: int,
+    cold: bool = False,
+    q: float = 1.0,
+    confidence: float = 1.0,
+    tried: float = 0.0,
+    drafter: list[float] | None = None,
+    top_k: int = 0,
+) -> Evidence:
     z = torch.tensor([logits], dtype=torch.float64)
     sampling = Sampling(0.0) if cold else Sampling(1.0, top_k)
     distribution = target_distribution(z, sampling)
     top_z, top_ids = torch.sort(z, stable=True, descending=True)
     one = torch.ones(1, 1, dtype=torch.float64)
-    evidence = Evidence(
+    return Evidence(
         logits=z,
         distribution=distribution,
         soft=displayed_distribution(z, distribution, sampling),
@@ -55,7 +69,6 @@ def accept(
         tried=one * tried,
         greedy=cold,
     )
-    return float(RULES[name].accept(evidence, RULES[name].values(parameters)))
 
 
 TIES = [
@@ -156,16 +169,76 @@ def test_cascade_token(cold: bool) -> None:
     assert accept("cascade-token", LN, 0, cold=cold, alpha=0) == 1
 
 
+@pytest.mark.parametrize("near", [True, False])
 @pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.chance])
-def test_a_rule_with_one_chance_relaxes_every_token_with_it(name: str) -> None:
+def test_a_rule_with_one_chance_relaxes_every_token_with_it(name: str, near: bool) -> None:
     values, chance = {each.name: 0.4 for each in RULES[name].parameters}, RULES[name].chance
+    drafter = [0.4, 0.3, 0.3] if near else [0.02, 0.02, 0.96]
     assert chance is not None
     for x, p in enumerate(SOFT):
         for q in (1.0, p / 2, p * 2):
             strict = min(1.0, p / q)
-            expected = strict + chance(values) * (1 - strict)
-            assert accept(name, LN, x, q=q, **values) == pytest.approx(expected)
+            relaxed = float(chance(evidence(LN, x, q=q, drafter=drafter), values))
+            expected = strict + relaxed * (1 - strict)
+            assert accept(name, LN, x, q=q, drafter=drafter, **values) == pytest.approx(expected)
             assert accept("always", LN, x, cold=True, q=q) == 1
+
+
+@pytest.mark.parametrize("cold", [True, False])
+def test_fuzzy_follows_the_drafter_below_its_divergence_and_cascade_opt_where_it_is_as_sure(
+    cold: bool,
+) -> None:
+    q = [0.3, 0.3, 0.4]
+    middle = [(a + b) / 2 for a, b in zip(SOFT, q, strict=True)]
+    spread = [-sum(each * math.log(each) for each in d) for d in (middle, SOFT, q)]
+    distance = spread[0] - (spread[1] + spread[2]) / 2
+    margin = (SOFT[0] - 0.4) / 0.2  # TV is 0.2
+    strict = accept("strict", LN, 2, cold=cold)
+    for name, parameter, border in (
+        ("fuzzy", "divergence", distance),
+        ("cascade-opt", "alpha", margin),
+    ):
+        assert [
+            accept(name, LN, 2, cold=cold, drafter=q, **{parameter: border + each})
+            for each in (-1e-6, 1e-6)
+        ] == [strict, 1]
+
+
+def test_cactus_raises_p_by_its_budget() -> None:
+    for p, x in zip(SOFT, range(3), strict=True):
+        raised = p + math.sqrt(2 * 0.1 * p * (1 - p))
+        assert accept("cactus", LN, x, delta=0.1) == pytest.approx(raised)
+        assert accept("cactus", LN, x, delta=0.1, q=raised * 2) == pytest.approx(0.5)
+        assert accept("cactus", LN, x, delta=0.1, q=raised / 2) == 1
+    assert [accept("cactus", LN, x, cold=True) for x in range(3)] == [1, 0, 0]
+
+
+def test_easd_refuses_where_both_are_unsure_about_the_same_tokens() -> None:
+    spread = -sum(each * math.log(each) for each in SOFT)
+    unsure = {"drafter": [1 / 3] * 3, "n": 3, "overlap": 1.0}
+    assert accept("easd", LN, 0, entropy=spread - 1e-9, **unsure) == 0
+    assert accept("easd", LN, 0, entropy=spread + 1e-9, **unsure) == pytest.approx(0.5)
+    assert accept("easd", LN, 0, cold=True, entropy=0, **unsure) == 1
+    sure = {"drafter": [0.0, 0.0, 1.0], "n": 1, "entropy": 0}
+    assert accept("easd", LN, 0, overlap=0, **sure) == pytest.approx(0.5)
+    other = {"drafter": [0.2, 0.3, 0.5], "n": 1, "entropy": 0.1}
+    assert [accept("easd", LN, 2, overlap=each, **other) for each in (0, 0.5)] == pytest.approx(
+        [0, 0.2]
+    )
+
+
+def test_contrastive_keeps_what_the_target_prefers_more_than_the_drafter() -> None:
+    q = [0.8, 0.1, 0.1]
+    for alpha, kept in ((0.5, 1), (0.7, 0)):  # 0.3 of 0.5 is plausible with the first
+        options = {"drafter": q, "beta": 10.0, "alpha": alpha}
+        assert [accept("contrastive", LN, x, cold=True, **options) for x in range(3)] == [
+            float(x == kept) for x in range(3)
+        ]
+    goal = [a**1.5 * b**-0.5 for a, b in zip(SOFT, q, strict=True)]
+    expected = [each / sum(goal) for each in goal]
+    for x in range(3):
+        a = accept("contrastive", LN, x, drafter=q, beta=0.5, alpha=0)
+        assert a == pytest.approx(expected[x], abs=1e-6)
 
 
 def test_fly_opens_its_gate_at_the_bar() -> None:

@@ -46,6 +46,11 @@ VALUES: Mapping[
     "ears": {"tolerance": 0.5},
     "entropy": {"alpha": 0.4, "limit": 0.6},
     "cascade-token": {"alpha": 0.5},
+    "cactus": {"delta": 0.1},
+    "fuzzy": {"divergence": 0.1},
+    "cascade-opt": {"alpha": 0.2},
+    "easd": {"n": 3, "overlap": 0.6, "entropy": 0.9},
+    "contrastive": {"beta": 0.5, "alpha": 0.1},
 }
 
 
@@ -53,9 +58,12 @@ def values_of(rule: str) -> dict[str, float]:
     return RULES[rule].values(VALUES.get(rule, {}))
 
 
-def takes(rule: str, tree: str) -> bool:
-    """Whether the rule judges such a draft."""
-    return tree in CHAINS or RULES[rule].siblings is not Siblings.REFUSED
+def takes(
+    rule: str, tree: str, sampling: Sampling = SAMPLINGS[0], mode: DraftMode = DraftMode.GREEDY
+) -> bool:
+    """Whether the rule judges such a draft. At temperature 0 all modes are greedy."""
+    known = mode in RULES[rule].modes or sampling.temperature == 0
+    return known and (tree in CHAINS or RULES[rule].siblings is not Siblings.REFUSED)
 
 
 def children_of(parents: Tensor) -> list[list[int]]:
@@ -230,7 +238,7 @@ def test_at_most_five_alternatives_are_shown() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: DraftMode) -> None:
     for tree in TREES:
-        if not takes(rule, tree) or (mode not in RULES[rule].modes and sampling.temperature):
+        if not takes(rule, tree, sampling, mode):
             continue
         logits, draft = case(tree, 3)
         metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
@@ -332,7 +340,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
 ) -> None:
     """At the ends of the uniform too, and with all noise for one token. No distance is negative."""
     for seed, (tree, values) in enumerate(product(TREES, (None, {}))):
-        if not takes(rule, tree):
+        if not takes(rule, tree, sampling):
             continue
         logits, draft = case(tree, seed)
         p = target_distribution(logits.float(), sampling)

@@ -45,9 +45,15 @@ BY_TOKEN = [
 ]
 
 
-def distribution_of(q: Distribution, accept: Distribution, replaced: Distribution) -> Distribution:
-    accepted = [a * b for a, b in zip(q, accept, strict=True)]
-    return [each + (1 - sum(accepted)) * r for each, r in zip(accepted, replaced, strict=True)]
+def distribution_of(
+    q: Distribution, accept: Distribution, replaced: Sequence[Distribution]
+) -> Distribution:
+    """``replaced``: R after each rejected token."""
+    lost = [a * (1 - b) for a, b in zip(q, accept, strict=True)]
+    return [
+        q[y] * accept[y] + sum(each * r[y] for each, r in zip(lost, replaced, strict=True))
+        for y in range(len(q))
+    ]
 
 
 def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
@@ -78,9 +84,14 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     """A chain of equal places tries every drafted token, weighted by q, with all coins and all
     noise that could matter."""
     z, p, q = position(sampling, seed)
-    accept, replaced = accepted(rule, z[0].tolist(), p, q), correction(rule, z[0].tolist(), p, q)
-    redraws = [(y, share) for y, share in enumerate(replaced) if share]
-    trials = [(x, u, w) for x in range(V) for u, w in product(probes([accept[x]]), redraws)]
+    accept = accepted(rule, z[0].tolist(), p, q)
+    replaced = [correction(rule, z[0].tolist(), p, q, x) for x in range(V)]
+    trials = [
+        (x, u, (y, share))
+        for x in range(V)
+        for u, (y, share) in product(probes([accept[x]]), enumerate(replaced[x]))
+        if share
+    ]
     x = torch.tensor([0, *(trial[0] for trial in trials)])
     u = picked(*([w[0]] for _, _, w in trials), [0], uniform=[*(u[0] for _, u, _ in trials), 0.5])
     distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)

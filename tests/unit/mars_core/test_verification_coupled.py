@@ -35,7 +35,7 @@ from tests.unit.mars_core.test_verification import (
 )
 
 ERROR = 6 / CELLS**2  # of the integral
-COUPLED = [name for name, rule in RULES.items() if rule.modes]
+COUPLED = [name for name, rule in RULES.items() if DraftMode.COUPLED in rule.modes]
 BY_TOKEN = [name for name in COUPLED if RULES[name].reach is not Reach.WINDOW]
 
 
@@ -144,9 +144,7 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
     for a in range(V):
         if not q[a]:
             continue
-        alone = after_node(
-            rule, z, p, [a], [q[a]], None, False
-        )  # with a greedy draft of this token
+        alone = after_node(rule, z, p, [a], [q[a]], q, False)  # with a greedy draft of this token
         if RULES[rule].emits_top1:
             for b in range(V):
                 distribution[b] += q[a] * alone[b]
@@ -202,7 +200,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
         return
     joint_p, alone = (
         joint(p, q),
-        [after_node(rule, z[0].tolist(), p, [a], [q[a]], None, False)[a] for a in range(V)],
+        [after_node(rule, z[0].tolist(), p, [a], [q[a]], q, False)[a] for a in range(V)],
     )
     relaxed = sum(
         (alone[a] - p[a]) / (1 - p[a]) * (q[a] - joint_p[a][a])

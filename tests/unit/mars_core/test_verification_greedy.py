@@ -188,10 +188,15 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
     }
 
 
-@pytest.mark.parametrize(("seed", "sampling"), [*enumerate(SAMPLINGS)], ids=str)
 @pytest.mark.parametrize(
-    ("rule", "tree"),
-    [(rule, tree) for rule in RULES_BY_TOKEN for tree in TREES if takes(rule, tree)],
+    ("rule", "tree", "seed", "sampling"),
+    [
+        (rule, tree, seed, sampling)
+        for rule, tree in product(RULES_BY_TOKEN, TREES)
+        for seed, sampling in enumerate(SAMPLINGS)
+        if takes(rule, tree, sampling)
+    ],
+    ids=str,
 )
 def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
@@ -254,6 +259,9 @@ STRICT_LIMITS: list[tuple[str, dict[str, float]]] = [
     ("mars", {"theta": 1}),
     ("mars-gap", {"gap": 0}),
     ("random", {"probability": 0}),
+    ("cactus", {"delta": 0}),
+    ("fuzzy", {"divergence": 0}),
+    ("easd", {"entropy": 20}),
 ]
 GREEDY_LIMITS: list[tuple[str, dict[str, float]]] = [
     ("mars-algorithm1", {"theta": 1}),
