@@ -9,7 +9,7 @@ from dataclasses import replace
 from evaluation.format import MISSING, displayable
 from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS, described
-from mars_core.rules import PLAIN, RULES
+from mars_core.rules import PLAIN, RULES, split_values
 from mars_core.types import PROTECTED, UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
@@ -43,7 +43,7 @@ def parameter_title(name: str) -> str:
 def rule_label(stored: str) -> str:
     """``mars(theta=0.9)`` of the store as ``MARS θ = 0.9``."""
     name, _, values = stored.removesuffix(")").partition("(")
-    pairs = (value.partition("=") for value in values.split(", ") if value)
+    pairs = (value.partition("=") for value in split_values(values) if value)
     return f"{rule_title(name)} {parameters_text({key: value for key, _, value in pairs})}".strip()
 
 
