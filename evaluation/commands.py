@@ -19,10 +19,12 @@ from mars_core.types import (
     DrafterConfig,
     DraftMode,
     ModelRef,
+    Parameters,
     Processors,
     PromptConfig,
     RuleConfig,
     RunConfig,
+    value_text,
 )
 
 PROGRAM = "mars"
@@ -41,7 +43,7 @@ def study_command(plan: Plan) -> str | None:
     ]
     drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
     values: dict[
-        str, dict[str, dict[float, None]]
+        str, dict[str, dict[float | str, None]]
     ] = {}  # rule → parameter → its values in the order of the plan
     for _, rule in lanes:
         parameters = values.setdefault(rule.name, {})
@@ -199,7 +201,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         spec.key == key and spec.theta.pair_value is not None for spec in CATALOG
     )  # then θ is never left out
     parameters = {
-        parameter: float(value)
+        parameter: value
         for rule in rules
         for parameter, value in {**(_theta(rule) if has_theta else {}), **rule.parameters}.items()
     }
@@ -222,7 +224,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     return f"{PROGRAM} {name} {shlex.join(_words(options))}"
 
 
-def _theta(rule: RuleConfig) -> dict[str, float]:
+def _theta(rule: RuleConfig) -> Parameters:
     return {
         name: value
         for name, value in RULES[rule.name].values(rule.parameters).items()
@@ -322,8 +324,8 @@ def _switch(on: bool) -> str:
     return "on" if on else "off"
 
 
-def _joined(values: Iterable[float]) -> str:
-    return ",".join(f"{value:g}" for value in values)
+def _joined(values: Iterable[float | str]) -> str:
+    return ",".join(map(value_text, values))
 
 
 def _words(options: Options) -> list[str]:

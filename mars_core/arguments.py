@@ -19,7 +19,7 @@ from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.models.catalog import SMALL_TREE
-from mars_core.rules import PLAIN, RULES
+from mars_core.rules import PLAIN, RULES, WHERE, as_value, split_values
 from mars_core.types import (
     PROCESSORS,
     PROTECTED,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
 
 _TREE = TreeShape()
+_SCOPES = {"thinking": "thinking", "answer": "1 - thinking"}
 Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
@@ -101,7 +102,11 @@ RULE_OPTIONS: Options = {
         "action": "append",
         "default": [],
         "metavar": "[RULE.]NAME=V1,V2",
-        "help": "values of any parameter of a rule; may be repeated",
+        "help": "values of any parameter of a rule, numbers or expressions such as 0.9 - 0.1*min(1, entropy/2); may be repeated",
+    },
+    "--scope": {
+        "default": "all",
+        "help": "where the rules decide, and strict elsewhere: all (default), thinking, answer, or an expression that is 0 elsewhere",
     },
     "--protect": {
         "action": "append",
@@ -245,7 +250,7 @@ def read_rules(
     if unknown := [name for name in names if name not in RULES]:
         raise ValueError(f"The rule is {unknown[0]!r}; it must be one of {', '.join(RULES)}.")
     values_of = _parameters(options)
-    known = {(rule, parameter.name) for rule in names for parameter in RULES[rule].parameters}
+    known = {(rule, parameter.name) for rule in names for parameter in RULES[rule].settable}
     for rule, parameter in values_of:
         if (rule, parameter) not in known | {("", name) for _, name in known}:
             choices = ", ".join(sorted(".".join(each) for each in known)) or "none"
@@ -255,7 +260,7 @@ def read_rules(
             )
     configs = []
     for name in names:
-        parameters = [parameter.name for parameter in RULES[name].parameters]
+        parameters = [parameter.name for parameter in RULES[name].settable]
         values = {
             each: values_of.get((name, each)) or values_of.get(("", each)) for each in parameters
         }
@@ -269,9 +274,13 @@ def read_rules(
     return configs
 
 
-def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float, ...]]:
+def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float | str, ...]]:
     """(rule, parameter) → values; an empty rule name stands for every rule."""
-    values_of = {("", "theta"): read_numbers("--theta", options.theta)} if options.theta else {}
+    values_of = {}
+    if options.theta:
+        values_of["", "theta"] = _values(options.theta)
+    if options.scope != "all":
+        values_of["", WHERE.name] = (_SCOPES.get(options.scope, options.scope),)
     for item in options.set:
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")
@@ -279,8 +288,12 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
             raise ValueError(
                 f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas."
             )
-        values_of[rule, name] = read_numbers(f"--set {left}", values)
+        values_of[rule, name] = _values(values)
     return values_of
+
+
+def _values(text: str) -> tuple[float | str, ...]:
+    return tuple(map(as_value, split_values(text)))
 
 
 def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mars_core.rules import RULES
-from mars_core.types import RuleConfig
+from mars_core.types import RuleConfig, numbers, value_text
 
 Margins = Sequence[
     tuple[float, float]
@@ -33,12 +33,15 @@ def finite(margins: Iterable[Sequence[float]]) -> Margins:
 
 
 def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
-    """None for a rule without such a threshold, and for fewer than 2 positions. Raises ValueError
+    """None for a rule without such a threshold, for one that is an expression, and for fewer than 2
+    positions. Raises ValueError
     for values outside their range."""
     known = RULES.get(rule.name)
     if known is None or known.room is None or len(margins) < 2:
         return None
-    values = known.values(rule.parameters)
+    values = numbers(known.values(rule.parameters))
+    if known.parameters[0].name not in values:
+        return None
     rooms = [known.room(z1, values) for z1, _ in margins]
     near = sum(z1 - z2 < room for (z1, z2), room in zip(margins, rooms, strict=True))
     bars = [math.exp(-max(0.0, room)) for room in rooms]
@@ -52,7 +55,9 @@ def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") ->
     if shares is None:
         return ""
     threshold = RULES[rule.name].parameters[0]
-    name = f"{threshold.symbol} = {rule.parameters.get(threshold.name, threshold.default):g}"
+    name = (
+        f"{threshold.symbol} = {value_text(rule.parameters.get(threshold.name, threshold.default))}"
+    )
     median, tenth = (f"{round(each, 3):.2g}" for each in shares[2:])
     spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (

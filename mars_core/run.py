@@ -132,7 +132,7 @@ class Run(RecordedRun):
         kind, engine, slot, _ = self._seat
         verifier = verifier_of(self._pair, config, kind, self._telemetry)
         read, started = [*self.prompt_ids, *config.prefix], time.perf_counter()
-        engine.begin(slot, verifier, read, config.max_new_tokens, config.seed, prefix)
+        engine.begin(slot, verifier, read, config.max_new_tokens, config.seed, prefix, config.spent)
         self.prefill_s = self._elapsed_s = time.perf_counter() - started
 
     def take(self, raw: RawStep | InvalidLogitsError, started: float) -> Step:

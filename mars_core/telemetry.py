@@ -140,3 +140,17 @@ def _cause(left: Token, right: Token) -> Cause:
         return Cause.NUMERIC
     one_accepted = (left.outcome is Outcome.ACCEPTED) != (right.outcome is Outcome.ACCEPTED)
     return Cause.TIGHTENED if one_accepted else Cause.REDRAWN
+
+
+def spent_before(trace: Trace, position: int) -> tuple[float, ...]:
+    """``RunConfig.spent`` of a run that continues at an output position of this one; within given
+    tokens what all of them have spent. Empty where no rule reads it."""
+    at = max(0, position - len(trace.given))
+    tokens = trace.tokens
+    charged = tokens[at].regret if at < len(tokens) else math.nan
+    dynamic = any(isinstance(value, str) for value in trace.config.rule.parameters.values())
+    if not dynamic and math.isnan(charged):
+        return ()
+    tv, regret = trace.config.spent or (0.0, 0.0)
+    tv += sum(token.tv for token in tokens[:at])
+    return tv, regret if math.isnan(charged) else charged

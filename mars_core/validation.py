@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from mars_core.decoder import input_embedding
 from mars_core.drafting import drafter_kind, offered
-from mars_core.engine.build import protected
+from mars_core.engine.build import protected, thinking_span
 from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
-from mars_core.rules import PLAIN, RULES, Rule, Siblings
+from mars_core.rules import PLAIN, RULES, Rule, Siblings, expressions, shift_kind
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import (
     PROCESSORS,
@@ -20,6 +20,7 @@ from mars_core.types import (
     Processors,
     RunConfig,
     Sampling,
+    ShiftKind,
 )
 
 MAX_DRAFT = 64
@@ -42,6 +43,7 @@ def validate(config: RunConfig, pair: Pair) -> None:
     rule = RULES[config.rule.name]
     rule.values(config.rule.parameters)
     _combination(rule, config.drafter)
+    _expressions(config, pair)
     _require(
         0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}."
     )
@@ -143,6 +145,18 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
                 low <= value <= high,
                 f"{field} of the draft tree is {value}; it must be {low} to {high}.",
             )
+
+
+def _expressions(config: RunConfig, pair: Pair) -> None:
+    """Raises ValueError if a parameter reads what the run does not have."""
+    thinking_span(pair, config.rule.parameters)
+    kind = shift_kind(config.rule.name, config.drafter, config.sampling.temperature)
+    for name, expression in expressions(config.rule.parameters).items():
+        _require(
+            kind is not ShiftKind.MISSING or "tv" not in expression.names,
+            f"{name} reads tv, which is missing on these drafts under rule {config.rule.name}; "
+            "choose chains, or draft mode greedy.",
+        )
 
 
 def _combination(rule: Rule, drafter: DrafterConfig) -> None:

@@ -21,7 +21,7 @@ from mars_core.models.gguf import fetch_default
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
-from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace
+from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace, value_text
 from ui.result.speed import speed_ratio
 
 
@@ -160,7 +160,10 @@ def _ending(baseline: Trace, trace: Trace) -> str:
 
 def _label(config: RunConfig) -> str:
     return " ".join(
-        [config.rule.name, *(f"{name}={value:g}" for name, value in config.rule.parameters.items())]
+        [
+            config.rule.name,
+            *(f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()),
+        ]
     )
 
 

@@ -14,7 +14,7 @@ from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
 from mars_core.arguments import Options as Table
 from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import PROCESSORS, SPECIAL, Processors, RuleConfig, Sampling
+from mars_core.types import PROCESSORS, SPECIAL, Parameters, Processors, RuleConfig, Sampling
 
 # Options specific to lm-eval; the others are those of ``mars``, with _ instead of -.
 _TABLE: Table = (
@@ -129,17 +129,17 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
     return kind(value)
 
 
-def _parameters(rule: str, arguments: Mapping[str, Any]) -> dict[str, float]:
+def _parameters(rule: str, arguments: Mapping[str, Any]) -> Parameters:
     """Arguments that are not options are parameters of the rule."""
-    known = [parameter.name for parameter in RULES[rule].parameters]
+    known = [parameter.name for parameter in RULES[rule].settable]
     for name, value in arguments.items():
         if name not in known:
             takes = ", ".join((*known, *NAMES))
             raise OptionError(
                 f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}."
             )
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise OptionError(f"{name} is {value!r}; it must be a number.")
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise OptionError(f"{name} is {value!r}; it must be a number or an expression.")
     with checked():
         return RULES[rule].values(arguments)
 

@@ -21,11 +21,13 @@ from mars_core.rules.placebo import ALWAYS, RANDOM
 from mars_core.types import (
     DrafterConfig,
     ModelRef,
+    Parameters,
     Processors,
     PromptConfig,
     RuleConfig,
     Sampling,
     ShiftKind,
+    value_text,
 )
 
 BASELINE = "strict"
@@ -66,14 +68,16 @@ class Lane:
         return f"{self.rule.name} as {self.imitates.name}" if self.imitates else self.rule.name
 
     @property
-    def parameters(self) -> Mapping[str, float]:
+    def parameters(self) -> Parameters:
         """Of the rule, or of the one that it imitates."""
         return (self.imitates or self.rule).parameters
 
     @property
     def name(self) -> str:
         """The rule with its parameters, for tables."""
-        parameters = ", ".join(f"{name}={value:g}" for name, value in self.parameters.items())
+        parameters = ", ".join(
+            f"{name}={value_text(value)}" for name, value in self.parameters.items()
+        )
         return f"{self.rule_name}({parameters})" if parameters else self.rule_name
 
     @property

@@ -12,11 +12,12 @@ from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
 from mars_core.drafting import Parts, drafter_kind
 from mars_core.engine.engine import Engine
-from mars_core.engine.processors import Processor
+from mars_core.engine.processors import Processor, word_ids
 from mars_core.engine.verifier import Verifier, VerifierKind
-from mars_core.rules import RULES, protecting
+from mars_core.rules import RULES, expressions, protecting
 from mars_core.text.protected import protected_ids
-from mars_core.types import DrafterConfig, DraftMode, Processors, RunConfig
+from mars_core.types import DrafterConfig, DraftMode, Parameters, Processors, RunConfig
+from mars_core.verification import Span
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -56,8 +57,29 @@ def build(pair: Pair, kind: Kind) -> Engine:
     return Engine(target, drafter.build(parts), pair.eos_ids, captures=pair.graphs)
 
 
+def thinking_span(pair: Pair, parameters: Parameters) -> Span | None:
+    """The tokens of the phase that the parameters read as ``thinking``; None if none does. Raises
+    ValueError where the target has no such token, and for several phases."""
+    spans = {each.span for each in expressions(parameters).values() if each.span}
+    if not spans:
+        return None
+    if len(spans) > 1:
+        raise ValueError("The parameters read several phases of thinking; a run has one.")
+    span, ids = spans.pop(), list[int]()
+    for word in span:
+        token = word_ids(pair.tokenizer, word)
+        if len(token) != 1:
+            raise ValueError(
+                f"A parameter reads thinking, and this target has no token {word!r}; "
+                "thinking('BEGIN', 'END') names two that it has."
+            )
+        ids += token
+    return Span(*ids)
+
+
 def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> Verifier:
-    """For a run in an engine of the kind."""
+    """For a run in an engine of the kind. TV is computed where a parameter reads it."""
+    telemetry |= any("tv" in each.names for each in expressions(config.rule.parameters).values())
     rule, size = RULES[config.rule.name], input_embedding(pair.target).num_embeddings
     parameters, mode = tuple(sorted(config.rule.parameters.items())), config.drafter.mode
     protect = config.sampling.processors.protect
@@ -76,4 +98,5 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
         telemetry,
         size,
         processor,
+        thinking_span(pair, config.rule.parameters),
     )

@@ -29,6 +29,7 @@ from mars_core.engine.verifier import Verifier, VerifierKind
 from mars_core.sampling import Chance
 from mars_core.verification import (
     Draft,
+    RunState,
     StepVerdict,
     ancestors,
     certain,
@@ -100,11 +101,12 @@ class Engine:
         max_new_tokens: int,
         seed: int,
         prefix: int = 0,
+        spent: Sequence[float] = (),
     ) -> None:
         """Starts a text in a free slot: reads the prompt, the prefix included, except its last
         token, which is the root of the first step. The last ``prefix`` tokens take the first output
         positions; tokens that the original run read in steps are read in passes of the same
-        shape."""
+        shape. ``spent``: TV and regret of the prefix."""
         begun = len(prompt) - 1 - prefix
         verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
         if verifier.processor:
@@ -116,7 +118,9 @@ class Engine:
         self.drafter.begin(slot, prompt, features)
         synchronise(self._target.device)
         end = len(prompt) + max_new_tokens
-        self._texts[slot] = WrittenText(verifier, [*prompt], len(prompt) - prefix, end, seed)
+        span, first = verifier.span, len(prompt) - prefix
+        state = RunState(prefix, span is not None and span.inside(prompt), *spent)
+        self._texts[slot] = WrittenText(verifier, [*prompt], first, end, seed, state)
 
     def end(self, slot: int) -> None:
         """Ends a text, if it has not ended: its slot is free."""
@@ -141,6 +145,7 @@ class Engine:
             text = texts[slot]
             self.drafter.commit(slot, text.ids, verdict.path)
             text.ids += raw.emitted
+            text.state = text.state.after(verdict, raw.emitted, text.verifier.span)
             if raw.eos or len(text.ids) >= text.end:
                 self.end(slot)
             steps.append((slot, raw))
@@ -214,6 +219,7 @@ class Engine:
                 step.roots.start(row),
                 draft,
                 chances[row],
+                step.states[row],
             )
             rows.append(self._ready(key if step.shape and own == step.size else None, judge)())
         return rows

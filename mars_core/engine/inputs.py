@@ -15,6 +15,7 @@ from mars_core.drafting.base import Drafter, Request
 from mars_core.engine.capture import PinnedBuffer
 from mars_core.engine.verifier import Verifier
 from mars_core.sampling import Use, words
+from mars_core.verification import RunState, received_states
 
 
 @dataclass(slots=True)
@@ -26,6 +27,7 @@ class WrittenText:
     first: int  # position of the first output token
     end: int  # tokens of the text at most
     seed: int
+    state: RunState
     # accepted path of the latest tree, until its cache entries are moved
     unmoved: Sequence[int] = ()
 
@@ -75,6 +77,7 @@ class StepInputs(NamedTuple):
     limits: Tensor  # [A] ``sizes``
     numbers: Tensor  # [A, m]
     words: Tensor  # [A, (size + 1) · 3]
+    states: Tensor  # [A, 4] numbers of RunStates, float64
     moves: tuple[Tensor, Tensor]  # entries of caches, and where they belong
     shape: tuple[int, int] | None  # size and m of a captured step
 
@@ -84,7 +87,7 @@ class InputBuffer:
     ``longest``: depth of a draft."""
 
     def __init__(self, slots: int, longest: int, device: torch.device) -> None:
-        numbers = slots * (8 + (6 + len(Use)) * (longest + 1))
+        numbers = slots * (8 + len(RunState._fields) + (6 + len(Use)) * (longest + 1))
         self._buffer = PinnedBuffer(numbers, torch.long, device)
 
     def send(
@@ -100,10 +103,11 @@ class InputBuffer:
         count, inputs, slots = len(texts), texts.values(), [*texts]
         roots, starts = [each.text.root for each in inputs], [each.start for each in inputs]
         sizes, numbers, drawn = [each.size for each in inputs], list[int](), list[int]()
+        states = [word for each in inputs for word in each.text.state.words]
         for text, _, _, own in inputs:
             numbers += [*own, *[0] * (width - len(own))]
             drawn += words(text.seed, len(text.ids) - text.first, size + 1)
-        parts = (roots, starts, sizes, numbers, drawn, *moves)
+        parts = (roots, starts, sizes, numbers, drawn, states, *moves)
         sent = self._buffer.send([number for part in parts for number in part])
         there = sent.split([len(part) for part in parts])
         return StepInputs(
@@ -115,6 +119,7 @@ class InputBuffer:
             there[2],
             there[3].view(count, -1),
             there[4].view(count, -1),
-            (there[5], there[6]),
+            received_states(there[5]).view(count, -1),
+            (there[6], there[7]),
             (size, width) if captured else None,
         )

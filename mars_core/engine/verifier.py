@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,15 +11,15 @@ from torch import Tensor
 from mars_core.engine.processors import Processor
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance
-from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, judge
+from mars_core.types import DraftMode, Parameters, Sampling
+from mars_core.verification import Draft, Span, judge
 
 
 class VerifierKind(NamedTuple):
     """Equal ones decide in the same way."""
 
     rule: str
-    parameters: tuple[tuple[str, float], ...]
+    parameters: tuple[tuple[str, float | str], ...]
     sampling: Sampling
     mode: DraftMode
     telemetry: bool
@@ -32,12 +32,13 @@ class Verifier:
 
     kind: VerifierKind
     rule: Rule
-    parameters: Mapping[str, float]
+    parameters: Parameters
     sampling: Sampling
     mode: DraftMode
     telemetry: bool
     vocabulary: int  # number of the target's ids
     processor: Processor | None
+    span: Span | None  # where a parameter reads ``thinking``
 
     @property
     def drafting(self) -> Hashable:
@@ -50,9 +51,11 @@ class Verifier:
             words.view(-1, len(Use)), self.vocabulary, self.mode, self.sampling.temperature
         )
 
-    def judge(self, raw: Tensor, root: int | Tensor, draft: Draft, chance: Chance) -> Tensor:
+    def judge(
+        self, raw: Tensor, root: int | Tensor, draft: Draft, chance: Chance, run: Tensor
+    ) -> Tensor:
         """The result row of a step, for ``verification.walk``. raw: logits [N + 1, V]; ``root``:
-        position of the draft's root."""
+        position of the draft's root; run: numbers of a RunState."""
         processor, z = self.processor, raw
         if processor is not None:
             z = processor.apply(raw, processor.rows(root, draft))
@@ -66,4 +69,6 @@ class Verifier:
             chance.first(draft.depth + 1),
             self.telemetry,
             None if processor is None else raw,
+            run,
+            self.span,
         )

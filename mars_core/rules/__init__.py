@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from mars_core.rules.base import PLAIN, Evidence, Parameter, Reach, Rule, Siblings
+from mars_core.rules.base import PLAIN, WHERE, Evidence, Parameter, Reach, Rule, Siblings, as_value
+from mars_core.rules.expression import expressions, split_values
 from mars_core.rules.protection import protecting
 from mars_core.types import DrafterConfig, DraftMode, ShiftKind
 
@@ -49,11 +50,15 @@ def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKi
 __all__ = [
     "PLAIN",
     "RULES",
+    "WHERE",
     "Evidence",
     "Parameter",
     "Reach",
     "Rule",
     "Siblings",
+    "as_value",
+    "expressions",
     "protecting",
     "shift_kind",
+    "split_values",
 ]

@@ -11,9 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, NamedTuple
 
 from mars_core.lazy import torch
-from mars_core.types import DraftMode, ShiftKind
+from mars_core.rules.expression import parse
+from mars_core.types import DraftMode, Parameters, ShiftKind, value_text
+
+
+class State(NamedTuple):
+    """Of the run at each position, known before the draw, [P, 1] float64."""
+
+    position: torch.Tensor  # of the output
+    thinking: torch.Tensor  # 1 within a thinking phase, else 0
+    tv: torch.Tensor  # of the output before the step
+    regret: torch.Tensor  # what relaxed tokens before the position have charged (``Rule.charge``)
+    relaxed: torch.Tensor  # how many of them are in this draft
+    left: torch.Tensor  # drafted tokens from the position on
+    charge: torch.Tensor | None  # [N, 1] of each drafted token
+    parameters: Mapping[str, torch.Tensor]  # values of those that are expressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +53,16 @@ class Evidence:
     )  # [E, C] the drafter's probability of it, also on greedy drafts (1 where it has none)
     tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
+    state: State | None = None  # where the rule or a parameter reads it
+
+    def resolved(self, values: Values) -> Values:
+        """The values, with those that are expressions, [E, 1]."""
+        if self.state is None:
+            return values
+        dynamic: Mapping[str, Any] = {
+            name: self.per_row(value) for name, value in self.state.parameters.items()
+        }
+        return {**values, **dynamic}
 
     def per_row(self, values: torch.Tensor) -> torch.Tensor:
         """Values at the position of each row, [P, …] → [E, …]."""
@@ -115,6 +140,15 @@ class Parameter:
     def is_integer(self) -> bool:
         return isinstance(self.default, int)
 
+    def within(self, values: torch.Tensor) -> torch.Tensor:
+        """Moved into the range; the default where they are not numbers."""
+        return values.nan_to_num(self.default, torch.inf, -torch.inf).clamp(self.low, self.high)
+
+
+WHERE = Parameter(
+    "where", "where", 1.0, 0.0, 1.0, "strict decides at positions at which this is 0"
+)  # of every rule that relaxes; it is an expression
+
 
 class Siblings(Enum):
     """How a rule judges several drafted continuations of one position."""
@@ -147,7 +181,9 @@ class Rule:
     ``shrink`` → s [E, C]: on sampled drafts, a rejected x is replaced by a draw from
     norm((s(x)·p − q)₊). ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of
     rules with a margin threshold. ``chance`` → [E, 1] or a number: the probability of relaxing, of
-    rules for which it is the same for all tokens of a position above temperature 0."""
+    rules for which it is the same for all tokens of a position above temperature 0. ``charge`` →
+    [E, C]: what a relaxed token adds to the regret of the run's State, of rules with such a ledger,
+    which judge chains only."""
 
     name: str
     title: str
@@ -166,6 +202,7 @@ class Rule:
     shrink: Function | None = None
     room: Room | None = None
     chance: RelaxationChance | None = None
+    charge: Function | None = None
     reach: Reach = Reach.TOKEN
     relaxes: int | None = (
         None  # it keeps only the target's token and this many best ones; None: maybe any
@@ -194,25 +231,51 @@ class Rule:
             else ShiftKind.MISSING
         )
 
-    def values(self, overrides: Mapping[str, float]) -> dict[str, float]:
-        """All parameters: defaults, overridden by ``overrides``. Raises ValueError with name, value
-        and range."""
-        known = {parameter.name: parameter for parameter in self.parameters}
-        for name, value in overrides.items():
+    @property
+    def settable(self) -> tuple[Parameter, ...]:
+        """Its parameters, and WHERE of rules that relax."""
+        return self.parameters if self.lossless else (*self.parameters, WHERE)
+
+    def values(self, overrides: Parameters) -> dict[str, float | str]:
+        """All parameters: defaults, overridden by ``overrides``; an expression is a string. Raises
+        ValueError with name, value and range."""
+        known = {parameter.name: parameter for parameter in self.settable}
+        read = {name: as_value(value) for name, value in overrides.items()}
+        if WHERE.name in read:
+            read[WHERE.name] = value_text(read[WHERE.name])
+        for name, value in read.items():
             if name not in known:
                 expected = ", ".join(known) or "none"
                 raise ValueError(
                     f"Rule {self.name} has no parameter {name}; its parameters: {expected}."
                 )
             low, high, is_integer = known[name].low, known[name].high, known[name].is_integer
-            if not low <= value <= high or (is_integer and value != int(value)):
+            if isinstance(value, str):
+                _check(name, value, is_integer)
+            elif not low <= value <= high or (is_integer and value != int(value)):
                 kind = ", whole numbers only" if is_integer else ""
                 raise ValueError(
                     f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}{kind}."
                 )
-        return {
-            name: float(overrides.get(name, parameter.default)) for name, parameter in known.items()
-        }
+        defaults = {parameter.name: float(parameter.default) for parameter in self.parameters}
+        return defaults | read
+
+
+def as_value(value: float | str) -> float | str:
+    """A number, or an expression."""
+    try:
+        return float(value)
+    except ValueError:
+        return str(value).strip()
+
+
+def _check(name: str, text: str, is_integer: bool) -> None:
+    if is_integer:
+        raise ValueError(f"{name} is {text!r}; it takes one whole number for the run.")
+    try:
+        parse(text)
+    except ValueError as error:
+        raise ValueError(f"{name} {error}.") from None
 
 
 def entropy_of(distribution: torch.Tensor) -> torch.Tensor:

@@ -165,6 +165,8 @@ class Assembler:
             kl=judged.kl,
             logprob=judged.logprob,
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
+            parameter=judged.parameter,
+            regret=judged.regret,
         )
 
 

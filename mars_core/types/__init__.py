@@ -10,6 +10,7 @@ from mars_core.types.configuration import (
     DraftMode,
     Exchange,
     ModelRef,
+    Parameters,
     Processors,
     PromptConfig,
     RuleConfig,
@@ -17,6 +18,8 @@ from mars_core.types.configuration import (
     Sampling,
     ShiftKind,
     TreeShape,
+    numbers,
+    value_text,
 )
 from mars_core.types.trace import (
     UNKNOWN,
@@ -50,6 +53,7 @@ __all__ = [
     "Exchange",
     "ModelRef",
     "Outcome",
+    "Parameters",
     "PrefixToken",
     "Processors",
     "PromptConfig",
@@ -64,4 +68,6 @@ __all__ = [
     "Token",
     "Trace",
     "TreeShape",
+    "numbers",
+    "value_text",
 ]

@@ -88,13 +88,27 @@ class ModelRef:
     revision: str | None = None
 
 
+# values by name: a number, or an expression of the position (``rules.expression``)
+Parameters = Mapping[str, float | str]
+
+
+def numbers(parameters: Parameters) -> dict[str, float]:
+    """Those that are not expressions."""
+    return {name: value for name, value in parameters.items() if not isinstance(value, str)}
+
+
+def value_text(value: float | str) -> str:
+    """A parameter's value as users write it."""
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 @dataclass(frozen=True, slots=True)
 class RuleConfig:
     """A verification rule and its parameters, e.g. ``RuleConfig("mars", {"theta": 0.9})``. ``none``
     drafts nothing."""
 
     name: str = "strict"
-    parameters: Mapping[str, float] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +183,8 @@ class RunConfig:
     """Everything needed to repeat a run. ``environment`` holds versions of libraries and app,
     device and dtype. ``prefix``: ids of output tokens that precede the generated ones. The run
     continues after prompt and prefix: its first new token has output position ``len(prefix)``, and
-    its random draws start at that position."""
+    its random draws start at that position. ``spent``: TV and regret of the prefix, where a run with
+    them is continued."""
 
     prompt: PromptConfig
     target: ModelRef
@@ -180,6 +195,7 @@ class RunConfig:
     seed: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     prefix: tuple[int, ...] = ()
+    spent: tuple[float, ...] = ()
 
     @property
     def shift_kind(self) -> ShiftKind:

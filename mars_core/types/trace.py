@@ -130,6 +130,10 @@ class Token:
     kl: float
     logprob: float
     top: tuple[Alternative, ...]
+    # value here of the first parameter that is an expression; nan where none is
+    parameter: float = math.nan
+    # what the run's relaxed tokens before it have charged, of rules with a ledger; else nan
+    regret: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,19 @@ reads it on the host and follows the accepted path.
 
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
+from mars_core.verification.state import RunState, Span, received_states
 from mars_core.verification.verdict import JudgedToken, StepVerdict, walk
 
 __all__ = [
     "Draft",
     "JudgedToken",
+    "RunState",
+    "Span",
     "StepVerdict",
     "ancestors",
     "certain",
     "chain_draft",
     "judge",
+    "received_states",
     "walk",
 ]

@@ -39,6 +39,8 @@ class Contents(IntFlag):
     DRAWS = 8  # telemetry, temperature above 0
     PROCESSED = 16  # telemetry, logits with penalties or biases
     ODDS = 32  # telemetry, coupled tree
+    VARYING = 64  # telemetry, a parameter that is an expression
+    LEDGER = 128  # a rule that charges what it relaxes
 
 
 class RowColumn(NamedTuple):
@@ -95,6 +97,15 @@ COLUMNS = (
         "tv", torch.float64, Of.NODE, Contents.DISTANCES
     ),  # between the distribution after the node and p
     RowColumn("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
+    RowColumn(
+        "parameter", torch.float64, Of.NODE, Contents.VARYING
+    ),  # its value, of several the first's
+    RowColumn(
+        "regret", torch.float64, Of.NODE, Contents.LEDGER
+    ),  # of the run before the token after the node
+    RowColumn(
+        "charge", torch.float64, Of.DRAFTED, Contents.LEDGER
+    ),  # of the token, if it is relaxed
 )
 
 

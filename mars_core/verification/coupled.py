@@ -49,7 +49,7 @@ def coupled_shift(
         return {"tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
         evidence = full_vocabulary(places, draft)
-        accepted = evidence.q * rule.accept(evidence, values).clamp(0, 1)
+        accepted = evidence.q * rule.accept(evidence, evidence.resolved(values)).clamp(0, 1)
         if rule.protected is not None:
             both, _ = _protected_draws(evidence, rule.protected)
             accepted = torch.where(rule.protected, both, accepted)
@@ -59,7 +59,8 @@ def coupled_shift(
         return shift_of(distribution, evidence.distribution, end[draft.size :])
     if rule.chance is not None:  # y is replaced by x with this probability, so P mixes p and q
         evidence = full_vocabulary(places, draft)
-        p, q, chance = evidence.distribution, evidence.q, rule.chance(evidence, values)
+        p, q = evidence.distribution, evidence.q
+        chance = rule.chance(evidence, evidence.resolved(values))
         if rule.protected is None:
             return shift_of(torch.lerp(p, q, chance), p, end[draft.size :])
         both, others = _protected_draws(evidence, rule.protected)
@@ -73,7 +74,8 @@ def coupled_shift(
 def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
     """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y
     is another."""
-    accept, p = rule.accept(evidence, values).double().clamp(0, 1), evidence.p.double()
+    accept = rule.accept(evidence, evidence.resolved(values)).double().clamp(0, 1)
+    p = evidence.p.double()
     return ((accept - p) / (1 - p)).clamp(min=0).nan_to_num(0.0)
 
 
@@ -83,7 +85,7 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
     evidence = places.evidence(x, None, places.p)
-    accepted = rule.accept(evidence, values) > 0
+    accepted = rule.accept(evidence, evidence.resolved(values)) > 0
     if rule.protected is not None:  # emitted no oftener than by the target
         accepted &= ~rule.protected
     emitted = accepted | evidence.is_top(1)

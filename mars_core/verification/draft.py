@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence
+from mars_core.rules.base import Evidence, State
 from mars_core.sampling import Draws
 
 
@@ -104,6 +104,7 @@ class Places(NamedTuple):
     drawn: Draws | None  # the draws; None at temperature 0, where ``target_ids`` is the argmax
     uniform: Tensor  # [N + 1] the uniform that decides about the token after each node
     noise: Tensor  # [N + 1, V] with which that token is drawn; [N + 1, 0] at temperature 0
+    state: State | None = None  # where the rule or a parameter reads it
 
     @property
     def greedy(self) -> bool:
@@ -132,6 +133,7 @@ class Places(NamedTuple):
             confidence=confidence,
             tried=self.p.new_zeros(len(x), 1) if tried is None else tried,
             greedy=self.greedy,
+            state=self.state,
         )
 
 
@@ -145,3 +147,20 @@ class Decision(NamedTuple):
     shift: dict[
         str, Tensor
     ]  # the ``columns`` from which TV and KL are computed; may be empty without ``telemetry``
+    state: State | None  # of the places, with the ledger
+
+    def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
+        """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others."""
+        drafted = inside[parents]
+
+        def chosen(one: Tensor, other: Tensor) -> Tensor:
+            return torch.where(drafted if len(one) == len(drafted) else inside, one, other)
+
+        return Decision(
+            chosen(self.keep, strict.keep),
+            self.strict,
+            chosen(self.emit, strict.emit),
+            self.forgiveness * drafted,
+            {name: chosen(column, strict.shift[name]) for name, column in self.shift.items()},
+            self.state,
+        )

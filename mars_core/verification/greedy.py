@@ -16,12 +16,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
+from mars_core.rules.base import WHERE, Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
 from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import Rest
+from mars_core.verification.state import with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
@@ -36,6 +37,8 @@ def decide_greedy(
     """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
     ``telemetry``."""
     children = _children(places, draft, rule)
+    strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
+    places = with_ledger(places, draft, rule, values, strict)
     evidence = places.evidence(
         draft.ids[1:, None],
         None if draft.is_chain else draft.parents,
@@ -43,8 +46,8 @@ def decide_greedy(
         draft.distribution,
         children.sum_before(children.p)[:, None],
     )
+    given, values = values, evidence.resolved(values)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
-    strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     uniform = places.uniform
     # bool [N + 1]: whether a protected token is drafted after the node
@@ -57,9 +60,9 @@ def decide_greedy(
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
         size = int(values["window"])
-        if rule.protected is not None:  # no window has one, as it accepts by another draw
-            free = ~rule.protected[draft.ids[1:]]
-            forgiveness = forgiveness * window_chance(free.double(), size)
+        free = _free(places, draft, rule)
+        if free is not None:  # no window has another token, as strict accepts it by another draw
+            forgiveness = forgiveness * free * window_chance(free.double(), size)
         shares = window_shares(children.p, forgiveness, size)
         keep = window_keep(strict, children.at_parent(uniform) < children.p, forgiveness > 0, size)
         forgiveness = forgiveness * window_chance(children.p, size)
@@ -81,12 +84,21 @@ def decide_greedy(
         refused = children.any(strict & (shares < children.p))
         emit = torch.where(refused, _draw_others(places, draft), emit)
     if not telemetry or coupled:
-        shift = coupled_shift(places, draft, rule, values) if telemetry else {}
-        return Decision(keep, strict, emit, forgiveness, shift)
+        shift = coupled_shift(places, draft, rule, given) if telemetry else {}
+        return Decision(keep, strict, emit, forgiveness, shift, places.state)
     by_node = torch.full_like(uniform, rest)
     if redraws is not None and not rule.emits_top1:
         by_node = (redraws if guarded is None else redraws & ~guarded).double()
-    return Decision(keep, strict, emit, forgiveness, {"share": shares, "rest": by_node})
+    shift = {"share": shares, "rest": by_node}
+    return Decision(keep, strict, emit, forgiveness, shift, places.state)
+
+
+def _free(places: Places, draft: Draft, rule: Rule) -> Tensor | None:
+    """bool [N]: the drafted tokens of a chain that the rule may decide; None: all."""
+    marks = [] if rule.protected is None else [~rule.protected[draft.ids[1:]]]
+    if places.state is not None and WHERE.name in places.state.parameters:
+        marks.append(places.state.parameters[WHERE.name][: draft.size, 0] > 0)
+    return torch.stack(marks).all(0) if marks else None
 
 
 def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Rule
+from mars_core.rules.base import WHERE, Rule
+from mars_core.rules.strict import STRICT
 from mars_core.sampling import (
     Chance,
     displayed_distribution,
@@ -16,12 +17,13 @@ from mars_core.sampling import (
     lowest_argmax,
     target_distribution,
 )
-from mars_core.types import DraftMode, Sampling
+from mars_core.types import DraftMode, Parameters, Sampling, numbers
 from mars_core.verification.columns import Contents, pack
 from mars_core.verification.draft import Decision, Draft, Places, chain
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 from mars_core.verification.shift import row_sums
+from mars_core.verification.state import Span, with_state
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
@@ -31,29 +33,36 @@ def judge(
     logits: Tensor,
     draft: Draft,
     rule: Rule,
-    values: Mapping[str, float],
+    values: Parameters,
     sampling: Sampling,
     mode: DraftMode,
     chance: Chance,
     telemetry: bool = True,
     raw: Tensor | None = None,
+    run: Tensor | None = None,
+    span: Span | None = None,
 ) -> Tensor:
     """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before
     processors, None where there are none; ``chance``: of draft.depth + 1 positions from this step's
-    on. At temperature 0, and from a drafter without probabilities, every draft is greedy."""
-    places = _places(logits, draft, sampling, chance)
+    on; ``run``: numbers of a RunState, None of the beginning. At temperature 0, and from a drafter
+    without probabilities, every draft is greedy."""
+    places = with_state(_places(logits, draft, sampling, chance), draft, rule, values, run, span)
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
     coupled = (
         mode is DraftMode.COUPLED
         and not places.greedy
         and (draft.distribution is not None or not draft.is_chain)
     )
-    settings = places, draft, rule, values
-    decision = (
-        decide_sampled(*settings, telemetry)
-        if sampled
-        else decide_greedy(*settings, coupled, telemetry)
-    )
+
+    def decide(rule: Rule, values: Mapping[str, float]) -> Decision:
+        if sampled:
+            return decide_sampled(places, draft, rule, values, telemetry)
+        return decide_greedy(places, draft, rule, values, coupled, telemetry)
+
+    decision, state = decide(rule, numbers(values)), places.state
+    if state is not None and WHERE.name in state.parameters:
+        inside = state.parameters[WHERE.name][:, 0] > 0
+        decision = decision.only(inside, draft.parents, decide(STRICT, {}))
     columns = {
         "keep": decision.keep,
         "strict": decision.strict,
@@ -69,6 +78,9 @@ def judge(
             Contents.DISTANCES if sampled or coupled else Contents.SHARES
         )
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
+        if state is not None and state.parameters:
+            contents |= Contents.VARYING
+            columns["parameter"] = next(iter(state.parameters.values()))[:, 0]
         columns |= _measures(places, draft, decision, sampling, raw)
         if draft.odds is not None:
             contents |= Contents.ODDS
@@ -76,6 +88,10 @@ def judge(
         if raw is not None:
             contents |= Contents.PROCESSED
             columns["raw_z1"], columns["raw_z2"] = raw.gather(-1, places.top_ids[:, :2]).T
+    if decision.state is not None and decision.state.charge is not None:
+        contents |= Contents.LEDGER
+        columns["regret"] = decision.state.regret[:, 0]
+        columns["charge"] = decision.state.charge[:, 0]
     return pack(columns, contents, draft.size, places.top_z.shape[-1])
 
 

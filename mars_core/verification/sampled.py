@@ -15,6 +15,7 @@ from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import draw, residual
 from mars_core.verification.draft import Decision, Draft, Places
 from mars_core.verification.shift import distances
+from mars_core.verification.state import with_ledger
 
 
 def decide_sampled(
@@ -23,6 +24,11 @@ def decide_sampled(
     """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with
     ``telemetry``."""
     evidence, x = full_vocabulary(places, draft), draft.ids[1:, None]
+    strict = evidence.strict.gather(-1, x)[:, 0]
+    if rule.charge is not None:
+        places = with_ledger(places, draft, rule, values, places.uniform[: len(x)] < strict)
+        evidence = full_vocabulary(places, draft)
+    values = evidence.resolved(values)
     if rule.reach is Reach.BLOCK:
         return _by_block(places, x, evidence, telemetry)
     count, p, q = len(x), evidence.distribution, evidence.q
@@ -43,7 +49,7 @@ def decide_sampled(
     if guarded is not None:  # a rejected protected token is replaced as by strict
         drawn = torch.where(guarded[x], residual(p, q), correction)
     uniform = places.uniform[:count]
-    chance, strict = accept.gather(-1, x)[:, 0], evidence.strict.gather(-1, x)[:, 0]
+    chance = accept.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
     shift: dict[str, Tensor] = {}
     end = (
@@ -67,6 +73,7 @@ def decide_sampled(
         emit=torch.cat([draw(drawn, places.noise[:count]).ids, bonus]),
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
         shift=shift,
+        state=places.state,
     )
 
 
@@ -108,6 +115,7 @@ def full_vocabulary(places: Places, draft: Draft) -> Evidence:
         confidence=q,
         tried=q.new_zeros(count, 1),
         greedy=False,
+        state=places.state,
     )
 
 
@@ -146,6 +154,7 @@ def _by_block(places: Places, x: Tensor, evidence: Evidence, telemetry: bool) ->
         shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(1))
         if telemetry
         else {},
+        state=places.state,
     )
 
 

@@ -34,6 +34,8 @@ class JudgedToken(NamedTuple):
     entropy: float
     tv: float
     kl: float
+    parameter: float
+    regret: float
     top_ids: tuple[float, ...]
     top_z: tuple[float, ...]
     top_p: tuple[float, ...]
@@ -66,6 +68,17 @@ class Nodes:
         start = drafted.get(name) or token.get(name)
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
+
+    def tv(self, number: int) -> float:
+        """TV of the token after a node; nan without ``telemetry``."""
+        return float(self._node_row(number)["tv"])
+
+    def charge(self, path: Sequence[int]) -> float:
+        """What the relaxed tokens of a path have charged."""
+        if "charge" not in self._starts[Of.DRAFTED]:
+            return 0.0
+        charge, strict = self.column("charge"), self.column("strict")
+        return sum(charge[node] for node in path if not strict[node])
 
     def drafted(self, number: int) -> JudgedToken:
         """The drafted token of node 1 … N; its position is that after its parent."""

@@ -81,7 +81,7 @@ created_at | time | UTC | when the run was saved
 status | text | | completed, cancelled, failed
 stop_reason | text | | eos, stop_string, length, cancelled, deadline, error, unknown (not reported by a server)
 rule | text | | verification rule
-rule_parameters | JSON | | of the rule, by name
+rule_parameters | JSON | | of the rule, by name; a text is an expression of the position
 drafter | text | | kind of drafter: model, none, another of --drafter, or server
 drafter_model | text | | repository or folder of the drafter
 drafter_revision | text | | its commit
@@ -134,6 +134,7 @@ error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
 text | text | | output text, given tokens first
 prefix | ints | | ids of the given tokens
+spent | floats | | TV and regret of the given tokens, where a run that reads them was continued
 given | given tokens | | with their pieces and characters
 history | turns | | earlier turns of the conversation
 """
@@ -175,6 +176,8 @@ tv | float | | total variation between the emitted token's distribution and the 
 kl | float | nats | between the same
 logprob | float | nats | ln softmax of the raw logits
 top | alternatives | | most likely tokens of the target
+parameter | float | | value here of the first parameter that is an expression; empty where none is
+regret | float | | what relaxed tokens before this one have charged, of rules with a ledger; else empty
 step_drafted | int | tokens | by the step
 step_kept | int | tokens | drafted tokens in the text
 step_draft_s | float | s | drafting

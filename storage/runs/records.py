@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import RowMapping
 
-from mars_core.types import PromptConfig, Step, Trace
+from mars_core.rules import as_value
+from mars_core.types import PromptConfig, Step, Trace, value_text
 from storage.errors import StorageError
 from storage.schema import ComparisonRow
 from storage.schema.trace import CONFIG, FIELDS, PROMPT, RUN_FIELDS, SUMMARY
@@ -80,5 +81,7 @@ def read_trace(row: RowMapping) -> Trace:
 
 def rule_label(rule: str, parameters: Mapping[str, Any]) -> str:
     """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
-    values = ", ".join(f"{name}={float(value):g}" for name, value in parameters.items())
+    values = ", ".join(
+        f"{name}={value_text(as_value(value))}" for name, value in parameters.items()
+    )
     return f"{rule}({values})" if values else rule

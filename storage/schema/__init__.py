@@ -152,7 +152,7 @@ class RunRow(Base):
     created_at: Mapped[datetime]  # when it was saved
     status: Mapped[Status]
     rule: Mapped[str]
-    rule_parameters: Mapped[dict[str, Any]]  # name → number
+    rule_parameters: Mapped[dict[str, Any]]  # name → number, or text of an expression
     target: Mapped[str]
     text: Mapped[str]
     top_k: Mapped[int] = mapped_column(sa.BigInteger)

@@ -185,7 +185,13 @@ def column_of(field: TraceField) -> MappedColumn[Any]:
         float: Real,
     }
     # of columns added by later migrations
-    default = {"prefix": "[]", "given": "[]", "history": "[]", "processors": "{}"}.get(field.column)
+    default = {
+        "prefix": "[]",
+        "spent": "[]",
+        "given": "[]",
+        "history": "[]",
+        "processors": "{}",
+    }.get(field.column)
     return mapped_column(
         types.get(kind) or enum_column(kind),
         nullable=field.optional or kind is float,

@@ -10,7 +10,8 @@ from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
-from mars_core.types import Exchange, PrefixToken, Processors, RunConfig, Summary, Trace
+from mars_core.rules import as_value
+from mars_core.types import Exchange, Parameters, PrefixToken, Processors, RunConfig, Summary, Trace
 
 COLUMNS = {
     "config.prompt.text": "prompt",
@@ -39,7 +40,7 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[PrefixToken, ...]: lambda values: tuple(starmap(PrefixToken, values)),
     tuple[Exchange, ...]: lambda values: tuple(starmap(Exchange, values)),
     Processors: lambda values: processors_of(values),
-    Mapping[str, float]: lambda values: {name: float(value) for name, value in values.items()},
+    Parameters: lambda values: {name: as_value(value) for name, value in values.items()},
 }
 
 

@@ -99,6 +99,7 @@ def _settings(config: RunConfig) -> Document:
         "thinking": config.prompt.thinking,
         "exact": exact_text(config),
         "prefix": config.prefix,
+        "spent": config.spent,
         "environment": {_PATH.get(name, name): value for name, value in config.environment.items()},
     }
 

@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 
 from evaluation.format import visible
 from mars_core.rules import RULES
-from mars_core.types import Token, Trace
+from mars_core.types import Token, Trace, numbers
 from ui.kit.palette import GRID, LANES, NEUTRAL, OUTCOME_STYLES
 
 Value = str | float | int | None  # None and nan: an empty cell
@@ -205,7 +205,7 @@ class Scale(NamedTuple):
 def rule_border(trace: Trace, name: str) -> float | None:
     """θ of a run on a scale, if its rule has one there."""
     rule = RULES.get(trace.config.rule.name)
-    parameters = trace.config.rule.parameters if rule and rule.room else {}
+    parameters = numbers(trace.config.rule.parameters) if rule and rule.room else {}
     if name == "r":
         return parameters.get("theta")
     return math.exp(-parameters["gap"]) if "gap" in parameters else None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from evaluation.format import MISSING, displayable
 from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS, described
-from mars_core.rules import PLAIN, RULES
+from mars_core.rules import PLAIN, RULES, split_values
 from mars_core.types import PROTECTED, UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
 
 LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
@@ -58,7 +58,7 @@ def rule_label(name: str, values: Mapping[str, object]) -> str:
 def stored_rule_label(stored: str) -> str:
     """Of ``mars(theta=0.9)``, as the store has it."""
     name, _, values = stored.removesuffix(")").partition("(")
-    pairs = (value.partition("=") for value in values.split(", ") if value)
+    pairs = (value.partition("=") for value in split_values(values) if value)
     return rule_label(name, {key: value for key, _, value in pairs})
 
 

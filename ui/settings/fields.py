@@ -13,14 +13,14 @@ from markupsafe import Markup
 from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
 from mars_core.models.catalog import PAPER_THETA, Theta
-from mars_core.rules import RULES, Parameter, Rule, Siblings
+from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.types import PROCESSORS, PROTECTED, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.form import CUSTOM
-from ui.settings.values import SHARED, Values, as_number, as_text
+from ui.settings.values import SHARED, Values, as_number, as_parameter, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
@@ -243,8 +243,12 @@ def lane(index: int, spec: PairSpec | None, values: Values, *, votes: bool = Fal
         fields.tree()
     by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
     numbers = Fields(values, f"{id_}-parameter")
-    for parameter in RULES[rule].parameters:
+    for parameter in RULES[rule].settable:
         title, step = parameter_title(parameter.name), step_of(parameter)
+        if isinstance(as_parameter(values.get(parameter.name)), str):
+            numbers.text(parameter.name, title, help=parameter.help, width=240)
+        if parameter.name in numbers.by_name or parameter is WHERE:
+            continue
         default = default_theta(spec).value if parameter.name == "theta" else parameter.default
         live = RULES[rule].room is not None
         numbers.number(

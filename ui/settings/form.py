@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mars_core.drafting import described, drafter_kind
 from mars_core.models import PairSpec, custom_pair
-from mars_core.rules import PLAIN, RULES, Rule
+from mars_core.rules import PLAIN, RULES, WHERE, Rule, split_values
 from mars_core.types import (
     PROCESSORS,
     PROTECTED,
@@ -62,7 +62,7 @@ class LaneForm:
     ``draft``: where its drafts come from, None for the form's own drafter."""
 
     rule: str
-    parameters: Mapping[str, float | None]
+    parameters: Mapping[str, float | str | None]
     draft: DraftForm | None = None
 
 
@@ -277,10 +277,14 @@ def rule_named(name: str) -> Rule:
 
 def read_rule(lane: LaneForm) -> RuleConfig:
     """Raises ValueError."""
-    names = [parameter.name for parameter in rule_named(lane.rule).parameters]
+    known = {parameter.name: None for parameter in rule_named(lane.rule).parameters}
     return RuleConfig(
         lane.rule,
-        {name: read_number(lane.parameters.get(name), parameter_title(name)) for name in names},
+        {
+            name: value if isinstance(value, str) else read_number(value, parameter_title(name))
+            for name, value in (known | dict(lane.parameters)).items()
+            if name in known or (name == WHERE.name and value is not None)
+        },
     )
 
 
@@ -293,7 +297,7 @@ def read_rule_text(text: object) -> tuple[str, dict[str, str]]:
     )
     if match is None:
         raise ValueError(f'A rule is {quoted(text)}; write it like "strict" or "mars(theta=0.9)".')
-    pairs = [part.partition("=") for part in (match[2] or "").split(",") if part.strip()]
+    pairs = [part.partition("=") for part in split_values(match[2] or "") if part]
     return match[1], {key.strip(): value.strip() for key, _, value in pairs}
 
 
@@ -301,8 +305,13 @@ def rule_of(name: str, parameters: Mapping[Any, object]) -> LaneForm:
     """Raises ValueError for an unknown rule, a parameter that it does not have, or one out of its
     range."""
     rule = rule_named(name)
-    numbers = {str(key): number_of(value, str(key)) for key, value in parameters.items()}
-    return LaneForm(name, rule.values(numbers))
+    values = {str(key): _value(value, str(key)) for key, value in parameters.items()}
+    return LaneForm(name, rule.values(values))
+
+
+def _value(value: object, name: str) -> float | str:
+    """A number, or a text that may be an expression. Raises ValueError."""
+    return value if isinstance(value, str) else number_of(value, name)
 
 
 def number_of(value: object, name: str) -> float:

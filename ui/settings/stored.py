@@ -95,7 +95,7 @@ def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
     """A lane with its own drafter where that is not the one of the form."""
     values = _draft(config.drafter)
     shares = values == shared or config.rule.name == PLAIN
-    return LaneForm(config.rule.name, dict(config.rule.parameters), None if shares else values)
+    return LaneForm(config.rule.name, {**config.rule.parameters}, None if shares else values)
 
 
 def _custom_models(configs: Sequence[RunConfig]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
-from mars_core.rules import RULES
+from mars_core.rules import RULES, WHERE
 from ui.settings.form import DraftForm, Form, LaneForm
 
 Values = Mapping[str, Any]
@@ -27,6 +27,12 @@ def as_number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
         return None
     return int(value) if float(value).is_integer() else value  # as a person writes it
+
+
+def as_parameter(value: object) -> float | str | None:
+    """A number, or the text of an expression; None for what is none."""
+    number = as_number(value)
+    return as_text(value).strip() or None if number is None else number
 
 
 def as_text(value: object) -> str:
@@ -72,10 +78,11 @@ def read(form: type[Any], values: Values) -> dict[str, Any]:
 def lane_form(values: Values) -> LaneForm:
     rule = as_text(values.get("rule"))
     names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
+    names += [WHERE.name] * (WHERE.name in values)
     separate = values.get("drafter", SHARED) != SHARED
     return LaneForm(
         rule,
-        {name: as_number(values.get(name)) for name in names},
+        {name: as_parameter(values.get(name)) for name in names},
         DraftForm(**read(DraftForm, values)) if separate else None,
     )
 

@@ -28,6 +28,7 @@ from mars_core.types import (
     Status,
     Token,
     Trace,
+    numbers,
 )
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import STOP_TITLES, lane_label
@@ -57,6 +58,8 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
     ("entropy", "of p, in nats"),
     ("relaxed", "probability with which the rule keeps this token though the target drew another"),
+    ("value", "of the rule's parameter here, where it is an expression, of several the first's"),
+    ("regret", "what the run had spent before this token, of rules with such a budget"),
     ("position", "output position, from 0; as in the CSV"),
     ("step", "decoding step, from 0"),
     ("depth", "place in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
@@ -65,10 +68,10 @@ FIELDS: tuple[tuple[str, str], ...] = (
 )
 _numbers = attrgetter(
     *("r", "z1", "z2", "gap", "p", "q", "rank", "logprob", "edge", "coin", "tv", "kl", "entropy"),
-    *("forgiveness", "position", "step", "draft_position", "node", "id"),
+    *("forgiveness", "parameter", "regret", "position", "step", "draft_position", "node", "id"),
 )  # by FIELDS
 NUMBERS = ",".join(
-    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 7 + ["%d"] * 5
+    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 9 + ["%d"] * 5
 )  # by FIELDS; nine digits tell any two float32 apart
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 PREFIX = len(OUTCOMES)  # after the outcomes: a token that was given to the run
@@ -260,7 +263,7 @@ def ended_view(
             round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)
         ),
         judged="," * len(trace.given) + codes(trace),
-        theta=trace.config.rule.parameters.get("theta"),
+        theta=numbers(trace.config.rule.parameters).get("theta"),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from evaluation.report.document.cells import Write, beside, margin, short_percen
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
 from evaluation.statistics import Interval
 from evaluation.study.plan import BASELINE, Lane, Plan
-from mars_core.types import ShiftKind
+from mars_core.types import Parameters, ShiftKind, numbers
 
 # Of rules: strict, then the others in the order of the plan. The first four are those of the page's
 # lanes; no outcome's is among them.
@@ -203,13 +203,13 @@ def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
     return name, lane.drafts.replace(f" K={lane.drafter.k}", ""), "K"
 
 
-def _several(parameters: Sequence[Mapping[str, float]]) -> list[str]:
+def _several(parameters: Sequence[Parameters]) -> list[str]:
     """The parameters that differ between lanes of one rule."""
     return [name for name in parameters[0] if len({each.get(name) for each in parameters}) > 1]
 
 
 def _point(plan: Plan, row: Measured, parameter: str) -> Point:
     lane = plan.lanes[row.lane]
-    values = {"": math.nan, "K": float(lane.drafter.k), **lane.parameters}
+    values = {"K": float(lane.drafter.k), **numbers(lane.parameters)}
     label = f"{lane.name}, K={lane.drafter.k}" if parameter == "K" else lane.name
-    return Point(values[parameter], label, row, lane.tv_kind(row.temperature))
+    return Point(values.get(parameter, math.nan), label, row, lane.tv_kind(row.temperature))

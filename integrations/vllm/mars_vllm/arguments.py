@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mars_core.rules import RULES, Rule
+from mars_core.types import numbers
 
 # Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of
 # ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a random number, or replace the
@@ -145,7 +146,7 @@ def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:
             raise ValueError(
                 f"{field} must be a number from {low:g} to {high:g}, not {_quoted(value)}."
             )
-    return rule.values({known[field].name: value for field, value in fields.items()})
+    return numbers(rule.values({known[field].name: value for field, value in fields.items()}))
 
 
 def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | None:

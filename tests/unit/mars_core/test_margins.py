@@ -22,7 +22,7 @@ from tests.unit.mars_core.test_rules import accept
 WITH_ROOM = [rule for rule in RULES.values() if rule.room]
 EXAMPLE = ((10.0, 9.5), (20.0, 10.0), (30.0, 29.0))
 OWN = Theta(0.97, "the logits of this pair are large.")
-NONE = Namespace(theta="", set=[])
+NONE = Namespace(theta="", set=[], scope="all")
 
 
 def test_every_margin_rule_says_what_its_threshold_means() -> None:
@@ -98,7 +98,9 @@ def test_the_sentence_names_share_and_ratio_and_what_cannot_be_said_is_left_out(
 
 @pytest.mark.parametrize("typed", ["", "0.97", "0.9"])
 def test_a_pairs_own_theta_comes_with_its_reason_and_any_other_without(typed: str) -> None:
-    (mars, _) = rules = read_rules(["mars", "mars-gap"], Namespace(theta=typed, set=[]), OWN.value)
+    (mars, _) = rules = read_rules(
+        ["mars", "mars-gap"], Namespace(**vars(NONE) | {"theta": typed}), OWN.value
+    )
     assert mars.parameters == {"theta": float(typed or 0.97)}
     spec = replace(custom_pair("tests/target"), theta=OWN)
     lines = threshold_lines(rules, cast(Pair, Namespace(spec=spec, margins=EXAMPLE)))

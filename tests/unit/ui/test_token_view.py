@@ -109,6 +109,7 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
         "z₂": "z2",
         "relaxed": "forgiveness",
         "depth": "draft_position",
+        "value": "parameter",
     }
     for row, token in zip(ended_view(trace, "run").rows, trace.tokens, strict=True):
         for name, value in numbers_of(row).items():

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from mars_core.telemetry import spent_before
 from mars_core.types import RuleConfig, RunConfig, Trace
 from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, Event, drive
@@ -119,7 +120,12 @@ def continuation_config(
         raise ValueError(
             f"Position {index} is the last that these settings allow; raise “Max new tokens” to go on from it."
         )
-    return replace(source.config, prefix=(*ids[:index], continuation.token), max_new_tokens=longest)
+    return replace(
+        source.config,
+        prefix=(*ids[:index], continuation.token),
+        max_new_tokens=longest,
+        spent=spent_before(source, index),
+    )
 
 
 def _frames(lanes: Lanes, jobs: Generator[Event, None, None]) -> Iterator[Frame]:

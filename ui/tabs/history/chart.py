@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evaluation.format import shorten
+from mars_core.types import numbers
 from storage import RunRecord, RunStore
 from ui.figures.plot import Plot
 from ui.figures.scatter import RunPoint, scatter_plot
@@ -19,7 +20,7 @@ MOST_DRAWN = 500  # comparisons, the first of the list
 
 
 NUMBERS: Mapping[str, tuple[str, Callable[[RunRecord], float]]] = {
-    "theta": ("θ", lambda run: run.config.rule.parameters.get("theta", math.nan)),
+    "theta": ("θ", lambda run: numbers(run.config.rule.parameters).get("theta", math.nan)),
     "k": ("K", lambda run: math.nan if run.config.drafter.tree else run.config.drafter.k),
     "temperature": ("Temperature", lambda run: run.config.sampling.temperature),
     **{

@@ -71,11 +71,12 @@ function foreseen(row, index) {
   return [line];
 }
 
-const FEW = new Set(["r", "p", "q", "rank", "position"]); // what explains most; a pinned token shows the rest on demand
+const FEW = new Set(["r", "p", "q", "rank", "value", "position"]); // what explains most; a pinned token shows the rest on demand
 
 function figures(row) {
   const [few, rest] = [make("dl", "mars-pop-numbers"), make("dl", "mars-pop-numbers")];
   for (const [name, help] of FIELDS) {
+    if ((name === "value" || name === "regret") && Number.isNaN(fieldOf(row, name))) continue;
     const cell = make("div");
     cell.title = help;
     cell.append(make("dt", "", name), make("dd", "", figure(row, name)));

@@ -1,0 +1,143 @@
+"""The state of a run: what its rule may know of the text before a position.
+
+The host has a ``RunState`` per text and updates it from every verdict; the device gets its numbers
+with the inputs of a step, and computes from them the ``State`` at every node of the draft.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from mars_core.rules.base import Rule, State
+from mars_core.rules.expression import Expression, expressions
+from mars_core.types import Parameters
+from mars_core.verification.draft import Draft, Places
+from mars_core.verification.shift import row_sums
+from mars_core.verification.verdict import StepVerdict
+
+
+class Span(NamedTuple):
+    """The tokens that begin and end a thinking phase, by id."""
+
+    begin: int
+    end: int
+
+    def inside(self, ids: Iterable[int], before: bool = False) -> bool:
+        """Whether the text goes on within the phase after these tokens."""
+        for each in ids:
+            before = each != self.end and (before or each == self.begin)
+        return before
+
+
+class RunState(NamedTuple):
+    """Of a text before a step. ``tv`` and ``regret``: sums over its output; nan where unknown."""
+
+    position: int = 0  # of the next output token
+    thinking: bool = False
+    tv: float = 0.0
+    regret: float = 0.0
+
+    def after(self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None) -> RunState:
+        """After a step that has emitted these tokens."""
+        nodes, path, ids = verdict.nodes, verdict.path, [*emitted]
+        return RunState(
+            self.position + len(ids),
+            span is not None and span.inside(ids, self.thinking),
+            self.tv + sum(nodes.tv(node) for node in path),
+            self.regret + nodes.charge(path),
+        )
+
+    @property
+    def words(self) -> tuple[int, ...]:
+        """The bits of its numbers as float64, to be sent among integers."""
+        return struct.unpack(f"{len(self)}q", struct.pack(f"{len(self)}d", *self))
+
+
+def received_states(words: Tensor) -> Tensor:
+    """The numbers of ``RunState.words``, float64 in the same memory."""
+    return words.view(torch.float64)
+
+
+def with_state(
+    places: Places,
+    draft: Draft,
+    rule: Rule,
+    values: Parameters,
+    run: Tensor | None,
+    span: Span | None,
+) -> Places:
+    """The places with their State, if the rule or a parameter reads it. run: numbers of a RunState,
+    [4]; None: of the beginning."""
+    dynamic = expressions(values)
+    if not dynamic and rule.charge is None:
+        return places
+    run = places.uniform.new_zeros(len(RunState._fields)) if run is None else run
+    position, thinking, tv, regret = run.double().expand(draft.size + 1, -1)[:, :, None].unbind(1)
+    depths = draft.depths[:, None].double()
+    state = State(
+        position + depths,
+        thinking if span is None else _phases(draft, thinking, span),
+        tv,
+        regret,
+        torch.zeros_like(regret),
+        draft.depth - depths,
+        None,
+        {},
+    )
+    known = {each.name: each for each in rule.settable}
+    parameters = {
+        name: known[name].within(expression.value(_variables(places, state, expression)))
+        for name, expression in dynamic.items()
+    }
+    return places._replace(state=state._replace(parameters=parameters))
+
+
+def with_ledger(
+    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], strict: Tensor
+) -> Places:
+    """The places of a chain with what the drafted tokens before each have charged, if the rule has
+    a ledger: those that strict, bool [N], does not keep."""
+    if rule.charge is None or places.state is None:
+        return places
+    evidence = places.evidence(draft.ids[1:, None], None, draft.q[:, None])
+    relaxed = torch.nn.functional.pad((~strict).double(), (1, 0))[:, None]
+    charge = rule.charge(evidence, evidence.resolved(values)).double()
+    before = torch.nn.functional.pad(charge[:, 0], (1, 0))[:, None] * relaxed
+    state = places.state
+    return places._replace(
+        state=state._replace(
+            regret=state.regret + before.cumsum(0), relaxed=relaxed.cumsum(0), charge=charge
+        )
+    )
+
+
+def _variables(places: Places, state: State, expression: Expression) -> dict[str, Tensor]:
+    """[N + 1, 1] float64, those that it reads, and the position."""
+    p = places.soft.double()
+    known = {
+        "entropy": lambda: -row_sums(torch.xlogy(p, p))[:, None],
+        "p1": lambda: p.amax(-1, keepdim=True),
+        "gap": lambda: (places.top_z[:, :1] - places.top_z[:, 1:2]).double(),
+        "thinking": lambda: state.thinking,
+        "tv": lambda: state.tv,
+    }
+    return {
+        "position": state.position,
+        **{name: known[name]() for name in expression.names - {"position"}},
+    }
+
+
+def _phases(draft: Draft, before: Tensor, span: Span) -> Tensor:
+    """Whether the text goes on within the phase after each node, [N + 1, 1]; before: after the
+    root."""
+    begins, ends = (draft.ids[1:, None] == each for each in span)
+    phases = before
+    for _ in range(draft.depth):
+        after = torch.where(begins, 1.0, torch.where(ends, 0.0, phases[draft.parents]))
+        phases = torch.cat([before[:1], after])
+    return phases

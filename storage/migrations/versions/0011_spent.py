@@ -1,0 +1,15 @@
+"""What the given tokens of a continued run have spent."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    kind = sa.JSON().with_variant(JSONB, "postgresql")
+    op.add_column("runs", sa.Column("spent", kind, nullable=False, server_default="[]"))

@@ -1,0 +1,347 @@
+"""Parameters that depend on the position: every token is decided as by the rule with the value
+there, and what the state of a run says is what its trace has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
+
+import pytest
+import torch
+from tokenizers import AddedToken
+
+from mars_core.engine import Engines
+from mars_core.models import Pair
+from mars_core.rules import RULES, expressions, split_values
+from mars_core.rules.expression import parse
+from mars_core.session import Session
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Processors,
+    RunConfig,
+    Sampling,
+    Token,
+    Trace,
+    TreeShape,
+)
+from mars_core.verification import RunState, Span, chain_draft, judge
+from tests.checkpoints import tiny_model, tiny_tokenizer
+from tests.live_pairs import config_for, decoded, disturbed, headed, pair_of, random_pair, searched
+from tests.replay import replayed
+from tests.unit.mars_core.test_verification import (
+    TREES,
+    VALUES,
+    decide,
+    drawn_case,
+    every_sampling,
+    takes,
+)
+from tests.unit.mars_core.test_verification import (
+    decoded as decoded_rows,
+)
+
+RELAXING = [name for name, rule in RULES.items() if not rule.lossless]
+LIVE = {
+    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
+    "coupled chain": DrafterConfig("model", k=4),
+    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+    "greedy tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3), mode=DraftMode.GREEDY),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0.9 - 0.1*min(1, entropy/2)", 0.9 - 0.1 * 0.25),
+        ("max(p1, 0.2, gap) if position >= 3 else 0", 1.5),
+        ("-exp(log(2)) + abs(-3)", 1.0),
+        ("(tv < 0.05*position) * 0.5", 0.5),
+        ("thinking('[', ']') + 2", 3.0),
+        ("1", 1.0),
+    ],
+)
+def test_an_expression_is_its_arithmetic(text: str, value: float) -> None:
+    known = {"entropy": 0.5, "p1": 0.6, "gap": 1.5, "position": 3.0, "thinking": 1.0, "tv": 0.1}
+    variables = {
+        name: torch.full((2, 1), each, dtype=torch.float64) for name, each in known.items()
+    }
+    assert parse(text).value(variables).flatten().tolist() == pytest.approx([value] * 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')",
+        "entropy.real",
+        "9**9**9",
+        "[entropy][0]",
+        "lambda: 1",
+        "theta",
+        "min()",
+        "exp(1, 2)",
+        "thinking('a')",
+        "min(*[1])",
+        "'a'",
+        "True",
+        "1 < p1 < 2",
+        "1e999",
+        "9" * 199 + ".0e300",
+        "(" * 190,
+        "-" * 60 + "1",
+        "1" + "+1" * 100,
+        "p1 := 2",
+        "1\0",
+        "",
+        "thinking + thinking('a', 'b')",
+    ],
+)
+def test_what_is_not_arithmetic_is_refused_in_one_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^theta (is|has) ") as refused:
+        RULES["mars"].values({"theta": text or " "})
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 600
+
+
+def test_values_are_parted_at_commas_outside_of_parentheses() -> None:
+    assert split_values("0.9,min(1, max(p1, 0.2)), 1") == ["0.9", "min(1, max(p1, 0.2))", "1"]
+    with pytest.raises(ValueError, match="one whole number"):
+        RULES["topk-ratio"].values({"n": "position"})
+    assert RULES["mars"].values({"theta": "0.5", "where": 1}) == {"theta": 0.5, "where": "1"}
+    assert expressions({"a": "p1", "b": 1.0}).keys() == {"a"}
+
+
+@every_sampling
+@pytest.mark.parametrize("mode", DraftMode)
+@pytest.mark.parametrize("rule", RELAXING)
+def test_every_token_is_decided_as_by_the_rule_with_the_value_there(
+    rule: str, mode: DraftMode, sampling: Sampling
+) -> None:
+    """And so are TV and KL."""
+    usual = VALUES.get(rule, {})
+    varied = [each for each in RULES[rule].parameters if not each.is_integer]
+    trees = [tree for tree in TREES if takes(rule, tree)] if mode in RULES[rule].modes else []
+    for tree in trees if mode is not DraftMode.SAMPLED else [*trees][:2]:
+        for parameter in varied:
+            usual_value = usual.get(parameter.name, parameter.default)
+            dynamic = {**usual, parameter.name: f"{usual_value} * (0.5 + entropy/2)"}
+            logits, draft, u = drawn_case(tree, 5)
+            options = draft, rule, sampling, u
+            rows = decide(logits, *options, dynamic, mode)
+            for number, node in enumerate(rows.nodes):
+                assert parameter.low <= node.parameter <= parameter.high
+                if rule == "fly":  # decides several at once
+                    continue
+                fixed = decide(logits, *options, {**usual, parameter.name: node.parameter}, mode)
+                names = ["emit", "tv", "kl"]
+                assert [getattr(node, name) for name in names] == pytest.approx(
+                    [getattr(fixed.nodes[number], name) for name in names], abs=1e-9, nan_ok=True
+                )
+                for child in rows.children[number]:
+                    one, other = rows.nodes[child], fixed.nodes[child]
+                    assert (one.keep, one.strict) == (other.keep, other.strict)
+                    assert one.forgiveness == pytest.approx(other.forgiveness, abs=1e-9)
+
+
+@every_sampling
+@pytest.mark.parametrize("mode", DraftMode)
+@pytest.mark.parametrize("rule", RELAXING)
+def test_outside_of_its_scope_strict_decides(
+    rule: str, mode: DraftMode, sampling: Sampling
+) -> None:
+    usual, seen = VALUES.get(rule, {}), set()
+    trees = [tree for tree in TREES if takes(rule, tree)] if mode in RULES[rule].modes else []
+    for tree in trees if mode is not DraftMode.SAMPLED else [*trees][:2]:
+        for seed in range(4):
+            logits, draft, u = drawn_case(tree, seed)
+            scoped, all_, none = (
+                decide(logits, draft, name, sampling, u, values, mode)
+                for name, values in (
+                    (rule, {**usual, "where": "position == 1"}),
+                    (rule, usual),
+                    ("strict", {}),
+                )
+            )
+            for number, node in enumerate(scoped.nodes):
+                inside = int(draft.depths[number]) == 1
+                if rule == "fly" and inside:  # its window ends outside
+                    continue
+                seen.add(inside)
+                other = (all_ if inside else none).nodes[number]
+                assert node.parameter == inside
+                assert node.emit == other.emit
+                assert (node.tv, node.kl) == pytest.approx((other.tv, other.kl), nan_ok=True)
+                for child in scoped.children[number]:
+                    assert scoped.nodes[child].keep == (all_ if inside else none).nodes[child].keep
+    assert seen == {False, True} - {rule == "fly"} or mode not in RULES[rule].modes
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_thinking_is_read_along_the_draft(before: bool) -> None:
+    """From the token after the first of the span to the one that ends it."""
+    ids, span = torch.tensor([0, 4, 2, 5, 1]), Span(4, 5)
+    logits, _, u = drawn_case("chain of 3", 0)
+    u = replace(u, uniform=u.uniform[:1].expand(5), noise=u.noise[:1].expand(5, -1))
+    draft, run = chain_draft(ids, torch.ones(4)), RunState(7, before, 0.5)
+    sent = torch.tensor(run.words).view(torch.float64)
+    values = {"theta": "thinking*0.5 + position/100 + tv/1000"}
+    rows = decoded_rows(
+        judge(
+            logits[:1].expand(5, -1),
+            draft,
+            RULES["mars"],
+            values,
+            Sampling(1.0),
+            DraftMode.GREEDY,
+            u,
+            run=sent,
+            span=span,
+        )
+    )
+    inside = [before, True, True, False, False]
+    expected = [0.5 * phase + (7 + at) / 100 + 0.0005 for at, phase in enumerate(inside)]
+    assert [node.parameter for node in rows.nodes] == pytest.approx(expected)
+    assert span.inside(ids.tolist()[1:], before) is False and span.inside([4, 2], before)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return searched(headed(random_pair(noise=0.05, eos=frozenset())))
+
+
+def story(trace: Trace) -> list[object]:
+    return [
+        (token.id, token.outcome, token.node, token.parameter, token.regret)
+        for step in trace.steps
+        for token in step.tokens
+    ]
+
+
+def spent_before(trace: Trace) -> Iterator[tuple[Token, float]]:
+    """Every token with the TV of the steps before its own."""
+    sums = accumulate(
+        (sum(token.tv for token in step.emitted) for step in trace.steps), initial=0.0
+    )
+    for step, spent in zip(trace.steps, sums, strict=False):
+        for token in step.tokens:
+            yield token, spent
+
+
+DYNAMIC = {"theta": "0.4 + 0.1*min(4, entropy) + 0.001*position + 0.01*tv"}
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0)], ids=str)
+@pytest.mark.parametrize("name", LIVE)
+def test_the_value_of_a_parameter_follows_from_the_trace(
+    pair: Pair, name: str, sampling: Sampling
+) -> None:
+    """Alone, captured, and beside others; with the measured columns or without."""
+    configs = [
+        config_for(pair, LIVE[name], sampling, rule="mars", seed=seed, new=20 + seed, **DYNAMIC)
+        for seed in range(3)
+    ]
+    alone = [decoded(pair, config) for config in configs]
+    for trace in alone:
+        for token, spent in spent_before(trace):
+            expected = 0.4 + 0.1 * min(4, token.entropy) + 0.001 * token.position + 0.01 * spent
+            assert token.parameter == pytest.approx(min(1, expected), abs=1e-5)
+    beside = {at: run.trace() for at, run in Session(pair).together(configs, 2)}
+    assert [story(beside[at]) for at in range(3)] == [story(trace) for trace in alone]
+    bare = Session(pair).start(configs[0], telemetry=False)
+    assert list(bare) and bare.trace().token_ids == alone[0].token_ids
+
+
+def test_a_captured_step_reads_the_state_of_its_run(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = replayed(monkeypatch)
+    captured = replace(pair, graphs=True, engines=Engines())
+    for seed in range(2):
+        config = config_for(
+            pair, LIVE["greedy chain"], Sampling(1.0), rule="mars", seed=seed, **DYNAMIC
+        )
+        eager, trace = decoded(pair, config), decoded(captured, config)
+        assert [each[:3] for each in story(trace)] == [each[:3] for each in story(eager)]
+        assert [token.parameter for token in trace.tokens] == pytest.approx(
+            [token.parameter for token in eager.tokens], abs=1e-5
+        )
+    assert stand_in.captures
+
+
+def budget(pair: Pair, share: float, **options: object) -> RunConfig:
+    where = f"tv < {share}*position"
+    return config_for(pair, LIVE["greedy chain"], rule="always", where=where, new=60, **options)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0)], ids=str)
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.2])
+def test_a_tv_budget_is_exceeded_by_one_step_at_most(
+    pair: Pair, share: float, sampling: Sampling
+) -> None:
+    trace = decoded(pair, budget(pair, share, sampling=sampling))
+    spent = 0.0
+    for step in trace.steps:
+        before, first = spent, step.tokens[0].position
+        spent += sum(token.tv for token in step.emitted)
+        assert spent <= max(before, share * step.emitted[-1].position + step.kept) + 1e-9
+        assert spent == before or before < share * (first + step.kept)
+    assert (spent > 0) is (share > 0)
+
+
+def test_a_continued_run_goes_on_with_what_was_spent(pair: Pair) -> None:
+    trace = decoded(pair, budget(pair, 0.2))
+    half = sum(len(step.emitted) for step in trace.steps[:6])
+    config = replace(
+        trace.config,
+        prefix=trace.token_ids[:half],
+        max_new_tokens=60 - half,
+        spent=(sum(token.tv for token in trace.tokens[:half]), 0.0),
+    )
+    assert decoded(pair, config).token_ids == trace.token_ids[half:]
+    assert decoded(pair, replace(config, spent=())).token_ids != trace.token_ids[half:]
+
+
+def test_the_phase_begins_in_the_prompt_and_ends_with_its_token() -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_tokens([AddedToken("<think>"), AddedToken("</think>")])
+    target = tiny_model("llama", vocab_size=len(tokenizer))
+    pair = pair_of(target, disturbed(target, 0.05), tokenizer, frozenset())
+    end = tokenizer.convert_tokens_to_ids("</think>")
+    once = Sampling(processors=Processors(logit_bias=(("<think>", -math.inf),)))
+    config = config_for(
+        pair,
+        LIVE["greedy chain"],
+        once,
+        rule="always",
+        prompt="once <think> upon",
+        where="thinking",
+    )
+    thinking, answer = (
+        decoded(pair, replace(config, prefix=prefix)) for prefix in ((), (5, end, 6))
+    )
+    for token in thinking.tokens:
+        assert token.parameter == 1 - (end in thinking.token_ids[: token.position])
+    strict = decoded(
+        pair, replace(answer.config, rule=replace(config.rule, name="strict", parameters={}))
+    )
+    assert {token.parameter for token in answer.tokens} == {0}
+    assert answer.token_ids == strict.token_ids and sum(t.tv for t in answer.tokens) == 0
+
+
+@pytest.mark.parametrize(
+    ("drafter", "values", "message"),
+    [
+        ("greedy chain", {"where": "thinking"}, "this target has no token '<think>'"),
+        ("greedy chain", {"where": "thinking", "probability": "thinking('a', 'b')"}, "one"),
+        ("coupled tree", {"where": "tv < 1"}, "where reads tv, which is missing on these drafts"),
+        ("greedy chain", {"probability": "1 +"}, "probability is '1 \\+'"),
+    ],
+)
+def test_what_a_run_does_not_have_is_named(
+    pair: Pair, drafter: str, values: dict[str, str], message: str
+) -> None:
+    drafters = LIVE | {"coupled tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3))}
+    config = config_for(pair, drafters[drafter], Sampling(1.0), rule="random", **values)
+    with pytest.raises(ValueError, match=message):
+        Session(pair).check(config)
