@@ -264,6 +264,25 @@ class LoadRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedRow:
+    """Relaxed tokens of a lane at a temperature that were followed (``mars eval follow``): all of
+    them, or those with similar values of a property. Intervals of shares and means are by
+    prompt."""
+
+    lane: int
+    temperature: float
+    by: str  # empty: all; else r, gap, entropy, position or kind
+    part: str  # the values, as text
+    x: float  # their mean; of a kind its number
+    tokens: int
+    prompts: int
+    changed: Interval  # share whose answer is another than strict's from there, of known ones
+    meets: Interval  # share after which both texts meet again
+    meets_after: Interval  # tokens until then: median and quartiles
+    logprob: Interval  # mean ln p of the text after the token − that of strict's, nats
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last
     where there are several suites."""
@@ -280,6 +299,7 @@ class Report:
     votes: tuple[VoteRow, ...] = ()
     judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
     loads: tuple[LoadRow, ...] = ()  # of a study on servers or in batches
+    followed: tuple[FollowedRow, ...] = ()
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -198,6 +198,24 @@ odds | float | | share of the sum of q/E after the parent, which orders coupled 
 judged | bool | | false: after the first rejection, or beside the path in a tree
 """
 )
+COUNTERFACTUALS = _columns(
+    f"""\
+{_RUN}\
+position | int | | of the relaxed token, in the output, from 0
+kind | text | | of the token: number, word, punctuation, code
+r | float | | z2 / z1; empty where z1 <= 0
+gap | float | | z1 - z2
+entropy | float | nats | of the target's distribution, as sampled
+meets_after | int | tokens | from position on, after which both texts are the same; empty where they do not meet
+strict_tokens | int | tokens | from position on, if strict continues with the target's token
+relaxed_tokens | int | tokens | from position on, if strict continues after the relaxed token
+strict_logprob | float | nats | mean logprob of the former
+relaxed_logprob | float | nats | mean logprob of the latter
+changed | bool | | whether the two answers differ; empty where there is none
+strict_score | float | | of the former text, 0 to 1; empty where it is not graded
+relaxed_score | float | | of the latter text
+"""
+)
 VOTES = _columns(
     f"""\
 {_COMPARISON}\
@@ -220,7 +238,13 @@ def described(*names: str, level: str = "###") -> str:
     A column that a list before describes in the same words is only named."""
     lists = []
     before: set[ExportColumn] = set()
-    exports = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
+    exports = {
+        "runs": RUNS,
+        "tokens": TOKENS,
+        "nodes": NODES,
+        "counterfactuals": COUNTERFACTUALS,
+        "votes": VOTES,
+    }
     for name in names or exports:
         lines = ""
         for again, group in groupby(exports[name], before.__contains__):

@@ -54,6 +54,8 @@ class ResultView:
                         lane_component(view, scope=scope, lane=index, continues=continues)
                     )
                 self.cards.append(card)
+        self.counterfactual = static_component(elem_id=f"{scope}-counterfactual")
+        self.counterfactual.visible = False
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
         with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
@@ -68,6 +70,7 @@ class ResultView:
                     )  # a text of ours
                     self._fill(title, scope, stored)
         fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
+        fixed.append(self.counterfactual)
         self.below: list[Any] = [
             *fixed,
             *self.figures.values(),
@@ -122,9 +125,10 @@ class ResultView:
     def show(self, details: Details | None, share: str = "") -> Updates:
         """The part below the lanes; None hides it. ``share``: token of the link through which the
         runs are read."""
+        closed = {self.counterfactual: gr.update(visible=False)}  # it belongs to earlier lanes
         if details is None:
-            return {self.details: gr.update(visible=False)} | self.tree.show({})
-        return {
+            return closed | {self.details: gr.update(visible=False)} | self.tree.show({})
+        return closed | {
             self.details: gr.update(visible=True),
             self.table: table_html(details.table),
             self.check: check_html(details.check),

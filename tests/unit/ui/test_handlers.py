@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import gradio as gr
 import pytest
+from markupsafe import escape
 
+from evaluation.format import displayable
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
-from mars_core.types import Cause, RunConfig, Status, Step, Trace
+from mars_core.types import Cause, Outcome, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.traces import make_trace, same
 from tests.unit.ui.places import (
@@ -29,6 +31,7 @@ from tests.unit.ui.places import (
     run_one_more,
     strip_text,
 )
+from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
@@ -42,6 +45,7 @@ from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES, Form, LaneForm
 from ui.tabs.compare import handlers
+from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
     ContinuationRequest,
@@ -340,6 +344,28 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
         {"theta": 0.4},
         mars.config.seed,
     )
+
+
+def test_a_relaxed_token_shows_what_would_have_followed_its_rejection(
+    services: Services, displayed: DisplayedComparison
+) -> None:
+    """Two texts below the lanes, which stay; nothing is saved."""
+    mars = runs_of(services, displayed)[1]
+    relaxed = next(token for token in mars.tokens if token.outcome is Outcome.RELAXED)
+    before = services.store.load(displayed.comparison)
+    wanted = ContinuationRequest(1, relaxed.position, rejected=True)
+    *frames, end = run_counterfactual(services, displayed, wanted, "visitor")
+    assert end.strip is not None and end.strip.state == "done" and not end.lanes
+    assert all(each.strip is not None and each.strip.state == "running" for each in frames)
+    strict = runs_of(services, displayed)[0]
+    assert strict.token_ids[: relaxed.position] == mars.token_ids[: relaxed.position]
+    html = end.counterfactual
+    assert "had been rejected" in html and "mean ln p" in html and "nats" in html
+    assert html.count("<figure") == 2 and str(escape(displayable(strict.text[-8:]))) in html
+    assert repr(services.store.load(displayed.comparison)) == repr(before)
+    bad = ContinuationRequest(0, relaxed.position, rejected=True)
+    with pytest.raises(JobError, match="has no relaxed token"):
+        list(run_counterfactual(services, displayed, bad, "visitor"))
 
 
 @pytest.mark.parametrize(
