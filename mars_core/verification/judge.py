@@ -22,6 +22,7 @@ from mars_core.verification.draft import Decision, Draft, Places, chain
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 from mars_core.verification.shift import row_sums
+from mars_core.verification.weights import weights
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
@@ -69,6 +70,8 @@ def judge(
             Contents.DISTANCES if sampled or coupled else Contents.SHARES
         )
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
+        if sampled or coupled:
+            columns |= weights(places, draft, rule, decision)
         columns |= _measures(places, draft, decision, sampling, raw)
         if draft.odds is not None:
             contents |= Contents.ODDS

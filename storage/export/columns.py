@@ -129,6 +129,8 @@ log_likelihood | float | nats | of the new tokens under the target, temperature 
 perplexity | float | | exp(-log_likelihood / new_tokens)
 peak_memory_bytes | int | bytes | peak memory of the device
 acceptance_by_position | floats | | by depth: steps that kept a token / steps that drafted one
+overshoot_max | float | | largest overshoot of a token
+loop_tokens | int | tokens | shortest of 8, 16 and 32 tokens that occur three times in a row; 0: none
 environment | JSON | | versions, device, dtype, by name
 error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
@@ -174,6 +176,8 @@ edge | float | | difference of the two best of ln p + Gumbel noise; at temperatu
 tv | float | | total variation between the emitted token's distribution and the target's
 kl | float | nats | between the same
 logprob | float | nats | ln softmax of the raw logits
+overshoot | float | | largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact
+rule_logprob | float | nats | ln P of the token, with which the rule samples it; empty unless tv_kind is exact
 top | alternatives | | most likely tokens of the target
 step_drafted | int | tokens | by the step
 step_kept | int | tokens | drafted tokens in the text

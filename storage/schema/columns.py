@@ -185,7 +185,8 @@ def column_of(field: TraceField) -> MappedColumn[Any]:
         float: Real,
     }
     # of columns added by later migrations
-    default = {"prefix": "[]", "given": "[]", "history": "[]", "processors": "{}"}.get(field.column)
+    defaults = {"prefix": "[]", "given": "[]", "history": "[]", "processors": "{}"}
+    default = (defaults | {"loop_tokens": "-1"}).get(field.column)
     return mapped_column(
         types.get(kind) or enum_column(kind),
         nullable=field.optional or kind is float,

@@ -15,6 +15,8 @@ _NUMBERS = (
 
 
 def upgrade() -> None:
+    op.add_column("runs", sa.Column("overshoot_max", sa.Double))
+    op.add_column("runs", sa.Column("loop_tokens", sa.Integer, nullable=False, server_default="-1"))
     op.create_table(
         "counterfactuals",
         sa.Column(
