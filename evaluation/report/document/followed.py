@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from evaluation.format import MISSING, count, percent, signed
 from evaluation.report.document.blocks import (
@@ -48,6 +49,7 @@ BY = {
     "position": "position",
     "kind": "kind",
 }
+DODGE = 3.0  # pixels between the bars of two lanes
 HEADS = ("Tokens", "Prompts", "Changed", "Meets", "After", "ln p")
 
 
@@ -84,61 +86,53 @@ def _cells(report: Report, row: FollowedRow) -> tuple[TableCell, ...]:
 def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
     """The share of changed answers by property, or of texts that meet where no answer is known."""
     known = any(not math.isnan(row.changed.value) for row in rows)
-    title = "Changed answers" if known else "Texts that meet"
-    series = list(dict.fromkeys((row.lane, row.temperature) for row in rows))
+    title, field = ("Changed answers", "changed") if known else ("Texts that meet", "meets")
     looks = {
-        (lane, temperature): Look(
-            COLOURS[1 + lane % (len(COLOURS) - 1)],
-            hollow=report.plan.temperatures.index(temperature) > 0,
+        (row.lane, row.temperature): Look(
+            COLOURS[1 + row.lane % (len(COLOURS) - 1)],
+            hollow=report.plan.temperatures.index(row.temperature) > 0,
         )
-        for lane, temperature in series
+        for row in rows
     }
-    panels = tuple(
-        _panel(report, number, by, [row for row in rows if row.by == by], looks, title)
-        for number, by in enumerate(dict.fromkeys(row.by for row in rows))
-    )
-    legend = [
-        (look, f"{report.plan.lanes[lane].name}, T = {temperature:g}")
-        for (lane, temperature), look in looks.items()
+    names = {key: f"{report.plan.lanes[key[0]].name}, T = {key[1]:g}" for key in looks}
+    marked = [
+        _Marked(row, getattr(row, field), looks[key], names[key], list(looks).index(key))
+        for row in rows
+        if (key := (row.lane, row.temperature)) and not math.isnan(getattr(row, field).value)
     ]
+    panels = tuple(
+        _panel(number, by, [each for each in marked if each.row.by == by], title)
+        for number, by in enumerate(dict.fromkeys(each.row.by for each in marked))
+    )
     text = f"{title} by properties of the relaxed token; bars are 95 % intervals by prompt."
+    legend = [(look, names[key]) for key, look in looks.items()]
     return Picture("chart-followed", with_legend(text, panels, legend), text)
 
 
-def _panel(
-    report: Report,
-    number: int,
-    by: str,
-    rows: Sequence[FollowedRow],
-    looks: dict[tuple[int, float], Look],
-    title: str,
-) -> Panel:
+class _Marked(NamedTuple):
+    """``series``: its number."""
+
+    row: FollowedRow
+    value: Interval
+    look: Look
+    name: str
+    series: int
+
+
+def _panel(number: int, by: str, marked: Sequence[_Marked], title: str) -> Panel:
     left, top = corner(number)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
-    value = _changed if title.startswith("Changed") else _meets
-    ends = [end for row in rows for end in value(row) if not math.isnan(end)]
-    x = scaled_axis(BY[by], [row.x for row in rows], 0.08, left + LEFT, right, "{:g}".format)
+    ends = [end for each in marked for end in each.value if not math.isnan(end)]
+    xs = [each.row.x for each in marked]
+    x = scaled_axis(BY[by], xs, 0.08, left + LEFT, right, "{:g}".format)
     if by == "kind":
-        x = x._replace(ticks=tuple({x.at(row.x): row.part for row in rows}.items()))
-    y = scaled_axis(title, ends or [0, 1], 0.08, bottom, top + TOP, short_percent)
-    drawn = []
-    for index, (key, look) in enumerate(looks.items()):
-        shift = 3.0 * (index - (len(looks) - 1) / 2)
-        marks = []
-        for row in rows:
-            if (row.lane, row.temperature) == key and not math.isnan(value(row).value):
-                at = x.at(row.x) + shift
-                text = f"{report.plan.lanes[row.lane].name}, {BY[by]} {row.part}: "
-                text += beside(value(row), percent)
-                bar = upright(at, value(row), y)
-                marks.append(Mark(look, at, y.at(value(row).value), text, bar))
-        drawn.append(tuple(marks))
-    return Panel(left, right, x, y, tuple(drawn), () if by == "kind" else tuple(drawn))
-
-
-def _changed(row: FollowedRow) -> Interval:
-    return row.changed
-
-
-def _meets(row: FollowedRow) -> Interval:
-    return row.meets
+        x = x._replace(ticks=tuple({x.at(each.row.x): each.row.part for each in marked}.items()))
+    y = scaled_axis(title, ends, 0.08, bottom, top + TOP, short_percent)
+    series: dict[int, list[Mark]] = {}
+    for row, value, look, name, index in marked:
+        at = x.at(row.x) + DODGE * index
+        text = f"{name}, {BY[by]} {row.part}: {beside(value, percent)}"
+        mark = Mark(look, at, y.at(value.value), text, upright(at, value, y))
+        series.setdefault(index, []).append(mark)
+    drawn = tuple(map(tuple, series.values()))
+    return Panel(left, right, x, y, drawn, () if by == "kind" else drawn)

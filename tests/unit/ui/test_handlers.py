@@ -51,7 +51,7 @@ from ui.tabs.compare.handlers import (
     ContinuationRequest,
     continuation_config,
 )
-from ui.tabs.compare.running import Running
+from ui.tabs.compare.running import Running, read_continuation
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.list import listing
 from ui.tabs.history.tab import HistoryTab
@@ -528,6 +528,21 @@ def assert_small(updates: dict[Any, Any]) -> None:
     data = pickle.dumps(list(states.values()))
     assert b"Trace" not in data and len(data) < MOST_BYTES
     assert b"Trace" in pickle.dumps([make_trace(new_tokens=1)])
+
+
+@pytest.mark.usefixtures("page")
+def test_the_panel_of_a_relaxed_token_opens_and_goes_with_the_next_result(
+    services: Services, displayed: DisplayedComparison
+) -> None:
+    tab = CompareTab(services, address_component())
+    running, panel, none = Running(**vars(tab)), tab.view.counterfactual, cast(Any, None)
+    mars = runs_of(services, displayed)[1]
+    at = next(token.position for token in mars.tokens if token.outcome is Outcome.RELAXED)
+    event = gr.EventData(None, {"lane": 1, "index": at, "rejected": True})
+    wanted = read_continuation(event)
+    *_, end = running.run(wanted, displayed, "", None, none)
+    assert end[panel]["visible"] and "had been rejected" in end[panel]["value"]
+    assert panel in tab.view.outputs and not tab.view.show(None)[panel]["visible"]
 
 
 @pytest.mark.usefixtures("page")
