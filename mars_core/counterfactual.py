@@ -138,20 +138,18 @@ def meets_after(one: Ending, other: Ending) -> int | None:
     trims = [(0, 0)]
     trims += [(cut, 0) for cut in range(1, len(one.ids))] if not other.ended else []
     trims += [(0, cut) for cut in range(1, len(other.ids))] if not one.ended else []
-    for trimmed, other_trimmed in sorted(trims, key=sum):
-        left, right = one.ids[: len(one.ids) - trimmed], other.ids[: len(other.ids) - other_trimmed]
-        equal = _equal_at_the_end(left, right)
-        needed = LEAST if trimmed or other_trimmed else min(LEAST, len(left) - 1, len(right) - 1)
-        if equal >= max(1, needed):
-            return max(len(left), len(right)) - equal
+    for cuts in sorted(trims, key=sum):
+        lengths = len(one.ids) - cuts[0], len(other.ids) - cuts[1]
+        equal = _equal_before(one.ids, other.ids, *lengths)
+        if equal >= max(1, LEAST if any(cuts) else min(LEAST, *(n - 1 for n in lengths))):
+            return max(lengths) - equal
     return None
 
 
-def _equal_at_the_end(left: Sequence[int], right: Sequence[int]) -> int:
+def _equal_before(one: Sequence[int], other: Sequence[int], end: int, other_end: int) -> int:
+    """How many tokens before two ends are the same."""
     equal = 0
-    for a, b in zip(reversed(left), reversed(right), strict=False):
-        if a != b:
-            break
+    while equal < min(end, other_end) and one[end - 1 - equal] == other[other_end - 1 - equal]:
         equal += 1
     return equal
 

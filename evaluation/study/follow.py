@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.extraction import answers
-from evaluation.scoring.metrics import scores
+from evaluation.scoring.metrics import METRICS, scores
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import NAN, answer, read_result
 from mars_core.counterfactual import (
@@ -21,7 +21,7 @@ from mars_core.counterfactual import (
     relaxed_positions,
     starts,
 )
-from mars_core.types import RunConfig, Status, Trace
+from mars_core.types import RunConfig, Status, StopReason, Trace
 from storage import RunStore, StoredResult
 from storage.scope import batches
 
@@ -166,8 +166,8 @@ def _followed(plan: Plan, done: _Open) -> Iterator[Counterfactual]:
 def _graded(
     plan: Plan, run: RelaxedRun, token: Counterfactual, continuations: Sequence[Trace]
 ) -> Counterfactual:
-    """With the score of either text, and whether the two answers differ, by their scores or by what
-    is extracted from them. Turns before the last one of an item are not graded."""
+    """With the score of either text, and whether the two answers differ, by binary scores or by what
+    is extracted from texts that were not cut. Turns before the last one of an item are not graded."""
     task = plan.task(run.task)
     item = plan.item(task)
     if len(run.turns) < len(item.turns):
@@ -179,11 +179,10 @@ def _graded(
         for text in texts
     ]
     strict, relaxed = (next(iter(each.values()), NAN) for each in graded)
-    found = answers(item.turns[-1], *texts)
-    known = found is not None or any(graded)
-    changed = (any(graded) and strict != relaxed) or (
-        found is not None and found.left != found.right
-    )
-    return replace(
-        token, strict_score=strict, relaxed_score=relaxed, changed=changed if known else None
-    )
+    metric = next(iter(graded[0]), "")
+    differ = [strict != relaxed] if metric and METRICS[metric].binary else []
+    cut = StopReason.LENGTH in (each.stop_reason for each in continuations)
+    if not cut and (found := answers(item.turns[-1], *texts)):
+        differ.append(found.left != found.right)
+    changed = any(differ) if differ else None
+    return replace(token, strict_score=strict, relaxed_score=relaxed, changed=changed)

@@ -7,7 +7,7 @@ from evaluation.format import plural, shorten, visible
 from evaluation.report.document.blocks import Opened, Side
 from evaluation.scoring.extraction import answers
 from mars_core.counterfactual import Counterfactual, compared, ending
-from mars_core.types import Trace
+from mars_core.types import StopReason, Trace
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
 
@@ -43,8 +43,9 @@ def _meeting(result: Counterfactual) -> str:
 
 
 def _answer(prompt: str, strict: Trace, relaxed: Trace) -> str:
-    """Whether both give the same answer; empty where none is in both."""
-    both = answers(prompt, strict.text, relaxed.text)
+    """Whether both give the same answer; empty where none is in both, or one was cut."""
+    cut = StopReason.LENGTH in (strict.stop_reason, relaxed.stop_reason)
+    both = None if cut else answers(prompt, strict.text, relaxed.text)
     if both is None:
         return ""
     if both.left == both.right:

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from evaluation.commands import OTHER_SAMPLER
 from mars_core.counterfactual import continued, relaxed_positions
 from mars_core.jobs import Began, Ended, Job, RecordedRun, Wrote, follow
 from mars_core.jobs import Event as RunEvent
@@ -35,6 +36,8 @@ def run_counterfactual(
         position = wanted.index
         if run is None or position not in relaxed_positions(run):
             raise ValueError(f"Position {position} of this lane has no relaxed token.")
+        if run.config.draws_otherwise:
+            raise ValueError(OTHER_SAMPLER)
     both = [continued(run, start) for start in (position, position + 1)]
     configs = tuple(config for config in both if config)
     records: dict[int, RecordedRun] = {}
