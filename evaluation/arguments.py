@@ -53,19 +53,22 @@ _STORE: Options = {
 _STUDY: Options = {
     "study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}
 } | _STORE
-_WORK: Options = MACHINE_OPTIONS | {
+_RAY: Options = {
     "--ray": {
         "nargs": "?",
         "const": "local",
         "metavar": "ADDRESS",
         "help": "run on a Ray cluster: a new one on this machine, or the one at this address",
-    },
+    }
+}
+_PROCESS: Options = MACHINE_OPTIONS | {
     "--threads": {
         "type": int,
         "help": "threads of a process (default: OMP_NUM_THREADS, else every core)",
     },
     "--quiet": {"action": "store_true", "help": "do not print progress"},
 }
+_WORK: Options = _PROCESS | _RAY
 _PLAN: Options = (
     PAIR_OPTIONS
     | PROMPT_OPTIONS
@@ -237,6 +240,23 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
                 "help": "model name of the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"
             },
             "--limit": {"type": int, "help": "maximum number of answer pairs"},
+        },
+    ),
+    "follow": (
+        "what follows the relaxed tokens of a study, and what would have if they had been rejected",
+        _STUDY
+        | _PROCESS
+        | {
+            "--sample": {
+                "type": int,
+                "metavar": "N",
+                "help": "of each run N random relaxed tokens (default: all)",
+            },
+            "--batch": {
+                "default": "auto",
+                "metavar": "auto|N",
+                "help": "continuations to decode together (default auto)",
+            },
         },
     ),
     "delete": ("remove a study; its comparisons can be restored for 30 days", _STUDY),

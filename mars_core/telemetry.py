@@ -17,6 +17,7 @@ from mars_core.types import (
     Trace,
 )
 
+LOOPS = (8, 16, 32)  # tokens
 # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less
 # where the two are equal
 SHIFTED = 1e-9
@@ -67,7 +68,23 @@ def summarise(
         log_likelihood=log_likelihood,
         perplexity=_exp(-_ratio(log_likelihood, new_tokens)),
         peak_memory_bytes=peak_memory_bytes,
+        overshoot_max=_largest([token.overshoot for token in tokens]),
+        loop_tokens=loop_tokens([token.id for token in tokens]),
     )
+
+
+def loop_tokens(ids: Sequence[int]) -> int:
+    """``Summary.loop_tokens``; UNKNOWN where an id is. A shorter span that goes on as long counts as
+    a longer one."""
+    if UNKNOWN in ids:
+        return UNKNOWN
+    for span in LOOPS:
+        equal = 0
+        for token, later in zip(ids, ids[span:], strict=False):
+            equal = equal + 1 if token == later else 0
+            if equal == 2 * span:
+                return span
+    return 0
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""``mars eval run | resume | list | report | export | judge | delete`` and ``mars check``.
+"""``mars eval run | resume | list | report | export | judge | follow | delete`` and ``mars check``.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
 it is not and 2 where that is not known. Results go to standard output, progress to standard error.
@@ -176,6 +176,31 @@ def _judge(options: Namespace, store: RunStore) -> int:
     return 0
 
 
+def _follow(options: Namespace, store: RunStore) -> int:
+    """Follow the relaxed tokens of a study."""
+    from tqdm import tqdm
+
+    from evaluation.commands import spec_of_models
+    from evaluation.study.batch import batch_of
+    from evaluation.study.check import check_models, longest
+    from evaluation.study.follow import follow_tokens, followed_plan
+    from evaluation.study.launch import open_session
+
+    if options.sample is not None and options.sample < 1:
+        raise ValueError(f"--sample is {options.sample}; it must be 1 or more.")
+    study_id = _find(store, options.study)
+    plan = followed_plan(store, study_id)
+    session = open_session(options, spec_of_models(plan.models))
+    check_models(plan, session.pair)
+    batch = batch_of(options.batch, session.pair, longest(plan, session))
+    with tqdm(unit=" runs", disable=options.quiet) as bar:
+        for progress in follow_tokens(store, study_id, session, batch, options.sample):
+            bar.total, bar.n = progress.runs, progress.done
+            bar.refresh()
+    _note(f"{progress.tokens:,} relaxed tokens were followed; {progress.failed:,} failed.")
+    return 0
+
+
 def _delete(options: Namespace, store: RunStore) -> int:
     store.delete_study(_find(store, options.study))
     return 0
@@ -188,6 +213,7 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "report": _report,
     "export": _export,
     "judge": _judge,
+    "follow": _follow,
     "delete": _delete,
 }
 

@@ -11,6 +11,7 @@ from typing import Self
 from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, update
 
 from storage.runs.comparisons import Comparisons, remove
+from storage.runs.counterfactuals import Counterfactuals
 from storage.runs.search import Lists
 from storage.runs.votes import Votes
 from storage.schema import ComparisonRow, Facet, Link, Study, StudyTask, Vote
@@ -37,7 +38,7 @@ class StoreCounts:
     deleted: int
 
 
-class RunStore(Comparisons, Lists, Votes, Studies, Results, Shares):
+class RunStore(Comparisons, Counterfactuals, Lists, Votes, Studies, Results, Shares):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``;
     None: a file in the data folder.
 

@@ -26,10 +26,10 @@ RESULT, RELATIVE = (
     tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
     for kind in (LaneResult, Relative)
 )
-_LATER = ("ttft_s", "batch", "batch_s")  # which older studies lack
-# Numbers of a run that follow from others: drafted tokens that were kept, and whether the token
-# limit cut it.
-DERIVED = ("kept", "cut")
+_LATER = ("ttft_s", "batch", "batch_s", "overshoot_max", "looped")  # which older studies lack
+# Numbers of a run that follow from others: drafted tokens that were kept, whether the token limit
+# cut it, steps that drafted, and these with the kept tokens.
+DERIVED = ("kept", "cut", "draft_steps", "verified")
 
 
 class Group(NamedTuple):
@@ -121,7 +121,9 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     }
     drafted_at, kept_at = (_by_depth(stored, at, shape, name) for name in ("drafted_at", "kept_at"))
     accepted = numbers["accepted"] + numbers["relaxed"]
-    derived = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted), 1 - numbers["ended"]
+    kept = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted)
+    draft_steps = drafted_at[:, :, :1].sum(axis=2)
+    derived = kept, 1 - numbers["ended"], draft_steps, draft_steps + kept
     completed = by_task(one.data["status"] == Status.COMPLETED for one in stored)
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
     scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from evaluation.report.caveats import lane_name, warnings
+from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.texts import records_of
@@ -57,6 +58,7 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         votes=_human_votes(store, plan),
         loads=tuple(_loads(results)),
         judged=_judged(store.judgements(study_id), plan),
+        followed=followed_rows(store, results, resamples, seed),
     )
 
 

@@ -96,7 +96,25 @@ class Measured:
         group="Speed-up over strict",
     ).field
     tau: Interval = ReportMetric(
-        "τ", "all new tokens / all steps", Pooled("new_tokens", "steps"), better=1, panel="τ"
+        "τ",
+        "all new tokens / all steps: as EAGLE, with the bonus token, of all requests together",
+        Pooled("new_tokens", "steps"),
+        better=1,
+        panel="τ",
+    ).field
+    tau_vllm: Interval = ReportMetric(
+        "as vLLM",
+        "1 + accepted drafts / steps that drafted, of all requests together",
+        Pooled("verified", "draft_steps"),
+        better=1,
+        group="τ elsewhere",
+    ).field
+    tau_specforge: Interval = ReportMetric(
+        "as SpecForge",
+        "mean over requests of new tokens / steps, so that a short answer counts as much as a long one",
+        Mean("new_tokens", "steps"),
+        better=1,
+        group="τ elsewhere",
     ).field
     tau_ratio: Interval = ReportMetric(
         "τ ratio",
@@ -128,6 +146,13 @@ class Measured:
     ).field
     unended: Interval = ReportMetric(
         "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
+    ).field
+    looped: Interval = ReportMetric(
+        "Loops",
+        "share of runs in which 8, 16 or 32 tokens occur three times in a row",
+        Pooled("looped", known=True),
+        percent,
+        better=-1,
     ).field
     same: Interval = ReportMetric(
         "Same as strict",
@@ -172,6 +197,13 @@ class Measured:
         better=-1,
         panel="TV per token",
         shift=True,
+        likeness=True,
+    ).field
+    overshoot: Interval = ReportMetric(
+        "Overshoot",
+        "largest P(x)/p(x) of a run, P: the emitted tokens' distribution; mean of the runs where it is finite",
+        Mean("overshoot_max"),
+        better=-1,
         likeness=True,
     ).field
     log_likelihood: Interval = ReportMetric(
@@ -264,6 +296,25 @@ class LoadRow:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowedRow:
+    """Relaxed tokens of a lane at a temperature that were followed (``mars eval follow``): all of
+    them, or those with similar values of a property. Intervals of shares and means are by
+    prompt."""
+
+    lane: int
+    temperature: float
+    by: str  # empty: all; else r, gap, entropy, position or kind
+    part: str  # the values, as text
+    x: float  # their mean; of a kind its number
+    tokens: int
+    prompts: int
+    changed: Interval  # share whose answer is another than strict's from there, of known ones
+    meets: Interval  # share after which both texts meet again
+    meets_after: Interval  # tokens until then: median and quartiles
+    logprob: Interval  # mean ln p of the text after the token − that of strict's, nats
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last
     where there are several suites."""
@@ -280,6 +331,7 @@ class Report:
     votes: tuple[VoteRow, ...] = ()
     judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
     loads: tuple[LoadRow, ...] = ()  # of a study on servers or in batches
+    followed: tuple[FollowedRow, ...] = ()
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from evaluation.item import Item, Suite
 from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
+from evaluation.scoring.extraction import json_of
 from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.overlap import Scorer
 from evaluation.scoring.sandbox import check_sandbox
@@ -36,8 +38,8 @@ def scores(
 
     ``texts``: the answers, one per turn. Several turns with as many references: each turn has its
     own, and a binary metric requires all to be right; otherwise the last answer is compared with
-    any of the references. Code runs only with ``execute_code``. Raises ValueError where a needed
-    library is missing.
+    any of the references. Where a prompt asks for JSON, its validity is the last metric. Code runs
+    only with ``execute_code``. Raises ValueError where a needed library is missing.
     """
     by_metric: dict[str, float] = {}
     for name in metrics_of(suite, item):
@@ -49,7 +51,14 @@ def scores(
         elif pairs := _pairs(item, texts):
             values = [scorer(text, references) for text, references in pairs]
             by_metric[name] = min(values) if binary else sum(values) / len(values)
+    if asks_for_json(item):
+        by_metric[names.JSON] = float(json_of(texts[-1] if texts else "") is not None)
     return by_metric
+
+
+def asks_for_json(item: Item) -> bool:
+    """Whether the last turn names JSON."""
+    return bool(re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE))
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
@@ -119,4 +128,7 @@ METRICS = {
     # The code passes the item's tests, else the examples in the prompt's docstring; run in a
     # sandbox, once.
     names.PASS: Metric(True, None),
+    # The answer, or its first fenced block, is a JSON object or list; of every prompt that asks for
+    # JSON.
+    names.JSON: Metric(True, lambda text, _: float(json_of(text) is not None)),
 }

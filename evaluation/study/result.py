@@ -60,6 +60,8 @@ class LaneResult:
     ttft_s: float = NAN  # time to the first token, of the first turn
     batch: int = 1  # runs that were decoded together; of several, times of one are unknown
     batch_s: float = NAN  # the run's part of the time of its batch
+    overshoot_max: float = NAN
+    looped: float = NAN  # 1 if any turn has a loop, else 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the store; non-finite numbers become strings."""
@@ -134,8 +136,14 @@ def result_of(
         kept_at=tuple(sum(step.kept >= number for step in steps) for number in positions),
         scores=dict(scores),
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
+        overshoot_max=max(summary.overshoot_max for summary in summaries),
+        looped=_looped([summary.loop_tokens for summary in summaries]),
         **sums,
     )
+
+
+def _looped(spans: Sequence[int]) -> float:
+    return NAN if UNKNOWN in spans else float(any(spans))
 
 
 def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = ()) -> float:

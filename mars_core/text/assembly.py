@@ -164,10 +164,16 @@ class Assembler:
             tv=judged.tv,
             kl=judged.kl,
             logprob=judged.logprob,
+            overshoot=judged.overshoot,
+            rule_logprob=_ln(judged.mass),
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
             parameter=judged.parameter,
             regret=judged.regret,
         )
+
+
+def _ln(x: float) -> float:
+    return math.log(x) if x > 0 else math.nan if math.isnan(x) else -math.inf
 
 
 def _accepted_as(strict: float) -> Outcome:

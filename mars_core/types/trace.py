@@ -134,6 +134,10 @@ class Token:
     parameter: float = math.nan
     # what the run's relaxed tokens before it have charged, of rules with a ledger; else nan
     regret: float = math.nan
+    # of P, where TV is exact: the largest P/p of any token here, and ln P of this token, with which
+    # the rule samples it
+    overshoot: float = math.nan
+    rule_logprob: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +212,9 @@ class Summary:
     log_likelihood: float  # sum of logprob over the emitted tokens
     perplexity: float  # exp(−log_likelihood / new_tokens)
     peak_memory_bytes: int
+    overshoot_max: float = math.nan
+    # the shortest span of LOOPS tokens that occurs three times in a row; 0: none
+    loop_tokens: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,10 @@ COLUMNS = (
         "raw_z1", torch.float32, Of.NODE, Contents.PROCESSED
     ),  # logits of the two best before processors
     RowColumn("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
+    RowColumn("mass", torch.float64, Of.TOKEN, Contents.DISTANCES, root=1.0),  # P of the token
+    RowColumn(
+        "overshoot", torch.float64, Of.NODE, Contents.DISTANCES
+    ),  # the largest P/p of any token
     RowColumn(
         "tv", torch.float64, Of.NODE, Contents.DISTANCES
     ),  # between the distribution after the node and p

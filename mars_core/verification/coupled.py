@@ -66,9 +66,10 @@ def coupled_shift(
         both, others = _protected_draws(evidence, rule.protected)
         replacing = torch.where(rule.protected, both, q) + others
         return shift_of(torch.lerp(p, replacing, chance), p, end[draft.size :])
-    columns = _relaxed if rule.relaxes == 2 else _bounds
-    tv, kl = torch.nn.functional.pad(columns(places, draft, rule, values), (0, 1))
-    return {"tv": tv, "kl": kl}
+    if rule.relaxes != 2:
+        tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, 1))
+        return {"tv": tv, "kl": kl}
+    return _relaxed(places, draft, rule, values)
 
 
 def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
@@ -110,9 +111,11 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
     return torch.stack([row_sums(gained), row_sums(terms)])
 
 
-def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """TV and KL after each position of a chain, [2, N], under a rule that relaxes the two best
-    tokens only."""
+def _relaxed(
+    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
+) -> dict[str, Tensor]:
+    """TV and KL after each position of a chain, under a rule that relaxes the two best tokens only;
+    and the distribution, unless it is p everywhere."""
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
@@ -120,8 +123,9 @@ def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, floa
     rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
     if weight.device.type in READABLE:  # most places relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
+    tv, kl = torch.nn.functional.pad(columns, (0, 1))
     if not len(rows):
-        return columns
+        return {"tv": tv, "kl": kl}
     p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]
     integral = joint_integral(p, q)
     ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(
@@ -129,7 +133,12 @@ def _relaxed(places: Places, draft: Draft, rule: Rule, values: Mapping[str, floa
     )  # [rows, 2, V]
     moved = ahead.mul_(weight[rows][:, :, None]).mul_(p[:, None])
     distribution = (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
-    return columns.index_copy_(-1, rows, torch.stack(distances(distribution, p)))
+    changed = distances(distribution, p)
+    return {
+        "tv": tv.index_copy(0, rows, changed[0]),
+        "kl": kl.index_copy(0, rows, changed[1]),
+        "distribution": exact(places.p[: draft.size]).index_copy(0, rows, distribution),
+    }
 
 
 def _protected_draws(evidence: Evidence, protected: Tensor) -> tuple[Tensor, Tensor]:

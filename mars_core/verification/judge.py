@@ -24,6 +24,7 @@ from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 from mars_core.verification.shift import row_sums
 from mars_core.verification.state import Span, with_state
+from mars_core.verification.weights import weights
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
@@ -81,6 +82,8 @@ def judge(
         if state is not None and state.parameters:
             contents |= Contents.VARYING
             columns["parameter"] = next(iter(state.parameters.values()))[:, 0]
+        if sampled or coupled:
+            columns |= weights(places, draft, rule, decision)
         columns |= _measures(places, draft, decision, sampling, raw)
         if draft.odds is not None:
             contents |= Contents.ODDS

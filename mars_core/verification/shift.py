@@ -38,13 +38,45 @@ class Rest(IntEnum):
     ONE = 2  # to the token that is emitted
 
 
+def mass(
+    children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, token: float, p: float
+) -> float:
+    """P of a token; arguments as those of ``shift``, ``p``: of the token."""
+    left, missed = _left(children)
+    share, goes_on = children[token][0] if token in children else 0.0, token not in children
+    if rest is Rest.ONE:
+        return share + left * (token == emit)
+    if rest is Rest.ALL:
+        return share + left * p
+    return left * p / missed if goes_on and missed else share
+
+
+def overshoot(
+    children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
+) -> float:
+    """The largest P/p of any token; infinite where only p is 0."""
+    left, missed = _left(children)
+    weights = [(mass(children, rest, emit, id_, p), p) for id_, (_, p) in children.items()]
+    if rest is Rest.ONE:
+        weights += [] if emit in children else [(left, emit_p)]
+    else:
+        weights += [(left, missed if rest is Rest.OTHERS else 1.0)] if missed or left else []
+    return max((of_p / p if p else math.inf for of_p, p in weights if of_p), default=math.nan)
+
+
+def _left(children: Mapping[float, tuple[float, float]]) -> tuple[float, float]:
+    """What P and p have for tokens that are not children."""
+    shares, p = zip(*children.values(), strict=True) if children else ((), ())
+    return _rest(sum(shares)), _rest(sum(p))
+
+
 def shift(
     children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
 ) -> tuple[float, float]:
     """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id;
     ``emit``: the token emitted if none is accepted, and its p."""
     pairs = list(children.values())
-    left, missed = _rest(sum(share for share, _ in pairs)), _rest(sum(p for _, p in pairs))
+    left, missed = _left(children)
     if rest is Rest.OTHERS:
         return _distance(pairs, abs(left - missed), _kl(left, missed))
     if rest is Rest.ALL:

@@ -129,6 +129,8 @@ log_likelihood | float | nats | of the new tokens under the target, temperature 
 perplexity | float | | exp(-log_likelihood / new_tokens)
 peak_memory_bytes | int | bytes | peak memory of the device
 acceptance_by_position | floats | | by depth: steps that kept a token / steps that drafted one
+overshoot_max | float | | largest overshoot of a token
+loop_tokens | int | tokens | shortest of 8, 16 and 32 tokens that occur three times in a row; 0: none
 environment | JSON | | versions, device, dtype, by name
 error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
@@ -175,6 +177,8 @@ edge | float | | difference of the two best of ln p + Gumbel noise; at temperatu
 tv | float | | total variation between the emitted token's distribution and the target's
 kl | float | nats | between the same
 logprob | float | nats | ln softmax of the raw logits
+overshoot | float | | largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact
+rule_logprob | float | nats | ln P of the token, with which the rule samples it; empty unless tv_kind is exact
 top | alternatives | | most likely tokens of the target
 parameter | float | | value here of the first parameter that is an expression; empty where none is
 regret | float | | what relaxed tokens before this one have charged, of rules with a ledger; else empty
@@ -201,6 +205,24 @@ odds | float | | share of the sum of q/E after the parent, which orders coupled 
 judged | bool | | false: after the first rejection, or beside the path in a tree
 """
 )
+COUNTERFACTUALS = _columns(
+    f"""\
+{_RUN}\
+position | int | | of the relaxed token, in the output, from 0
+kind | text | | of the token: number, word, punctuation, code
+r | float | | z2 / z1; empty where z1 <= 0
+gap | float | | z1 - z2
+entropy | float | nats | of the target's distribution, as sampled
+meets_after | int | tokens | from position on, after which both texts are the same; empty where they do not meet
+strict_tokens | int | tokens | from position on, if strict continues with the target's token
+relaxed_tokens | int | tokens | from position on, if strict continues after the relaxed token
+strict_logprob | float | nats | mean logprob of the former
+relaxed_logprob | float | nats | mean logprob of the latter
+changed | bool | | whether the two answers differ; empty where there is none
+strict_score | float | | of the former text, 0 to 1; empty where it is not graded
+relaxed_score | float | | of the latter text
+"""
+)
 VOTES = _columns(
     f"""\
 {_COMPARISON}\
@@ -223,7 +245,13 @@ def described(*names: str, level: str = "###") -> str:
     A column that a list before describes in the same words is only named."""
     lists = []
     before: set[ExportColumn] = set()
-    exports = {"runs": RUNS, "tokens": TOKENS, "nodes": NODES, "votes": VOTES}
+    exports = {
+        "runs": RUNS,
+        "tokens": TOKENS,
+        "nodes": NODES,
+        "counterfactuals": COUNTERFACTUALS,
+        "votes": VOTES,
+    }
     for name in names or exports:
         lines = ""
         for again, group in groupby(exports[name], before.__contains__):

@@ -32,11 +32,12 @@ comparisons.json  each prompt that was run: its text and settings, when, and you
 runs.csv          one row per run: settings, output text, status, measurements.
 tokens.csv        one row per token, including rejected ones, with the values that decided it.
 nodes.csv         one row per drafted token.
+counterfactuals.csv  one row per relaxed token that was followed: what strict would have written.
 votes.csv         one row per blind vote.
 studies.json      each study: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not stored, so they are not included.
 
-runs, tokens, nodes and votes are also included as .parquet, bit-exact: `mars import` reads these, with
+All .csv are also included as .parquet, bit-exact: `mars import` reads runs, tokens and nodes, with
 comparisons.json, into another database.
 
 CSV files are UTF-8 with a header. A text that a spreadsheet would read as a formula begins with an apostrophe, and a

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from sqlalchemy import Select, select
 from mars_core.types import ShiftKind
 from storage.export.cells import finite
 from storage.export.columns import (
+    COUNTERFACTUALS,
     NODES,
     RUNS,
     SCHEMA_VERSION,
@@ -196,6 +197,14 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
     return {"token_id": flat["vocabulary.id"][at], "piece": _coded(pieces, at), "outcome": outcomes}
 
 
+def _counterfactual_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+    for page in _pages(store, wanted):
+        runs = {run["run_id"]: run for run in _runs(store, page, *_HEAD)}
+        tokens = store.counterfactuals(list(runs))
+        rows = [run | asdict(token) for id_, run in runs.items() for token in tokens.get(id_, ())]
+        yield _table(COUNTERFACTUALS, rows)
+
+
 def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
     for page in _pages(store, wanted):
         with store.read() as connection:
@@ -213,6 +222,7 @@ EXPORTS = {
     "runs": Export(RUNS, _run_values),
     "tokens": Export(TOKENS, _trace_values("tokens", TOKENS, _tokens)),
     "nodes": Export(NODES, _trace_values("nodes", NODES, _nodes)),
+    "counterfactuals": Export(COUNTERFACTUALS, _counterfactual_values),
     "votes": Export(VOTES, _vote_values),
 }
 

@@ -179,6 +179,29 @@ class RunTrace(Base):
     data: Mapped[bytes]
 
 
+class CounterfactualRow(Base):
+    """What would have followed a relaxed token of a run: ``mars_core.counterfactual``."""
+
+    __tablename__ = "counterfactuals"
+
+    run_id: Mapped[str] = mapped_column(
+        sa.ForeignKey(RunRow.id, ondelete="CASCADE"), primary_key=True
+    )
+    position: Mapped[Part]
+    kind: Mapped[str]
+    r: Mapped[float | None]
+    gap: Mapped[float | None]
+    entropy: Mapped[float | None]
+    meets_after: Mapped[int | None]
+    strict_tokens: Mapped[int]
+    relaxed_tokens: Mapped[int]
+    strict_logprob: Mapped[float | None]
+    relaxed_logprob: Mapped[float | None]
+    changed: Mapped[bool | None]
+    strict_score: Mapped[float | None]
+    relaxed_score: Mapped[float | None]
+
+
 class Vote(Base):
     """A blind vote; at most one per comparison."""
 

@@ -185,13 +185,15 @@ def column_of(field: TraceField) -> MappedColumn[Any]:
         float: Real,
     }
     # of columns added by later migrations
-    default = {
+    defaults = {
         "prefix": "[]",
         "spent": "[]",
         "given": "[]",
         "history": "[]",
         "processors": "{}",
-    }.get(field.column)
+        "loop_tokens": "-1",
+    }
+    default = defaults.get(field.column)
     return mapped_column(
         types.get(kind) or enum_column(kind),
         nullable=field.optional or kind is float,

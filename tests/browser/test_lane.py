@@ -322,6 +322,9 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LaneP
         {"lane": 0, "index": at, "token": MARS.tokens[at].own},
     ]
     expect(popover).to_be_hidden()
+    page.locator("#lane-0 .tok").nth(at).click()
+    popover.get_by_role("button", name="What if it had been rejected here?").press("Enter")
+    assert page.evaluate("window.triggered.at(-1)[2]") == {"lane": 0, "index": at, "rejected": True}
     page = lane_page(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
     expect(page.locator("#lane-0 .mars-pop")).to_be_visible()

@@ -92,6 +92,7 @@ NOT_RUN = {  # expressions of whole commands, without variables of the environme
     r"python -m (evaluation|ui)\.[\w.]+( STUDY)?": "serves, or writes an example that is part of the program",
     r"python docs/figures/draw\.py": "writes the figures; test_docs.py draws them",
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
+    r"mars eval follow STUDY.*": "decodes for long; tests/unit/evaluation/study/test_follow.py runs it",
     r"mars eval run … --ray.*": "starts processes, as tests/unit/evaluation/study/test_cluster.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
     r"(\.venv/bin/)?mars fetch.*": "downloads, as tests/unit/mars_core/test_gguf.py does from a folder",

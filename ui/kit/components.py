@@ -21,7 +21,7 @@ RUN_FILES = (
     "tokens.parquet",
     "nodes.parquet",
 )
-VOTE_FILES = ("votes.csv", "votes.parquet")
+OTHER_FILES = ("votes.csv", "votes.parquet", "counterfactuals.csv", "counterfactuals.parquet")
 REPORT = "report.html"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.format import displayable, number, plural, shorten
+from evaluation.scoring.extraction import answers
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     Cause,
@@ -24,7 +25,6 @@ from mars_core.types import (
 )
 from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Sentence, SentencePart, plain
-from ui.result.answers import answers
 from ui.result.speed import speed_ratio
 from ui.token_view.story import relaxed_story, word
 from ui.token_view.whatif import samples_drafts

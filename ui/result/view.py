@@ -66,6 +66,8 @@ class ResultView(LaneCards):
         self.reader = reader_component(scope=scope, runs=continues)
         super().__init__(scope, lane_views, FIRST_LANES, continues=continues)
         self.figures: dict[str, gr.HTML] = {}  # by name
+        self.counterfactual = static_component(elem_id=f"{scope}-counterfactual")
+        self.counterfactual.visible = False
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
         with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
@@ -80,6 +82,7 @@ class ResultView(LaneCards):
                     )  # a text of ours
                     self._fill(title, scope, stored)
         fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
+        fixed.append(self.counterfactual)
         self.below: list[Any] = [
             *fixed,
             *self.figures.values(),
@@ -131,9 +134,10 @@ class ResultView(LaneCards):
     def show(self, details: Details | None, share: str = "") -> Updates:
         """The part below the lanes; None hides it. ``share``: token of the link through which the
         runs are read."""
+        closed = {self.counterfactual: gr.update(visible=False)}  # it belongs to earlier lanes
         if details is None:
-            return {self.details: gr.update(visible=False)} | self.tree.show({})
-        return {
+            return closed | {self.details: gr.update(visible=False)} | self.tree.show({})
+        return closed | {
             self.details: gr.update(visible=True),
             self.table: table_html(details.table),
             self.check: check_html(details.check),

@@ -11,6 +11,7 @@ from evaluation.report.document import tables
 from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
+from evaluation.report.document.followed import followed_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
@@ -36,6 +37,7 @@ def document(
         warning_section(report),
         tables.overview_section(report),
         picture_section(report) if pictures else None,
+        followed_section(report, pictures=pictures),
         prompt_section(report, texts),
         tables.speed_section(report),
         tables.load_section(report),

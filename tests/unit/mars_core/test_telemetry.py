@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mars_core.telemetry import SHIFTED, first_divergence, summarise
+from mars_core.telemetry import SHIFTED, first_divergence, loop_tokens, summarise
 from mars_core.types import Cause, DraftNode, Outcome, PrefixToken, Step, Summary, Token, Trace
 from tests.traces import make_trace
 
@@ -76,6 +76,24 @@ def test_summary_of_hand_made_steps(token: Token) -> None:
     assert (summary.kl_sum, summary.kl_mean, summary.kl_max) == (7 * 0.5, 0.5, 0.5)
     assert (summary.shifted_share, summary.log_likelihood) == (1.0, -14.0)
     assert summary.perplexity == pytest.approx(math.e**2)
+
+
+@pytest.mark.parametrize(
+    ("ids", "span"),
+    [
+        ([], 0),
+        (list(range(8)) * 3, 8),
+        ([0, *list(range(8)) * 3], 8),
+        ([*list(range(8)) * 3][:-1], 0),
+        ([7] * 24, 8),
+        ([*range(100), *list(range(12)) * 3], 0),
+        ([*range(100), *list(range(16)) * 3, 5], 16),
+        (list(range(32)) * 3, 32),
+        ([*list(range(8)) * 3, -1], -1),
+    ],
+)
+def test_a_loop_is_a_span_three_times_in_a_row(ids: list[int], span: int) -> None:
+    assert loop_tokens(ids) == span
 
 
 RATES = "tau acceptance_rate relaxed_share shifted_share perplexity tv_mean tv_max kl_mean kl_max"

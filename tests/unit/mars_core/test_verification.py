@@ -183,6 +183,12 @@ def total_variation(distribution: list[float], p: list[float]) -> float:
     return sum(abs(a - b) for a, b in zip(distribution, p, strict=True)) / 2
 
 
+def largest_ratio(distribution: list[float], p: list[float]) -> float:
+    """The overshoot: the largest P/p of what P may emit."""
+    pairs = [(a, b) for a, b in zip(distribution, p, strict=True) if a > 1e-9]
+    return max(a / b if b else math.inf for a, b in pairs)
+
+
 def divergence(distribution: list[float], p: list[float]) -> float:
     """KL(distribution ‖ p) in nats."""
     return sum(

@@ -32,6 +32,7 @@ from tests.unit.mars_core.test_verification import (
     drawn_case,
     every_draw,
     every_sampling,
+    largest_ratio,
     largest_shift,
     picked,
     total_variation,
@@ -106,9 +107,11 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     assert column(rows, "tv")[0] == pytest.approx(
         total_variation(distribution_of(q, accept, replaced), p), abs=1e-12
     )
-    assert column(rows, "kl")[0] == pytest.approx(
-        divergence(distribution_of(q, accept, replaced), p), abs=1e-12
-    )
+    expected = distribution_of(q, accept, replaced)
+    assert column(rows, "kl")[0] == pytest.approx(divergence(expected, p), abs=1e-12)
+    assert column(rows, "overshoot")[0] == pytest.approx(largest_ratio(expected, p), rel=1e-9)
+    masses = zip(column(rows, "mass")[:-1], emit[:-1], strict=True)
+    assert all(mass == pytest.approx(expected[int(token)]) for mass, token in masses)
 
 
 @every_draw

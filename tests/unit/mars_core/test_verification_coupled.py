@@ -30,6 +30,7 @@ from tests.unit.mars_core.test_verification import (
     every_draw,
     every_sampling,
     keys,
+    largest_ratio,
     takes,
     total_variation,
 )
@@ -197,7 +198,11 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
     exact = total_variation(expected.tolist(), p), divergence(expected.tolist(), p)
     if RULES[rule].shift_kind(chain=True) is ShiftKind.EXACT:
         assert (tv, kl) == pytest.approx(exact, abs=1e-5)
+        largest = largest_ratio(expected.tolist(), p)
+        assert decided.overshoot == pytest.approx(largest, rel=1e-3)
+        assert decided.mass == pytest.approx(float(expected[int(decided.emit)]), abs=1e-5)
         return
+    assert math.isnan(decided.overshoot) and math.isnan(decided.mass)
     joint_p, alone = (
         joint(p, q),
         [after_node(rule, z[0].tolist(), p, [a], [q[a]], q, False)[a] for a in range(V)],

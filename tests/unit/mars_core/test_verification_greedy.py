@@ -28,6 +28,7 @@ from tests.unit.mars_core.test_verification import (
     divergence,
     drawn_case,
     every_sampling,
+    largest_ratio,
     largest_shift,
     picked,
     takes,
@@ -205,7 +206,8 @@ def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance
     P and p must differ: TV(P, p)."""
     logits, draft = case(tree, seed)
     p, children = target_distribution(logits, sampling).tolist(), children_of(draft.parents)
-    nodes = decide(logits, draft, rule, sampling, chance(draft, seed)).nodes
+    decoded_ = decide(logits, draft, rule, sampling, chance(draft, seed))
+    nodes = decoded_.nodes
     for node, (distribution, changed) in enumerated(rule, tree, sampling, seed).items():
         drafted: dict[int, float] = {}
         for child in children[node]:  # a sibling that repeats another is not there
@@ -219,6 +221,12 @@ def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance
         assert distribution == pytest.approx(expected, abs=1e-15 if rule in LOSSLESS else 1e-9)
         assert nodes[node].tv == pytest.approx(total_variation(distribution, p[node]), abs=1e-9)
         assert nodes[node].kl == pytest.approx(divergence(distribution, p[node]), abs=1e-9)
+        largest, emitted = largest_ratio(expected, p[node]), int(nodes[node].emit)
+        assert nodes[node].overshoot == pytest.approx(largest, rel=1e-6)
+        assert nodes[node].mass == pytest.approx(expected[emitted], abs=1e-7)
+        for child in children[node]:
+            mass = decoded_.verdict.nodes.drafted(child).mass
+            assert mass == pytest.approx(expected[int(draft.ids[child])], abs=1e-7)
         if rule in LOSSLESS:
             assert changed == 0
         elif rule in COUPLED:

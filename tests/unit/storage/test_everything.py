@@ -26,6 +26,7 @@ FILES = {
     "tokens.csv",
     "nodes.csv",
     "votes.csv",
+    "counterfactuals.csv",
     "studies.json",
     "shares.json",
 }
@@ -43,7 +44,7 @@ def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
     with ZipFile(path) as archive:
         assert archive.testzip() is None
         files = {name: archive.read(name) for name in archive.namelist()}
-    assert files.keys() == FILES | {f"{name}.parquet" for name in TABLES}
+    assert files.keys() == FILES | {f"{name}.parquet" for name in (*TABLES, "counterfactuals")}
     texts = {name: files[name].decode() for name in FILES}
     everything = "".join(texts.values())
     assert [mark for mark in boris.marks if mark in everything] == []

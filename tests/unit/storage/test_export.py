@@ -24,6 +24,7 @@ from storage.export.tables import EXPORTS
 from storage.schema.text import decode, mapped
 from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import csv_of, parsed, peak, read_parquet, save
+from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 from tests.unit.storage.test_roundtrip import HOSTILE, TRACES, hostile_trace, odd_numbers
 
 DANGEROUS = (
@@ -94,6 +95,8 @@ def test_csv_says_what_parquet_has(
         other = replace(trace, config=replace(trace.config, seed=1))
         made = save(lasting_store, trace, other)
         lasting_store.add_vote(made, left_lane=1, right_lane=0, choice=Choice.LEFT, comment="@x")
+        run = lasting_store.load(made).runs[0].id
+        lasting_store.save_counterfactuals(run, [FOLLOWED])
     lasting_store.annotate(made, name="=1", tags=["=2"], comment=hostile)
     for name, export in EXPORTS.items():
         text, path = csv_of(name, lasting_store), tmp_path / name

@@ -23,6 +23,7 @@ from tests.unit.children import Child, dies_at
 from tests.unit.storage.studying import counts
 from tests.unit.storage.test_schema import differences
 
+NEW = {"overshoot_max": None, "loop_tokens": -1}
 GONE = ("pass_rows", "pass_width", "sweep_id", "token", "claimed_until", "working_until")
 Rows = dict[str, list[dict[str, Any]]]
 
@@ -74,6 +75,7 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
                 assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
                 assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
                 assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
+    assert after.pop("counterfactuals") == []
     assert before.pop("sweeps") == [] and after.pop("alembic_version") == [
         {"version_num": known_schemas()[-1]}
     ]
@@ -85,6 +87,7 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
         for row in (row for each in tables.values() for row in each):
             gone = [row.pop(name, None) for name in GONE]
             assert row.pop("processors", "{}") in ("{}", {})
+            assert all(row.pop(name, value) == value for name, value in NEW.items())
             if "environment" in row:
                 environment = row["environment"]
                 row["environment"] = (

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from mars_core.counterfactual import Counterfactual
 from storage import (
     Choice,
     Preferred,
@@ -72,6 +73,7 @@ def make(store: RunStore, mark: str) -> Things:
         comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}"
     )
     deleted, deleted_run = saved("deleted")
+    store.save_counterfactuals(run, [FOLLOWED])
     store.delete(deleted)
     done = store.new_study(f"done {mark}", {"y": f"plan {mark}"}, 1)
     worked_off(store, done)
@@ -118,6 +120,7 @@ OF_A_STUDY = (
 )
 JUDGED = {"task": 0, "lane": 0, "swapped": True, "judge": "j", "choice": Preferred.RULE}
 RESULT = {"task": 1, "lane": 0, "traces": [TRACE], "data": DATA, "order": 0, "worker": "w"}
+FOLLOWED = Counterfactual(0, "word", 0.9, 0.5, 1.0, None, 3, 3, -1.0, -1.0)
 UNKNOWN: dict[str, tuple[Call, ...]] = {
     **{name: (calls(name, "study"),) for name in OF_A_STUDY},
     **{name: of_objects(name) for name in ("share", "unshare", "shared")},
@@ -134,6 +137,7 @@ UNKNOWN: dict[str, tuple[Call, ...]] = {
     "finish_task": (calls("finish_task", "study", task=1, relatives={}),),
     "task_results": (calls("task_results", "study", task=0),),
     "add_judgement": (calls("add_judgement", "study", **JUDGED),),
+    "save_counterfactuals": (calls("save_counterfactuals", "run", tokens=[FOLLOWED]),),
 }
 LISTS: dict[str, Call] = {
     **{
@@ -145,6 +149,7 @@ LISTS: dict[str, Call] = {
     "found_ids": lambda s, t: [s.found_ids(Search(text=text)) for text in ("", t.marks[0])],
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "accepted_by_step": lambda s, t: s.accepted_by_step([t.run, t.deleted_run, t.studied_run]),
+    "counterfactuals": lambda s, t: s.counterfactuals([t.run, t.deleted_run, t.studied_run]),
 }
 OF_THE_STORE_ITSELF = {
     "close",
@@ -178,6 +183,7 @@ WRITES = {
     "finish_task",
     "reopen_failed",
     "add_judgement",
+    "save_counterfactuals",
     "share",
     "unshare",
 }
@@ -243,6 +249,7 @@ def test_lists_have_ones_own(world: World) -> None:
         "choices",
         "traces",
         "accepted_by_step",
+        "counterfactuals",
         "votes",
         "studies",
     ):

@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import gradio as gr
 import pytest
+from markupsafe import escape
 
+from evaluation.format import displayable
 from mars_core.jobs.accelerators import Local
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
-from mars_core.types import Cause, RunConfig, Status, Step, Trace
+from mars_core.types import Cause, Outcome, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.panels import read_panel
 from tests.traces import make_trace, same
@@ -31,6 +33,7 @@ from tests.unit.ui.places import (
     run_one_more,
     strip_text,
 )
+from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
@@ -44,12 +47,13 @@ from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.result.view import ResultView
 from ui.settings.form import MOST_LANES, Form, LaneForm
 from ui.tabs.compare import handlers
+from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
     ContinuationRequest,
     continuation_config,
 )
-from ui.tabs.compare.running import Running
+from ui.tabs.compare.running import Running, read_continuation
 from ui.tabs.compare.tab import CompareTab
 from ui.tabs.history.list import listing
 from ui.tabs.history.tab import HistoryTab
@@ -344,6 +348,28 @@ def test_another_token_opens_a_lane_that_is_saved_with_the_others(
     )
 
 
+def test_a_relaxed_token_shows_what_would_have_followed_its_rejection(
+    services: Services, displayed: DisplayedComparison
+) -> None:
+    """Two texts below the lanes, which stay; nothing is saved."""
+    mars = runs_of(services, displayed)[1]
+    relaxed = next(token for token in mars.tokens if token.outcome is Outcome.RELAXED)
+    before = services.store.load(displayed.comparison)
+    wanted = ContinuationRequest(1, relaxed.position, rejected=True)
+    *frames, end = run_counterfactual(services, displayed, wanted, "visitor")
+    assert end.strip is not None and end.strip.state == "done" and not end.lanes
+    assert all(each.strip is not None and each.strip.state == "running" for each in frames)
+    strict = runs_of(services, displayed)[0]
+    assert strict.token_ids[: relaxed.position] == mars.token_ids[: relaxed.position]
+    html = end.counterfactual
+    assert "had been rejected" in html and "mean ln p" in html and "nats" in html
+    assert html.count("<figure") == 2 and str(escape(displayable(strict.text[-8:]))) in html
+    assert repr(services.store.load(displayed.comparison)) == repr(before)
+    bad = ContinuationRequest(0, relaxed.position, rejected=True)
+    with pytest.raises(JobError, match="has no relaxed token"):
+        list(run_counterfactual(services, displayed, bad, "visitor"))
+
+
 @pytest.mark.parametrize(
     ("column", "index", "words"),
     [
@@ -503,6 +529,21 @@ def assert_small(updates: dict[Any, Any]) -> None:
 def following(lane: int) -> gr.EventData:
     """Next, at the first step, as a browser sends it."""
     return gr.EventData(None, {"lane": str(lane), "step": "0", "by": "next"})
+
+
+@pytest.mark.usefixtures("page")
+def test_the_panel_of_a_relaxed_token_opens_and_goes_with_the_next_result(
+    services: Services, displayed: DisplayedComparison
+) -> None:
+    tab = CompareTab(services, address_component())
+    running, panel, none = Running(**vars(tab)), tab.view.counterfactual, cast(Any, None)
+    mars = runs_of(services, displayed)[1]
+    at = next(token.position for token in mars.tokens if token.outcome is Outcome.RELAXED)
+    event = gr.EventData(None, {"lane": 1, "index": at, "rejected": True})
+    wanted = read_continuation(event)
+    *_, end = running.run(wanted, displayed, "", None, none)
+    assert end[panel]["visible"] and "had been rejected" in end[panel]["value"]
+    assert panel in tab.view.outputs and not tab.view.show(None)[panel]["visible"]
 
 
 @pytest.mark.usefixtures("page")

@@ -38,7 +38,7 @@ from ui.kit.address import (
     without_search,
 )
 from ui.kit.assets import share_scripts, with_constants
-from ui.kit.components import REPORT, RUN_FILES, VOTE_FILES
+from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css, page_theme
@@ -129,7 +129,7 @@ def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -
 def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
     store.add_vote(keep(store, "a"), left_lane=0, right_lane=1, choice=Choice.LEFT)
     assert len(rows(client, "", "votes.csv")) == 1
-    assert {*RUN_FILES, *VOTE_FILES, *OF_ONE} == set(ALL_FILES)  # what the page offers is there
+    assert {*RUN_FILES, *OTHER_FILES, *OF_ONE} == set(ALL_FILES)  # what the page offers is there
 
 
 def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_sentence(

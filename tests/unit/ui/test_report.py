@@ -18,6 +18,7 @@ import gradio as gr
 import pytest
 
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
+from evaluation.scoring.extraction import answers
 from mars_core.models import CATALOG
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
@@ -43,7 +44,6 @@ from ui.kit.components import Strip
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
 from ui.kit.values import ValueCell, plain
 from ui.report.page import report_html
-from ui.result.answers import answers
 from ui.result.headline import headlines
 from ui.result.numbers import (
     QUANTITIES,

@@ -44,13 +44,14 @@ class DisplayedComparison:
 class Frame:
     """What changes on the page: the strip, lanes by column (None: as it was), the details once a
     comparison ended, and ``displayed``. ``opens``: another result begins, whose details are not there
-    yet."""
+    yet. ``counterfactual``: HTML of the panel of a relaxed token."""
 
     strip: Strip | None = None
     lanes: tuple[LaneView | None, ...] = ()
     details: Details | None = None
     displayed: DisplayedComparison | None = None
     opens: bool = False
+    counterfactual: str = ""
 
 
 @dataclass(slots=True)

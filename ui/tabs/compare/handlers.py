@@ -48,12 +48,14 @@ def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Fra
 class ContinuationRequest:
     """One more run of the comparison that is shown: ``column`` up to output position ``index``,
     continued with ``token``; or, with ``theta``, its latest run that has a θ (else its last, under
-    MARS) with another. ``nonce`` tells two wishes for the same apart."""
+    MARS) with another; or, ``rejected``, what would have followed without the relaxed token at
+    ``index``. ``nonce`` tells two wishes for the same apart."""
 
     column: int = 0
     index: int = 0
     token: int = 0
     theta: float | None = None
+    rejected: bool = False
     nonce: float = field(default_factory=random.random)
 
 

@@ -25,6 +25,7 @@ from ui.result.details import Details
 from ui.settings.form import MOST_LANES, form_with_theta
 from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
+from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
 
@@ -78,6 +79,7 @@ class Running(CompareParts):
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
         streamed = [view.strip, *view.lanes, self.displayed, self.note, view.details, *changed]
+        streamed.append(view.counterfactual)
         running = when(
             handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED
         )
@@ -134,8 +136,12 @@ class Running(CompareParts):
                 if frame.details:
                     self.ended.put(services.key, frame.details)
                 if frame.opens:
-                    changed |= {self.view.details: gr.update(visible=False)}
+                    hidden = (self.view.details, self.view.counterfactual)
+                    changed |= {each: gr.update(visible=False) for each in hidden}
                     changed |= {self.note: known} if known else {}
+                if frame.counterfactual:
+                    panel = gr.update(value=frame.counterfactual, visible=True)
+                    changed |= {self.view.counterfactual: panel}
                 yield changed | ({self.displayed: frame.displayed} if frame.displayed else {})
 
         return errors_as_frames(updates(), lambda strip: self.view.update(strip, ()), "compare")
@@ -149,8 +155,8 @@ class Running(CompareParts):
         request: gr.Request,
     ) -> Iterator[Updates]:
         """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs
-        it; the other lanes stay. Once, though gradio reports the change of a state with every event
-        under way meanwhile."""
+        it; the other lanes stay. "What if it had been rejected": opens a panel below them. Once,
+        though gradio reports the change of a state with every event under way meanwhile."""
         if wanted is None or (displayed is None and wanted.theta is None):
             yield self.view.update(
                 message_strip("There is no run to continue; press Compare first.", "failed"), ()
@@ -161,6 +167,12 @@ class Running(CompareParts):
             yield {self.view.strip: gr.skip()}
             return
         self.wished.put(page, wanted.nonce)
+        if wanted.rejected and displayed is not None:
+            yield from self.frames(
+                request,
+                lambda services: run_counterfactual(services, displayed, wanted, services.key),
+            )
+            return
         changed = self.one_more(wanted, displayed, value)
         if changed:
             yield changed
@@ -193,9 +205,12 @@ class Running(CompareParts):
 
 
 def read_continuation(event: gr.EventData) -> Any:
-    column, index, token, theta = map(event_data(event).get, ("lane", "index", "token", "theta"))
+    names = ("lane", "index", "token", "theta", "rejected")
+    column, index, token, theta, rejected = map(event_data(event).get, names)
     if isinstance(theta, int | float) and 0 <= theta <= 1:
         return ContinuationRequest(theta=float(theta))
+    if isinstance(column, int) and isinstance(index, int) and rejected is True:
+        return ContinuationRequest(column, index, rejected=True)
     if isinstance(column, int) and isinstance(index, int) and isinstance(token, int):
         return ContinuationRequest(column, index, token)
     return gr.skip()

@@ -23,7 +23,7 @@ from ui.kit.address import (
     search_query,
     without_search,
 )
-from ui.kit.components import RUN_FILES, VOTE_FILES, Group, downloads_component, downloads_html
+from ui.kit.components import OTHER_FILES, RUN_FILES, Group, downloads_component, downloads_html
 from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
 from ui.result.figure import figure_component, figure_json
@@ -266,5 +266,5 @@ class HistoryTab:
 
 
 def _groups(view: Address) -> list[Group]:
-    groups = [("All:", (*RUN_FILES, *VOTE_FILES), "")]
+    groups = [("All:", (*RUN_FILES, *OTHER_FILES), "")]
     return groups + ([("Found:", RUN_FILES, search_query(view))] if view.searching else [])

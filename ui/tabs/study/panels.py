@@ -16,6 +16,7 @@ from evaluation.report.document.build import (
     warning_section,
 )
 from evaluation.report.document.chart import charts
+from evaluation.report.document.followed import followed_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.verdicts import verdict_section
@@ -25,6 +26,7 @@ from ui.kit.panel import render
 
 LISTED = 200  # prompts on the page; all are in the CSV
 FOLDED = (
+    followed_section,
     tables.speed_section,
     tables.scores_section,
     tables.likeness_section,

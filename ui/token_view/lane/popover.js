@@ -53,6 +53,20 @@ function story(row, index) {
   return line;
 }
 
+// Of a relaxed token that is pinned: what would have followed without it.
+function rejection(row, index) {
+  if (!pinned || !props.continues || !ended(state) || outcomeOf(row) !== "relaxed") return [];
+  const button = make("button", "mars-small", "What if it had been rejected here?");
+  button.type = "button";
+  button.title =
+    "Strict continues from before it and from after it; both texts appear below the lanes";
+  button.addEventListener("click", () => {
+    hide(true);
+    trigger("select", { lane: props.lane, index, rejected: true });
+  });
+  return [button];
+}
+
 const figure = (row, name) =>
   (row[7] === 4 && ["TV", "KL"].includes(name) ? "≤ " : "") + written(name, fieldOf(row, name));
 
@@ -137,6 +151,7 @@ function placePopover(target) {
 function fill(index) {
   const row = state.rows[index];
   const parts = [heading(row, index), story(row, index), ...foreseen(row, index)];
+  parts.push(...rejection(row, index));
   if (row[3]) parts.push(...figures(row), alternatives(row, index));
   pop.replaceChildren(...parts);
   pop.classList.toggle("pinned", pinned);

@@ -119,6 +119,8 @@ def _result(
         drafted_at=(steps,) * 5 if speed else (),
         kept_at=tuple(steps // (n + 2) for n in range(5)) if speed else (),
         scores=scores,
+        overshoot_max=1.0 + relaxed,
+        looped=float(tokens % 7 == 0),
     )
 
 
@@ -153,6 +155,9 @@ class FakeStore:
 
     def judgements(self, _: str) -> tuple[StoredJudgement, ...]:
         return self.judged
+
+    def counterfactuals(self, _: Sequence[str]) -> dict[str, Any]:
+        return {}
 
     def records(self, run_ids: Sequence[str], **_: bool) -> tuple[Any, ...]:
         workers = {row.run_ids[0]: row.worker for row in self.stored if row.run_ids}

@@ -105,6 +105,12 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
         "speedup_strict": rate(mine) / rate(strict),
         "speedup_strict_mean": (rates(mine) / rates(strict)).mean(),
         "tau": mine.new_tokens.sum() / mine.steps.sum(),
+        "tau_vllm": 1 + (mine.accepted + mine.relaxed).sum() / mine.drafted_at.str[0].sum()
+        if lane != NONE
+        else math.nan,
+        "tau_specforge": (mine.new_tokens / mine.steps).mean(),
+        "looped": mine.looped.mean(),
+        "overshoot": mine.overshoot_max.mean(),
         "tau_ratio": (mine.new_tokens.sum() / mine.steps.sum())
         / (strict.new_tokens.sum() / strict.steps.sum()),
         "length_ratio": mine.new_tokens.sum() / strict.new_tokens.sum(),

@@ -21,8 +21,24 @@ def test_every_metric_is_named_as_lm_eval_names_them_and_scores_an_equal_answer_
     item = Item("1", ("?",), ("#### 5",))
     for name in METRICS:
         assert name.count(",") == 1
-        if name not in ("pass@1,none", "exact_match,custom-extract"):
+        if name not in ("pass@1,none", "exact_match,custom-extract", "json,none"):
             assert score((name,), item, "#### 5") == {name: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "text", "scored"),
+    [
+        ("As JSON, please", '{"a": [1]}', {"json,none": 1.0}),
+        ("Write json.", "Here:\n```json\n[1, 2]\n```", {"json,none": 1.0}),
+        ("Write JSON.", '{"a": 1', {"json,none": 0.0}),
+        ("Write JSON.", "1", {"json,none": 0.0}),
+        ("Write a poem.", "{}", {}),
+    ],
+)
+def test_answers_to_prompts_that_ask_for_json_are_checked(
+    prompt: str, text: str, scored: dict[str, float]
+) -> None:
+    assert score((), Item("1", (prompt,)), text) == scored
 
 
 def test_main_metric_comes_first() -> None:

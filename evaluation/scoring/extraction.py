@@ -32,7 +32,7 @@ def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
     chooses = len(_CHOICES.findall(prompt)) > 1
     counts = MARK in left + right or bool(_AMOUNT.search(prompt))
     kinds: list[tuple[str, bool, Callable[[str], object]]] = [
-        ("JSON", True, _json),
+        ("JSON", True, json_of),
         ("code", True, _code),
         ("choice", chooses, _choice),
         ("number", counts, final_number),
@@ -51,7 +51,7 @@ def _choice(text: str) -> str | None:
     return named[-1] if named else first[1] if first else None
 
 
-def _json(text: str) -> str | None:
+def json_of(text: str) -> str | None:
     """An object or a list in one form: the whole text or its first block."""
     for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
         try:

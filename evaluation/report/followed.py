@@ -1,0 +1,138 @@
+"""What followed the relaxed tokens of a study, by lane, and by properties of the tokens."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from evaluation.format import number
+from evaluation.report.grid import Grid
+from evaluation.report.values import FollowedRow
+from evaluation.statistics import (
+    Interval,
+    Places,
+    percentile_intervals,
+    quartiles,
+    resampled_totals,
+    share_interval,
+)
+from mars_core.counterfactual import Counterfactual
+from storage import RunStore
+
+KINDS = ("number", "word", "punctuation", "code")
+NUMBERS = ("r", "gap", "entropy", "position")
+PARTS = 4  # of the values of a property, with equally many tokens of the study
+
+
+class _Token(NamedTuple):
+    prompt: int  # number of the item
+    at: Counterfactual
+
+
+def followed_rows(
+    store: RunStore, grid: Grid, resamples: int, seed: int
+) -> tuple[FollowedRow, ...]:
+    """By lane and temperature: all tokens, then those of each part of the values of a property."""
+    relaxed = {key: ids for key, ids in grid.run_ids.items() if grid.numbers["relaxed"][key] > 0}
+    saved = store.counterfactuals([run_id for ids in relaxed.values() for run_id in ids])
+    tokens = defaultdict[tuple[int, float], list[_Token]](list)
+    for (row, lane), ids in sorted(relaxed.items(), key=lambda item: item[0][::-1]):
+        of_runs = (token for run_id in ids for token in saved.get(run_id, ()))
+        key = lane, float(grid.temperature[row])
+        tokens[key] += [_Token(int(grid.item[row]), token) for token in of_runs]
+    every = [token for some in tokens.values() for token in some]
+    parts = list(_parts(every))
+    return tuple(
+        _row(*key, part, chosen, resamples, seed)
+        for key, some in sorted(tokens.items())
+        for part in (_Part(), *parts)
+        if (chosen := [token for token in some if part.has(token.at)])
+    )
+
+
+class _Part(NamedTuple):
+    """Tokens with a property from ``low`` to below ``high``; of a kind; or all. ``x``: mean."""
+
+    by: str = ""
+    text: str = ""
+    x: float = math.nan
+    low: float = -math.inf
+    high: float = math.inf
+
+    def has(self, token: Counterfactual) -> bool:
+        if self.by == "kind":
+            return token.kind == self.text
+        return not self.by or self.low <= getattr(token, self.by) < self.high
+
+
+def _parts(tokens: Sequence[_Token]) -> Iterator[_Part]:
+    for by in NUMBERS:
+        values = sorted(v for token in tokens if math.isfinite(v := getattr(token.at, by)))
+        if values:
+            inner = np.quantile(values, np.linspace(0, 1, PARTS + 1)[1:-1], method="lower")
+            edges = [values[0], *sorted({*inner.tolist()} - {values[0]}), math.inf]
+            for low, high in pairwise(edges):
+                inside = [value for value in values if low <= value < high]
+                text = f"{number(inside[0])} to {number(inside[-1])}"
+                yield _Part(by, text, statistics.fmean(inside), low, high)
+    yield from (_Part("kind", kind, float(at)) for at, kind in enumerate(KINDS))
+
+
+def _row(
+    lane: int,
+    temperature: float,
+    part: _Part,
+    tokens: Sequence[_Token],
+    resamples: int,
+    seed: int,
+) -> FollowedRow:
+    prompt = np.array([token.prompt for token in tokens], dtype=np.intp)
+    changed = [math.nan if (known := token.at.changed) is None else known for token in tokens]
+    met = [token.at.meets_after for token in tokens if token.at.meets_after is not None]
+    low, median, high = quartiles(met)
+    return FollowedRow(
+        lane=lane,
+        temperature=temperature,
+        by=part.by,
+        part=part.text,
+        x=part.x,
+        tokens=len(tokens),
+        prompts=len(set(prompt.tolist())),
+        changed=_share(changed, prompt),
+        meets=_share([token.at.meets_after is not None for token in tokens], prompt),
+        meets_after=Interval(median, low, high),
+        logprob=_mean(
+            [token.at.relaxed_logprob - token.at.strict_logprob for token in tokens],
+            prompt,
+            resamples,
+            seed,
+        ),
+    )
+
+
+def _share(values: Sequence[float], prompt: Places) -> Interval:
+    """Of 0, 1 or nan, which is left out."""
+    hits = np.array(values, dtype=np.float64)
+    known = np.isfinite(hits)
+    return share_interval(hits[known], prompt[known])
+
+
+def _mean(values: Sequence[float], prompt: Places, resamples: int, seed: int) -> Interval:
+    """The mean of finite values, with the bootstrap's interval of prompts."""
+    array = np.array(values, dtype=np.float64)
+    known = np.isfinite(array)
+    prompts, index = np.unique(prompt[known], return_inverse=True)
+    if not len(prompts):
+        return Interval()
+    amounts = np.bincount(index).astype(np.float64)
+    columns = np.stack([np.bincount(index, array[known]), amounts], axis=1)
+    totals = np.vstack([columns.sum(axis=0), resampled_totals(columns, resamples, seed)])
+    means = totals[:, 0] / totals[:, 1]
+    (interval,) = percentile_intervals(means[:1], means[None, 1:], len(prompts))
+    return interval

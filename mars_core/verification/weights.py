@@ -1,0 +1,37 @@
+"""What the distribution P of the token after a node makes of single tokens, on the device (sampled
+and coupled drafts): P of the drafted and emitted ones, and how far any token is above its p."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mars_core.rules.base import Rule
+from mars_core.types import ShiftKind
+from mars_core.verification.draft import Decision, Draft, Places, chain
+from mars_core.verification.sampled import exact
+
+DISTRIBUTION = "distribution"  # P after the drafted positions [N, V], if a decision computed it
+
+
+def weights(places: Places, draft: Draft, rule: Rule, decision: Decision) -> dict[str, Tensor]:
+    """The columns mass and overshoot; nan where P is not known. Removes DISTRIBUTION from the
+    columns of the decision."""
+    distribution = decision.shift.pop(DISTRIBUTION, None)
+    nodes = torch.cat([draft.parents, chain(draft.size, places.p.device)[1]])
+    tokens = torch.cat([draft.ids[1:], decision.emit])
+    p = places.p[nodes, tokens].double()
+    if distribution is None and not rule.emits_top1:
+        known = rule.relaxes == 0 or rule.shift_kind(draft.is_chain) is ShiftKind.EXACT
+        same = places.uniform.new_full(places.uniform.shape, 1.0 if known else torch.nan)
+        return {"mass": p if known else p * torch.nan, "overshoot": same}
+    every = exact(places.p)
+    one = torch.zeros_like(every).scatter_(-1, places.top_ids[:, :1], 1.0)
+    end = one if rule.emits_top1 else every
+    if distribution is None:
+        if rule.relaxes:
+            return {"mass": p * torch.nan, "overshoot": places.uniform * torch.nan}
+        distribution = one[: draft.size]
+    emitted = torch.cat([distribution, end[draft.size :]])
+    ratio = (emitted / every).nan_to_num(nan=0.0, posinf=torch.inf)
+    return {"mass": emitted[nodes, tokens], "overshoot": ratio.amax(-1)}

@@ -1,0 +1,220 @@
+"""What follows a relaxed token is what the target writes with the noise of the run, from just before
+it and from just after it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from itertools import islice
+
+import pytest
+import torch
+
+from evaluation.report.files import markdown_of
+from evaluation.report.measure import measure
+from evaluation.study.engine import InProcess
+from evaluation.study.follow import follow_tokens
+from evaluation.study.plan import Lane, Plan
+from evaluation.study.runner import Runner
+from mars_core.counterfactual import LEAST, Counterfactual, Ending, kind_of_token, meets_after
+from mars_core.reference import choose
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, DraftMode, RuleConfig, Trace
+from mars_playground.__main__ import main as mars
+from storage import RunStore
+from tests.unit.evaluation.study.working import MARS, STRICT, small_plan, worker_of
+
+SAMPLED = DrafterConfig("model", None, 4, DraftMode.SAMPLED)
+LANES = (
+    STRICT,
+    MARS,
+    Lane(RuleConfig("strict"), SAMPLED),
+    Lane(RuleConfig("mars", {"theta": 0.5}), SAMPLED),
+)
+
+
+def planned(session: Session) -> Plan:
+    return small_plan(session, lanes=LANES, temperatures=(0.0, 1.0), repeats=2, max_new_tokens=20)
+
+
+@pytest.fixture
+def study(store: RunStore, session: Session) -> str:
+    plan = planned(session)
+    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    runner = Runner(plan, session, InProcess(session))
+    deque(worker_of(store, study_id, runner).events(), maxlen=0)
+    return study_id
+
+
+def by_hand(session: Session, run: Trace, start: int) -> tuple[list[int], list[float]]:
+    """The ids of the text whose tokens before ``start`` are those of the run, and the ln p of all."""
+    config, target = run.config, session.pair.target
+    ids, logprobs = list(run.token_ids[:start]), []
+    while len(ids) < config.max_new_tokens and not (ids and ids[-1] in session.pair.eos_ids):
+        z = target(torch.tensor([[*run.prompt_ids, *ids]])).logits[0, -1].float()
+        ids.append(choose(z, config.sampling.temperature, config.seed, len(ids)))
+    z = target(torch.tensor([[*run.prompt_ids, *ids]])).logits[0].float().log_softmax(-1)
+    first = len(run.prompt_ids) - 1
+    logprobs = [float(z[first + at, id_]) for at, id_ in enumerate(ids)]
+    return ids, logprobs
+
+
+@torch.inference_mode()
+def test_counterfactuals_are_those_of_the_target_alone(
+    store: RunStore, session: Session, study: str
+) -> None:
+    deque(follow_tokens(store, study, session, 3), maxlen=0)
+    run_ids = [run_id for row in store.results(study) for run_id in row.run_ids]
+    traces, followed = store.traces(run_ids), store.counterfactuals(run_ids)
+    checked = {DraftMode.COUPLED: 0, DraftMode.SAMPLED: 0}
+    for run_id, tokens in followed.items():
+        run = traces[run_id]
+        relaxed = [token for token in run.tokens if token.outcome == "relaxed"]
+        assert [token.position for token in tokens] == [token.position for token in relaxed]
+        for token, counterfactual in zip(relaxed, tokens, strict=True):
+            at = token.position
+            strict, strict_ln = by_hand(session, run, at)
+            after, after_ln = by_hand(session, run, at + 1)
+            assert strict[at] == token.own and after[at] == token.id
+            assert counterfactual.strict_tokens == len(strict) - at
+            assert counterfactual.relaxed_tokens == len(after) - at
+            assert counterfactual.strict_logprob == pytest.approx(mean(strict_ln[at:]), abs=1e-4)
+            assert counterfactual.relaxed_logprob == pytest.approx(mean(after_ln[at:]), abs=1e-4)
+            limit = run.config.max_new_tokens
+            one, other = (
+                Ending(tuple(ids[at:]), (), len(ids) < limit, "") for ids in (strict, after)
+            )
+            assert counterfactual.meets_after == meets_after(one, other)
+            assert (counterfactual.r, counterfactual.gap) == (token.r, token.gap)
+            checked[run.config.drafter.mode] += 1
+    assert min(checked.values()) >= 10, checked
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def test_what_is_saved_is_not_decoded_again(
+    store: RunStore, session: Session, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def count() -> int:
+        ids = [run_id for row in store.results(study) for run_id in row.run_ids]
+        return sum(map(len, store.counterfactuals(ids).values()))
+
+    runs = follow_tokens(store, study, session, 2, sample=1)
+    assert len(list(islice(runs, 3))) == 3
+    runs.close()
+    some = count()
+    *_, sampled = follow_tokens(store, study, session, 2, sample=1)
+    assert some + sampled.tokens == count() and sampled.done == sampled.runs
+    *_, rest = follow_tokens(store, study, session, 2)
+    assert rest.tokens and sampled.runs == rest.runs
+    monkeypatch.setattr(session.pair.target, "forward", None)
+    *_, none = follow_tokens(store, study, session, 2)
+    assert (none.tokens, none.done) == (0, rest.runs) and store.study(study)
+
+
+def test_texts_are_graded_by_their_suite(store: RunStore, session: Session, study: str) -> None:
+    deque(follow_tokens(store, study, session, 4), maxlen=0)
+    plan = planned(session)
+    graded = list[Counterfactual]()
+    for row in store.results(study):
+        suite = plan.suites[plan.task(row.task).suite]
+        for turn, run_id in enumerate(row.run_ids):
+            for token in store.counterfactuals([run_id]).get(run_id, ()):
+                scored = bool(suite.metrics)
+                assert (
+                    math.isnan(token.strict_score) is math.isnan(token.relaxed_score) is not scored
+                )
+                assert token.changed is None or scored or turn == len(row.run_ids) - 1
+                graded += [token] * scored
+    assert graded and all(token.changed is not None for token in graded)
+
+
+def test_a_report_has_shares_by_properties_of_the_tokens(
+    store: RunStore, session: Session, study: str
+) -> None:
+    assert not measure(store, study, resamples=100).followed
+    deque(follow_tokens(store, study, session, 4), maxlen=0)
+    report, plan = measure(store, study, resamples=100), planned(session)
+    ids = {(row.task, row.lane): row.run_ids for row in store.results(study)}
+    for lane, temperature in ((1, 1.0), (3, 1.0)):
+        of_lane = [
+            (token, plan.task(task).item)
+            for (task, number), runs in ids.items()
+            if number == lane and plan.task(task).temperature == temperature
+            for tokens in store.counterfactuals(runs).values()
+            for token in tokens
+        ]
+        rows = [
+            row for row in report.followed if (row.lane, row.temperature) == (lane, temperature)
+        ]
+        every = rows[0]
+        met = [token.meets_after for token, _ in of_lane if token.meets_after is not None]
+        assert (every.by, every.tokens) == ("", len(of_lane))
+        assert every.meets.value == len(met) / len(of_lane)
+        known = [token.changed for token, _ in of_lane if token.changed is not None]
+        assert every.changed.value == pytest.approx(sum(known) / len(known))
+        assert every.changed.low <= every.changed.value <= every.changed.high
+        change = [token.relaxed_logprob - token.strict_logprob for token, _ in of_lane]
+        assert every.logprob.value == pytest.approx(mean(change))
+        for by in {row.by for row in rows} - {""}:
+            assert sum(row.tokens for row in rows if row.by == by) == len(of_lane)
+    text = markdown_of(report)
+    assert "What follows a relaxed token" in text and "entropy of p" in text
+
+
+def test_the_command_follows_a_study(
+    url: str,
+    session: Session,
+    study: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("evaluation.study.launch.open_session", lambda *_: session)
+    command = ["eval", "follow", study[:8], "--db", url, "--quiet"]
+    assert mars([*command, "--sample", "1", "--batch", "2"]) == 0
+    assert re.search(r"[1-9]\d* relaxed tokens were followed; 0 failed", capsys.readouterr().err)
+    assert mars([*command, "--sample", "0"]) == 2
+    assert "--sample is 0; it must be 1 or more" in capsys.readouterr().err
+
+
+E = tuple(range(100, 100 + LEAST))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "ended", "after"),
+    [
+        ((1, 5, 6), (2, 5, 6), True, 1),
+        ((1, 5, 6), (2, 3, 5, 6), True, 2),
+        ((1, 4, 5, 6), (2, 3, 5, 6), True, None),  # two equal tokens are too few
+        ((1, *E), (2, 3, *E), True, 2),
+        ((1, *E), (2, 3, *E), False, 2),
+        ((1, *E, 7), (2, 3, *E), False, 2),  # cut
+        ((1, *E, 7), (2, 3, *E), True, None),
+        ((1, 2, *E), (2, *E), True, 1),  # the relaxed token leaves one out
+        ((1,), (2,), True, None),
+        ((1,), (2, 3, 4), True, None),
+    ],
+)
+def test_texts_meet_where_their_ends_are_equal(
+    one: tuple[int, ...], other: tuple[int, ...], ended: bool, after: int | None
+) -> None:
+    endings = [Ending(ids, (), ended, "") for ids in (one, other)]
+    assert meets_after(*endings) == meets_after(*reversed(endings)) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "piece", "kind"),
+    [
+        ("", " 12", "number"),
+        ("It is", " fine", "word"),
+        ("", ".\n", "punctuation"),
+        ("", " ", "punctuation"),
+        ("```py\n", " x", "code"),
+        ("```py\nx\n```\n", "So", "word"),
+    ],
+)
+def test_kinds_of_tokens(before: str, piece: str, kind: str) -> None:
+    assert kind_of_token(before, piece) == kind

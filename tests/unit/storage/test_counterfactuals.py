@@ -1,0 +1,56 @@
+"""What followed relaxed tokens is saved with its run, read by who may read that, and goes with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mars_core.counterfactual import Counterfactual
+from mars_core.types import PromptConfig
+from storage import RunStore, StorageError
+from tests.traces import NAN, make_trace
+from tests.unit.storage.exports import csv_of, parsed
+
+ONE = Counterfactual(
+    3, "number", 0.95, 0.5, 1.25, 4, 10, 12, -0.5, -0.75, changed=True, strict_score=1.0
+)
+TWO = replace(
+    ONE, position=7, r=NAN, meets_after=None, changed=None, strict_score=NAN, kind="punctuation"
+)
+
+
+def run_of(store: RunStore) -> tuple[str, str]:
+    comparison = store.new_comparison(PromptConfig("x"))
+    trace = make_trace(new_tokens=9, prompt=PromptConfig("x"))
+    return comparison, store.save_run(comparison, trace, lane=0, order=0)
+
+
+def test_they_come_back_to_their_owner_and_in_exports(store: RunStore) -> None:
+    anna, boris = store.of("anna"), store.of("boris")
+    comparison, run = run_of(anna)
+    anna.save_counterfactuals(run, [TWO, replace(ONE, changed=False)])
+    anna.save_counterfactuals(run, [ONE])  # in place of the earlier one
+    assert repr(anna.counterfactuals([run])) == repr({run: (ONE, TWO)})
+    assert boris.counterfactuals([run]) == {}
+    with pytest.raises(StorageError, match="There is no run with the id"):
+        boris.save_counterfactuals(run, [ONE])
+    rows = parsed(csv_of("counterfactuals", anna))
+    assert [row["run_id"] for row in rows] == [run, run] and parsed(
+        csv_of("counterfactuals", boris)
+    ) == []
+    assert [(row["position"], row["kind"], row["meets_after"]) for row in rows] == [
+        ("3", "number", "4"),
+        ("7", "punctuation", ""),
+    ]
+    assert [(row["changed"], row["strict_score"], row["r"]) for row in rows] == [
+        ("true", "1", "0.95"),
+        ("", "", ""),
+    ]
+    assert json.loads(rows[0]["relaxed_logprob"]) == -0.75
+    anna.delete(comparison)
+    assert csv_of("counterfactuals", anna).count("\n") == 1 and anna.counterfactuals([run])
+    anna.purge(datetime.now(UTC) + timedelta(seconds=1))
+    assert anna.counterfactuals([run]) == {}

@@ -1,0 +1,53 @@
+"""What would have followed if a relaxed token had been rejected, as the panel below the lanes. No
+gradio."""
+
+from __future__ import annotations
+
+from evaluation.format import plural, shorten, visible
+from evaluation.report.document.blocks import Opened, Side
+from evaluation.scoring.extraction import answers
+from mars_core.counterfactual import Counterfactual, compared, ending
+from mars_core.types import StopReason, Trace
+from ui.kit.labels import lane_label
+from ui.kit.panel import render
+
+
+def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace) -> str:
+    """``strict``, ``relaxed``: the continuations of the run from before and from after its relaxed
+    token at ``position``. Raises ValueError where one of them has not ended."""
+    endings = [ending(run, each, position) for each in (strict, relaxed)]
+    if endings[0] is None or endings[1] is None:
+        why = strict.error or relaxed.error or "It was stopped."
+        raise ValueError(f"The two continuations were not both written. {why}")
+    token = next(token for token in run.tokens if token.position == position)
+    result = compared(run, position, endings[0], endings[1])
+    sides = (
+        Side(f"Rejected: {visible(token.own_piece)}, the target’s token", strict.text, token.start),
+        Side(f"Relaxed: {visible(token.piece)}", relaxed.text, token.start),
+    )
+    return render(
+        "result/counterfactual.html.jinja",
+        title=f"If {visible(token.piece)} had been rejected",
+        lead=f"{lane_label(run.config)}, position {position}. Strict continues in both texts, with the same noise.",
+        text=f"{_meeting(result)} {_answer(run.config.prompt.text, strict, relaxed)}",
+        block=Opened("", "", "", "", sides),
+    )
+
+
+def _meeting(result: Counterfactual) -> str:
+    change = result.relaxed_logprob - result.strict_logprob
+    likelihood = f"mean ln p of the relaxed text is {abs(change):.2g} nats {'below' if change < 0 else 'above'} the other’s."
+    if result.meets_after is None:
+        return f"The texts do not meet again; {likelihood}"
+    return f"The texts meet again after {plural(result.meets_after, 'token')}; {likelihood}"
+
+
+def _answer(prompt: str, strict: Trace, relaxed: Trace) -> str:
+    """Whether both give the same answer; empty where none is in both, or one was cut."""
+    cut = StopReason.LENGTH in (strict.stop_reason, relaxed.stop_reason)
+    both = None if cut else answers(prompt, strict.text, relaxed.text)
+    if both is None:
+        return ""
+    if both.left == both.right:
+        return f"Same answer ({both.kind}): {shorten(both.left, 40)}."
+    return f"Another answer ({both.kind}): {shorten(both.right, 40)} instead of {shorten(both.left, 40)}."
