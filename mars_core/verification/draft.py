@@ -154,7 +154,8 @@ class Decision(NamedTuple):
         drafted = inside[parents]
 
         def chosen(one: Tensor, other: Tensor) -> Tensor:
-            return torch.where(drafted if len(one) == len(drafted) else inside, one, other)
+            marks = drafted if len(one) == len(drafted) else inside
+            return torch.where(marks.view(-1, *[1] * (one.dim() - 1)), one, other)
 
         return Decision(
             chosen(self.keep, strict.keep),
