@@ -13,6 +13,7 @@ import torch
 
 import mars_core.rules
 from mars_core.rules import RULES, Evidence
+from mars_core.rules.base import State
 from mars_core.sampling import displayed_distribution, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import judge
@@ -68,6 +69,7 @@ def evidence(
         confidence=one * confidence,
         tried=one * tried,
         greedy=cold,
+        state=State(*[one] * 6, None, {}),
     )
 
 

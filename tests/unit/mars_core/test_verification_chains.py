@@ -42,7 +42,7 @@ NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
 BY_TOKEN = [
     name
     for name, rule in RULES.items()
-    if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN
+    if DraftMode.SAMPLED in rule.modes and rule.reach is Reach.TOKEN and rule.charge is None
 ]
 
 

@@ -37,7 +37,11 @@ from tests.unit.mars_core.test_verification import (
 
 ERROR = 6 / CELLS**2  # of the integral
 COUPLED = [name for name, rule in RULES.items() if DraftMode.COUPLED in rule.modes]
-BY_TOKEN = [name for name in COUPLED if RULES[name].reach is not Reach.WINDOW]
+BY_TOKEN = [
+    name
+    for name in COUPLED
+    if RULES[name].reach is not Reach.WINDOW and RULES[name].charge is None
+]
 
 
 def joint(p: list[float], q: list[float]) -> list[list[float]]:

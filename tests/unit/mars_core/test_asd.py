@@ -1,0 +1,196 @@
+"""Accumulated-regret decoding: its three limits, and the ledger of a run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.engine import Engines
+from mars_core.models import Pair
+from mars_core.rules import RULES
+from mars_core.sampling import target_distribution
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
+from mars_core.verification import Draft, RunState, chain_draft, judge, received_states, walk
+from tests.live_pairs import config_for, decoded, headed, random_pair, searched
+from tests.replay import replayed
+from tests.unit.mars_core.published import norm
+from tests.unit.mars_core.test_verification import (
+    Decoded,
+    V,
+    case,
+    drawn_case,
+    every_draw,
+    picked,
+    total_variation,
+)
+from tests.unit.mars_core.test_verification import (
+    decoded as rows_of,
+)
+
+VALUES = {"budget": 2.0, "gate": 0.5, "mismatches": 2.0}
+
+
+def judged(
+    logits: Tensor,
+    draft: Draft,
+    u: object,
+    spent: float = 0.0,
+    sampling: Sampling = Sampling(0.0),  # noqa: B008
+    mode: DraftMode = DraftMode.GREEDY,
+    **values: float,
+) -> Tensor:
+    rule, run = RULES["asd"], received_states(torch.tensor(RunState(regret=spent).words))
+    values = rule.values(VALUES | values)
+    return judge(logits, draft, rule, values, sampling, mode, u, run=run)
+
+
+def longest(
+    logits: list[list[float]], drafted: list[int], spent: float, values: dict[str, float]
+) -> tuple[int, float]:
+    """How many drafted tokens the source keeps at temperature 0, and the ledger after them."""
+    relaxed = 0
+    for at, (z, x) in enumerate(zip(logits, drafted, strict=False)):
+        if x != z.index(max(z)):
+            regret = max(z) - z[x]
+            if (
+                regret / (len(drafted) - at) > values["gate"]
+                or spent + regret > values["budget"]
+                or relaxed == values["mismatches"]
+            ):
+                return at, spent
+            relaxed, spent = relaxed + 1, spent + regret
+    return len(drafted), spent
+
+
+@pytest.mark.parametrize("mismatches", [0, 1, 2])
+@pytest.mark.parametrize("gate", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("budget", [0.0, 1.0, 3.0])
+def test_at_temperature_0_the_path_is_that_of_the_source(
+    budget: float, gate: float, mismatches: int
+) -> None:
+    values = {"budget": budget, "gate": gate, "mismatches": mismatches}
+    state, relaxed = RunState(), 0
+    for seed in range(40):
+        logits, draft, u = drawn_case("chain of 3", seed)
+        u = replace(u, noise=None)
+        verdict = walk(judged(logits, draft, u, state.regret, **values).tolist())
+        drafted = draft.ids[1:].tolist()
+        kept, spent = longest(logits.tolist(), drafted, state.regret, values)
+        state = state.after(verdict, [0] * len(verdict.path), None)
+        assert (len(verdict.path) - 1, state.regret) == (kept, pytest.approx(spent))
+        assert state.regret <= budget + 1e-12
+        relaxed += sum(not verdict.nodes.column("strict")[node] for node in verdict.path[1:])
+    assert (relaxed > 0) is (0 not in values.values())
+
+
+@every_draw
+@pytest.mark.parametrize("scale", [0, 1])
+@pytest.mark.parametrize("spent", [0.0, 1.2, 2.0])
+def test_decisions_have_their_distribution_and_the_tv_is_its_distance(
+    spent: float, scale: int, sampling: Sampling
+) -> None:
+    """Greedy drafts: x where its regret fits, else p. Sampled ones: a = 1 there, R as strict."""
+    for seed in range(4):
+        logits, draft = case("chain of 1", seed)
+        assert draft.distribution is not None
+        z, p = logits[0].tolist(), target_distribution(logits[:1], sampling)[0].tolist()
+        source, q = (p if scale else z), draft.distribution[0].tolist()
+        regret = [max(source) - each for each in source]
+        fits = [r <= 0.5 and spent < 2 and spent + r <= 2 for r in regret]
+        p_over_q = [min(1.0, a / b) for a, b in zip(p, q, strict=True)]
+        accept = [1.0 if fit else a for fit, a in zip(fits, p_over_q, strict=True)]
+        rest = norm([a - b for a, b in zip(p, q, strict=True)], p)
+        left = 1 - sum(a * b for a, b in zip(q, accept, strict=True))
+        mixed = [b * a + left * r for a, b, r in zip(accept, q, rest, strict=True)]
+        for x, mode in product(range(V), (DraftMode.GREEDY, DraftMode.SAMPLED)):
+            if not p[x]:
+                continue
+            one = chain_draft(torch.tensor([0, x]), draft.distribution[:, x], draft.distribution)
+            expected = mixed if mode is DraftMode.SAMPLED else p
+            if mode is DraftMode.GREEDY and fits[x]:
+                expected = [float(y == x) for y in range(V)]
+            for y, high in product((y for y in range(V) if p[y]), (False, True)):
+                accepts = accept[x] + (1e-9 if high else -1e-9)
+                u = picked([y], [0], uniform=[min(max(accepts, 0), 1 - 1e-9), 0.5])
+                node = rows_of(judged(logits, one, u, spent, sampling, mode, scale=scale)).nodes
+                assert node[0].tv == pytest.approx(total_variation(expected, p), abs=1e-9)
+                kept = x == y or fits[x]
+                if mode is DraftMode.SAMPLED:
+                    kept = fits[x] or (not high and accept[x] > 1e-9)
+                assert node[1].keep == kept or accept[x] == 1
+
+
+def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts() -> None:
+    """Of one draft too."""
+    logits = torch.tensor([[2.0, 1.2, 0.0]] * 4, dtype=torch.float64)
+    draft = chain_draft(torch.tensor([0, 1, 1, 1]), torch.ones(3))
+
+    def decided(*own: int, **values: float) -> Decoded:
+        u = picked(*([each] for each in (*own, 0)), size=3)
+        return rows_of(judged(logits, draft, u, 0.0, Sampling(1.0), gate=10, **values))
+
+    assert decided(0, 0, 0, budget=9.0).path == (0, 1, 2)  # M = 2
+    assert decided(0, 0, 0, budget=1.5).path == (0, 1)
+    assert decided(1, 0, 1, budget=1.5).path == (0, 1, 2, 3)
+    spent = [node.regret for node in decided(0, 1, 0, budget=9.0).nodes]
+    assert spent == pytest.approx([0, 0.8, 0.8, 1.6])
+
+
+LIVE = {
+    "greedy": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
+    "coupled": DrafterConfig("model", k=4),
+    "sampled": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return searched(headed(random_pair(noise=0.05, eos=frozenset())))
+
+
+def story(trace: Trace) -> list[object]:
+    return [(token.id, token.outcome, token.regret) for token in trace.tokens]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0)], ids=str)
+@pytest.mark.parametrize("name", LIVE)
+def test_a_run_spends_its_budget_and_no_more(
+    pair: Pair, name: str, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"rule": "asd", "gate": 1.0, "new": 40}
+    configs = [
+        config_for(pair, LIVE[name], sampling, seed=seed, budget=budget, **options)
+        for seed, budget in enumerate((0.6, 0.0, 1e5))
+    ]
+    alone = [decoded(pair, config) for config in configs]
+    for trace, budget in zip(alone, (0.6, 0.0, 1e5), strict=True):
+        spent = 0.0
+        for token in trace.tokens:
+            assert token.regret == pytest.approx(spent, abs=1e-5)
+            if token.outcome is Outcome.RELAXED:
+                best = max(token.top, key=lambda each: each.p)
+                at_1 = math.log(best.p) - token.logprob  # p is softmax(z) at 0 and 1
+                assert token.regret + at_1 <= budget + 1e-5
+                spent += at_1
+    strict = decoded(pair, config_for(pair, LIVE[name], sampling, seed=1, new=40))
+    assert alone[1].token_ids == strict.token_ids
+    assert any(token.outcome is Outcome.RELAXED for token in alone[2].tokens)
+    beside = {at: run.trace() for at, run in Session(pair).together(configs, 2)}
+    assert [story(beside[at]) for at in range(3)] == [story(trace) for trace in alone]
+    replayed(monkeypatch)
+    captured = decoded(replace(pair, graphs=True, engines=Engines()), configs[2])
+    assert captured.token_ids == alone[2].token_ids
+    bare = Session(pair).start(configs[2], telemetry=False)
+    assert list(bare) and bare.trace().token_ids == alone[2].token_ids
+
+
+def test_it_judges_no_trees(pair: Pair) -> None:
+    tree = DrafterConfig("eagle3", tree=TreeShape(9, 3, 3))
+    with pytest.raises(ValueError, match="rule asd is defined for chains only"):
+        Session(pair).check(config_for(pair, tree, rule="asd"))
