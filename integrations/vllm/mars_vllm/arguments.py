@@ -4,6 +4,7 @@ the environment."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,14 +20,17 @@ OFFERED = (
     "mars",
     "mars-algorithm1",
     "mars-gap",
+    "always",
     "cascade-token",
     "lenience",
+    "random",
     "threshold",
     "topk-delta",
     "topk-ratio",
     "typical",
 )
 GREEDY_ONLY = frozenset({"mars-algorithm1", "lenience", "topk-delta", "topk-ratio"})
+_IDS = re.compile(r"\[\d{1,9}(, *\d{1,9})*\]")
 COUNT = "n"  # the parameter of the top-k rules that must be an int on the host
 # Sampling parameters that change the logits before a V2 logits processor sees them, or exclude
 # tokens: value when unused.
@@ -49,6 +53,7 @@ class RuleGroup(NamedTuple):
     rule: str
     greedy: bool
     top: int  # the value of ``COUNT``; 0 for rules without it
+    protected: tuple[int, ...] = ()  # ids that are not relaxed
 
     @property
     def tempered(self) -> bool:
@@ -64,10 +69,12 @@ class RequestRule:
     values: Mapping[str, float]
     greedy: bool
     trace: bool
+    protected: tuple[int, ...] = ()
 
     @property
     def group(self) -> RuleGroup:
-        return RuleGroup(self.rule.name, self.greedy, int(self.values.get(COUNT, 0)))
+        top = int(self.values.get(COUNT, 0))
+        return RuleGroup(self.rule.name, self.greedy, top, self.protected)
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -103,6 +110,7 @@ def resolve(
     configured. Raises ValueError: one sentence with field, value and range.
     """
     fields = {key: value for key, value in (extra or {}).items() if str(key).startswith("mars_")}
+    protected = _protected(fields.pop("mars_protect", ""))
     trace = fields.pop("mars_trace", 0)
     if type(trace) is not int or trace not in (0, 1):
         raise ValueError(f"mars_trace must be 0 or 1, not {_quoted(trace)}.")
@@ -110,9 +118,9 @@ def resolve(
         raise ValueError(
             "mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file."
         )
-    if not fields and not trace and not default:
+    if not fields and not trace and not protected and not default:
         return None
-    usual = default.get("mars_rule", "mars" if fields or default else "strict")
+    usual = default.get("mars_rule", "mars" if fields or protected or default else "strict")
     name = fields.pop("mars_rule", usual)
     if not isinstance(name, str) or name not in OFFERED:
         raise ValueError(f"mars_rule must be one of {', '.join(OFFERED)}, not {_quoted(name)}.")
@@ -126,7 +134,18 @@ def resolve(
         raise ValueError(
             f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}."
         )
-    return RequestRule(rule, values, greedy, bool(trace))
+    return RequestRule(rule, values, greedy, bool(trace), protected)
+
+
+def _protected(words: object) -> tuple[int, ...]:
+    """Ids of ``mars_protect``."""
+    if words == "":
+        return ()
+    if not isinstance(words, str) or len(words) > 1000 or not _IDS.fullmatch(words):
+        raise ValueError(
+            f"mars_protect must be token ids in at most 1000 characters, such as '[42, 7]', not {_quoted(words)}."
+        )
+    return tuple(sorted({*map(int, re.findall(r"\d+", words))}))
 
 
 def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:
@@ -169,7 +188,7 @@ def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | No
 def needs_p(rule: str) -> bool:
     """Whether the rule reads a distribution; the others read the two best logits and the drafted
     token only."""
-    return rule not in ("strict", "mars", "mars-algorithm1", "mars-gap")
+    return rule not in ("strict", "mars", "mars-algorithm1", "mars-gap", "random", "always")
 
 
 def _quoted(value: object) -> str:

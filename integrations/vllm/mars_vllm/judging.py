@@ -8,6 +8,7 @@ that vLLM's rejection sampler accepts it. Rows that are not forced are left as t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -60,8 +61,18 @@ def relaxed(
     chosen = torch.zeros_like(drafted, dtype=torch.bool)
     for index, group in enumerate(groups):
         if group and group.tempered is tempered:
-            chosen |= (table[:, 0] == index) & _relaxed(group, table, logits, best, drafted)
+            judged = _relaxed(group, table, logits, best, drafted)
+            if group.protected:
+                ids = _tensor(group.protected, drafted.device)
+                judged &= ~(drafted[:, None] == ids).any(-1)
+            chosen |= (table[:, 0] == index) & judged
     return chosen & (drafted >= 0)
+
+
+@lru_cache(maxsize=64)
+def _tensor(ids: tuple[int, ...], device: torch.device) -> Tensor:
+    """One copy to the device for each set of ids. Do not write to it."""
+    return torch.tensor(ids, device=device)
 
 
 def _relaxed(
@@ -92,9 +103,23 @@ def _relaxed(
     if COUNT in values:
         values[COUNT] = group.top  # type: ignore[assignment]
     # A rule takes tensors [P, 1] for its parameters as well as numbers.
-    keeps = rule.accept(evidence, values)[:, 0] >= 1  # type: ignore[arg-type]
+    if rule.chance is not None:  # the placebos
+        keeps = (_uniform(best, drafted)[:, None] < rule.chance(evidence, values))[:, 0]  # type: ignore[arg-type]
+    else:
+        keeps = rule.accept(evidence, values)[:, 0] >= 1  # type: ignore[arg-type]
     certain = drafted == best.ids[:, 0] if group.greedy else evidence.p[:, 0] >= 1
     return keeps & ~certain
+
+
+def _uniform(best: Best, drafted: Tensor) -> Tensor:
+    """Hashes of the two best tokens, their logits and the drafted token, in [0, 1), float64 [P]: the
+    same in every batch, and without vLLM's random numbers."""
+    bits = best.z.float().contiguous().view(torch.int32).long()
+    word = drafted
+    for part in (*bits.unbind(-1), *best.ids.unbind(-1)):
+        word = (word ^ part) * 0x2545F4914F6CDD1D  # int64 multiplication wraps
+        word = word ^ (word >> 32)
+    return (word & (2**53 - 1)).double() * 2.0**-53
 
 
 def force(logits: Tensor, drafted: Tensor, chosen: Tensor) -> Tensor:

@@ -158,6 +158,7 @@ class TracedEngine:
             "plugin": __version__,
             "rule": wanted.rule.name,
             "parameters": dict(wanted.values),
+            **({"protected": list(wanted.protected)} if wanted.protected else {}),
             "temperature": params.temperature,
             "seed": params.seed,
             "prompt_ids": None if prompt is None else list(prompt),

@@ -78,6 +78,19 @@ def test_a_trace_without_a_file_is_refused() -> None:
         resolve({"mars_trace": 1}, 0.0, {}, False)
 
 
+def test_protected_ids_belong_to_the_request() -> None:
+    request = named({"mars_protect": "[7, 42, 7]"})
+    assert (request.rule.name, request.protected) == ("mars", (7, 42))
+    assert named({"mars_rule": "always", "mars_protect": "[3]"}).group.protected == (3,)
+    assert resolved({"mars_protect": ""}) is None
+
+
+@pytest.mark.parametrize("words", ["42", "[]", "[-1]", "[1, x]", [42], 7, None, "[" + "1, " * 400])
+def test_protected_tokens_that_are_no_ids_are_one_sentence(words: Any) -> None:
+    with pytest.raises(ValueError, match=r"^mars_protect must be token ids in .{1,90}\.$"):
+        resolved({"mars_protect": words})
+
+
 @pytest.mark.parametrize("name", sorted(GREEDY_ONLY))
 def test_rules_that_are_exact_at_temperature_0_only_are_refused_above(name: str) -> None:
     assert named({"mars_rule": name}).greedy

@@ -4,6 +4,7 @@ a rejection sampler keeps."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -42,7 +43,7 @@ def decide(
 OFFERS = [(name, t) for name in OFFERED for t in ((0.0,) if name in GREEDY_ONLY else (0.0, 0.7))]
 
 
-@pytest.mark.parametrize(("name", "temperature"), OFFERS)
+@pytest.mark.parametrize(("name", "temperature"), [each for each in OFFERS if each[0] != "random"])
 def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) -> None:
     """Forced exactly where mars_core keeps the token with certainty though strict does not."""
     sampling, relaxed = Sampling(temperature), 0
@@ -85,6 +86,41 @@ def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
     ]
     assert together.tolist() == alone and any(alone)
     assert not together[[wanted is None for wanted in asks]].any()
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+@pytest.mark.parametrize("probability", [0.0, 0.3, 1.0])
+def test_random_relaxes_its_share_whatever_the_batch(
+    probability: float, temperature: float
+) -> None:
+    """Also of drafts that are alike, in rows whose logits have few values."""
+    count, generator = 20_000, torch.Generator().manual_seed(2)
+    logits = torch.randn(count, 50, generator=generator).mul_(3).bfloat16().float()
+    drafted, temperatures = torch.zeros(count).long(), torch.full((count,), temperature or 1.0)
+    asks: list[RequestRule | None] = [request("random", temperature, probability=probability)]
+    chosen = decide(asks * count, logits, drafted, temperatures)
+    judged = chosen[logits.argmax(-1) != 0] if temperature == 0 else chosen
+    share = float(judged.double().mean())
+    assert abs(share - probability) <= 5 * (probability * (1 - probability) / len(judged)) ** 0.5
+    few = slice(100, 140)
+    again = decide(asks * 40, logits[few], drafted[few], temperatures[few])
+    assert torch.equal(again, chosen[few])
+
+
+@pytest.mark.parametrize(("name", "temperature"), OFFERS)
+def test_no_rule_relaxes_a_protected_token_and_others_are_decided_as_before(
+    name: str, temperature: float
+) -> None:
+    generator, count = torch.Generator().manual_seed(3), 300
+    logits = torch.randn(count, 6, generator=generator) + 3
+    drafted = torch.randint(6, (count,), generator=generator)
+    free = request(name, temperature)
+    guarded = replace(free, protected=(1, 4))
+    numbers = logits, drafted, torch.full((count,), temperature or 1.0)
+    chosen = decide([free] * count, *numbers)
+    safe = (drafted != 1) & (drafted != 4)
+    assert torch.equal(decide([guarded] * count, *numbers), chosen & safe)
+    assert torch.equal(decide([free, guarded] * (count // 2), *numbers)[::2], chosen[::2])
 
 
 TIE = [10.0, 9.5, 1.0]
