@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from evaluation.study.plan import SERVER, Lane, Models, Plan, Served, with_placebos
-from evaluation.suites.read import read_suite
+from evaluation.suites.read import BUILT_IN, read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -80,7 +80,7 @@ _PLAN: Options = (
             "action": "append",
             "default": [],
             "metavar": "NAME|FILE",
-            "help": "demo_arithmetic, demo_stories, or a file in the question.jsonl format; may be repeated",
+            "help": f"{', '.join(BUILT_IN)}, or a file in the question.jsonl format; may be repeated",
         },
         "--prompt": {
             "action": "append",

@@ -12,6 +12,7 @@ from evaluation.scoring.answer import contains, score
 from evaluation.scoring.code import passes
 from evaluation.scoring.extraction import json_of
 from evaluation.scoring.graders import boxed, exact_match, library
+from evaluation.scoring.instructions import follows
 from evaluation.scoring.overlap import Scorer
 from evaluation.scoring.sandbox import check_sandbox
 
@@ -96,6 +97,10 @@ def _any(right: Callable[[str, str], bool]) -> Scorer:
     return lambda text, references: float(any(right(text, reference) for reference in references))
 
 
+def _all(right: Callable[[str, str], bool]) -> Scorer:
+    return lambda text, references: float(all(right(text, reference) for reference in references))
+
+
 def _lm_eval(name: str) -> Scorer:
     return _any(lambda text, reference: exact_match(text, reference, name.partition(",")[2]))
 
@@ -114,12 +119,12 @@ METRICS = {
     # A reference, or every reference, occurs in the answer as whole words, or is its final number;
     # case, width, punctuation ignored.
     names.CONTAINS: Metric(True, _any(contains)),
-    names.CONTAINS_ALL: Metric(
-        True, lambda text, references: float(all(contains(text, each) for each in references))
-    ),
+    names.CONTAINS_ALL: Metric(True, _all(contains)),
     # The last number, or the text after the last ####, equals the reference's; words occur in it as
     # whole words.
     names.ANSWER: Metric(True, _any(score)),
+    # Every instruction is followed.
+    names.FOLLOWS: Metric(True, _all(follows)),
     # Sentence scores: their mean is not the corpus score. ROUGE-L is F1, the best of several
     # references.
     names.BLEU: Metric(False, overlap.bleu, "sacrebleu"),

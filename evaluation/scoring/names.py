@@ -10,7 +10,7 @@ STRICT, FLEXIBLE, CHOICE = (
 )
 BOXED = "exact_match,boxed"
 CONTAINS, CONTAINS_ALL = "contains,none", "contains,all"
-ANSWER = "answer,none"
+ANSWER, FOLLOWS = "answer,none", "follows,none"
 BLEU, CHRF, ROUGE = "bleu,none", "chrf,none", "rougeL,none"
 PASS = "pass@1,none"
 JSON = "json,none"

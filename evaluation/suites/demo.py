@@ -47,6 +47,3 @@ def _named(request: str) -> tuple[str, ...]:
     rest is in its text already."""
     words = dict.fromkeys(_WORD.findall(request))
     return tuple(word for word in words if word in _NAMES or not request.startswith("Continue"))
-
-
-BUILT_IN = {ARITHMETIC: arithmetic, STORIES: stories}

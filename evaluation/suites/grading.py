@@ -15,6 +15,7 @@ from dataclasses import replace
 from evaluation.item import Item, Suite
 from evaluation.scoring.answer import MARK, reference_number
 from evaluation.scoring.code import has_tests
+from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.names import (
     BLEU,
     BOXED,
@@ -22,6 +23,7 @@ from evaluation.scoring.names import (
     CHRF,
     CONTAINS,
     FLEXIBLE,
+    FOLLOWS,
     PASS,
     ROUGE,
     STRICT,
@@ -167,6 +169,8 @@ def _by_name(group: _Group) -> Metrics | None:
 
 def _by_references(group: _Group) -> Metrics:
     references, prompts = group.references, group.prompts
+    if _mostly(is_instruction, references, 1.0):
+        return (FOLLOWS,)
     if _mostly(
         lambda text: _has_mark(text) and reference_number(text) is not None, references
     ):  # as in GSM8K

@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 from evaluation.item import Item, Suite
-from evaluation.suites.demo import BUILT_IN
+from evaluation.suites import demo, instructions
 from evaluation.suites.grading import union, with_metrics
 
+BUILT_IN = {
+    demo.ARITHMETIC: demo.arithmetic,
+    demo.STORIES: demo.stories,
+    instructions.NAME: instructions.instructions,
+}
 QUESTIONS = "question.jsonl"  # in a folder with the suite's name, as in EAGLE and Spec-Bench
 MAX_LINE = 4 * 2**20  # bytes
 MAX_FILE = 2**30  # bytes

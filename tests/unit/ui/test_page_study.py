@@ -14,7 +14,7 @@ from evaluation.report.document.chart import charts
 from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
 from evaluation.study.plan import read_plan, with_placebos
-from evaluation.suites.demo import BUILT_IN
+from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG, PairSpec
 from mars_core.types import Status
@@ -228,7 +228,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     rows_of(r"""
-{"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, prompts.
+{"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, instructions, prompts.
 {"problems": 0} -> limit is 0; it must be at least 1
 {"problems": null} -> the number of problems is empty
 {"rules": []} -> No rule is chosen

@@ -148,7 +148,9 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
                 pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
             )
     command = re.search(
-        "^mars eval (run .*)$", (folder / "results.md").read_text("utf-8"), re.MULTILINE
+        "^mars eval (run --pair bundled .*)$",
+        (folder / "results.md").read_text("utf-8"),
+        re.MULTILINE,
     )
     options = parser().parse_args(["eval", *shlex.split(command[1])])
     spec = BUNDLED_PAIR

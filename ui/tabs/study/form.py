@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from evaluation.format import plural
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
-from evaluation.suites.demo import BUILT_IN
-from evaluation.suites.read import read_suite
+from evaluation.suites.read import BUILT_IN, read_suite
 from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
 from mars_core.demo.corpus import held_out
 from mars_core.models import BUNDLED_PAIR, PairSpec

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from evaluation.scoring.answer import final_number, reference_number, score
 from evaluation.scoring.graders import boxed, exact_match, library
+from evaluation.scoring.instructions import INSTRUCTIONS, follows, is_instruction
 from evaluation.scoring.overlap import Overlap, bleu, bleu_tokenizer, chrf, overlap, rouge_l, words
 
 
@@ -258,3 +259,43 @@ def test_nearest_of_several_references_counts() -> None:
     for share in (bleu, chrf, rouge_l):
         assert share(OTHER, [ENGLISH, OTHER]) == 1.0
         assert share(OTHER, ["Nothing of this.", ENGLISH]) >= share(OTHER, ["Nothing of this."])
+
+
+FOLLOWED = {  # instruction → texts that follow it, texts that do not
+    "is: yes, no": (("Yes.", ' "no"'), ("Yes, it can.", "", "yes no")),
+    "includes: fox, blue stone": (("A Fox on a blue  stone!",), ("A foxy blue stone", "fox")),
+    "includes: 5": (("At 5 o'clock.",), ("At 15 o'clock.",)),
+    "excludes: fox, river": (("foxes", ""), ("The river", "FOX")),
+    "begins: Once a year": (("once a year, we",), ("It is once a year", "")),
+    "ends: Good night.": (("So: good night.\n",), ("Good night. Bye.",)),
+    "words: 3": (("one two-three four", "a"), ("a b c d", "", " ")),
+    "points: 2": (("- a\n  * b", "Two:\n1. a\n2) b"), ("- a", "-a\n-b", "- a\n- b\n- c")),
+    "case: lower": (("all 3 lower",), ("One", "123")),
+    "case: upper": (("ALL.",), ("aLL",)),
+    "keys: name, age": (
+        ('{"age": 5, "name": "Mia"}', 'Here:\n```json\n{"name": 1, "age": 2}\n```\nIt is'),
+        (
+            '{"name": 1}',
+            '[["name", "age"]]',
+            "name, age",
+            "[" * 100_000,
+            '{"name": 1, "age": 2} ok',
+        ),
+    ),
+    "no instruction": (("It is no instruction.",), ("It is one.",)),
+    "words: many": (("words: many",), ("many words",)),  # none either
+}
+
+
+@pytest.mark.parametrize("reference", FOLLOWED)
+def test_an_instruction_is_followed_or_not(reference: str) -> None:
+    right, wrong = FOLLOWED[reference]
+    assert all(follows(text, reference) for text in right)
+    assert not any(follows(text, reference) for text in wrong)
+
+
+def test_every_instruction_is_tried_and_has_a_value() -> None:
+    tried = {reference.partition(":")[0] for reference in FOLLOWED if is_instruction(reference)}
+    assert tried == INSTRUCTIONS.keys()
+    for wrong in ("words:", "words: -1", "points: 1.5", "case: __class__", "sing: aloud", "42", ""):
+        assert not is_instruction(wrong)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
 from evaluation.suites.read import read_suite
@@ -62,6 +64,29 @@ def test_stories_want_all_that_is_asked_for() -> None:
         assert scores(suite, item, [text], execute_code=False) == {"contains,all": right}
     going_on = [item for item in suite.items if item.turns[0].startswith("Continue")]
     assert going_on and all(len(item.references) == 1 for item in going_on)  # of its hero
+
+
+def test_instructions_are_distinct_gradable_and_of_no_other_suite() -> None:
+    suite = read_suite("instructions")
+    assert suite == read_suite("instructions")  # the same in every process: see its first prompts
+    digest = hashlib.sha256("\n".join(item.turns[0] for item in suite.items).encode()).hexdigest()
+    assert digest[:12] == "c009f60a952b"
+    prompts = {item.turns for item in suite.items}
+    others = {
+        item.turns
+        for name in ("demo_arithmetic", "demo_stories")
+        for item in read_suite(name).items
+    }
+    assert len(prompts) == len(suite.items) == 360 and not prompts & others
+    for category in ("reading", "order"):
+        items = [item for item in suite.items if item.category == category]
+        assert len(items) == 180
+        for item in items:
+            assert item.references and not re.search(
+                r"[{}]", " ".join((*item.turns, *item.references))
+            )
+            assert all(":" not in each or is_instruction(each) for each in item.references)
+            assert scores(suite, item, ["?"], execute_code=False) == {"follows,none": 0.0}
 
 
 WORKED = ("exact_match,strict-match", "exact_match,flexible-extract")
@@ -121,6 +146,11 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         "x",
         [row(n, "Put the answer in \\boxed{}.", n) for n in range(3)],
         (*BOXED, *NUMBERS),
+    ),
+    "instructions": (
+        "x",
+        [row(1, "Write of a fox.", ["words: 9", "includes: 9"])],
+        ("follows,none",),
     ),
     "numbers": ("x", [row(n, "How many?", [f"{n},000"]) for n in range(1, 4)], NUMBERS),
     "shares": ("x", [row(1, "How much?", "45%"), row(2, "How much?", "45,5 %")], PHRASES),
