@@ -38,9 +38,7 @@ from tests.unit.mars_core.test_verification import (
 ERROR = 6 / CELLS**2  # of the integral
 COUPLED = [name for name, rule in RULES.items() if DraftMode.COUPLED in rule.modes]
 BY_TOKEN = [
-    name
-    for name in COUPLED
-    if RULES[name].reach is not Reach.WINDOW and RULES[name].charge is None
+    name for name in COUPLED if RULES[name].reach is not Reach.WINDOW and RULES[name].charge is None
 ]
 
 
