@@ -192,14 +192,13 @@ def test_an_eagle3_head_in_a_folder_drafts(
 
 def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> None:
     options = "--rule mars --rule typical --theta 0.8,0.9 --set typical.delta=0.3"
-    varied = "--set 'mars.theta=0.9,0.9 - 0.1*min(1, entropy/2)' --scope 'tv < 0.05*position'"
+    varied = "--set mars.theta=0.9,0.9-0.1*min(1,entropy/2) --scope tv<0.05*position"
     runs = printed(call, f"compare {models} --rule mars {varied}")["runs"]
     assert [run["config"]["rule"]["parameters"] for run in runs] == [
         {},
-        {"theta": 0.9, "where": "tv < 0.05*position"},
-        {"theta": "0.9 - 0.1*min(1, entropy/2)", "where": "tv < 0.05*position"},
+        {"theta": 0.9, "where": "tv<0.05*position"},
+        {"theta": "0.9-0.1*min(1,entropy/2)", "where": "tv<0.05*position"},
     ]
-    assert all("parameter" in token for token in runs[2]["steps"][0]["tokens"])
     runs = printed(call, f"compare {models} {options}")["runs"]
     rules = [(run["rule"], run["config"]["rule"]["parameters"]) for run in runs]
     assert [name for name, _ in rules] == ["strict", "mars", "mars", "typical"]
