@@ -26,6 +26,7 @@ from tests.data.release import SQLITE
 from tests.traces import make_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub
 from tests.unit.storage.exports import save
+from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 
 REPO = "mars/backup"
 
@@ -113,5 +114,9 @@ def first(page: Callable[..., Page]) -> Page:
 def every_kind(tmp_path: Path) -> str:
     """A database with every kind of thing, which knows of no backup."""
     (tmp_path / "first").mkdir()
-    shutil.copy(SQLITE, tmp_path / "first" / "runs.db")
+    path = shutil.copy(SQLITE, tmp_path / "first" / "runs.db")
+    with RunStore(f"sqlite:///{path}") as store:  # the release had no counterfactuals
+        comparison = next(id_ for id_ in store.comparisons()["id"] if store.load(str(id_)).runs)
+        run = store.load(str(comparison)).runs[0].id
+        store.save_counterfactuals(run, [FOLLOWED])
     return "first"
