@@ -78,7 +78,7 @@ def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
     without code to execute, of models here."""
     with suppress(ValueError, StorageError):
         progress, study = store.study_progress(study_id), store.study(study_id)
-        elsewhere = any(map(study.plan.get, ("execute_code", "served", "advice")))
+        elsewhere = any(study.plan.get(name) for name in ("execute_code", "served", "advice"))
         return not (share or progress.working or study.done == study.tasks or elsewhere)
     return False
 
