@@ -70,9 +70,9 @@ RUN = {
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
     ".venv/bin/mars eval report latest": "",
     "mars advise --pair bundled --suite demo_arithmetic --margin 0.98 --rules mars,mars-gap "
-    "--batch 8": "--margin 0.6 --alpha 0.3 --limit 12 --max-new-tokens 60 --quiet",
+    "--batch 8": "--margin 0.8 --alpha 0.1 --limit 26 --max-new-tokens 80 --quiet",
     "mars eval match --pair bundled --suite demo_arithmetic --rules mars,mars-gap,random --tau 4.2 "
-    "--batch 8": "--tau 4.0 --limit 12 --max-new-tokens 60 --quiet",
+    "--batch 8": "--tau 4.1 --limit 18 --max-new-tokens 60 --quiet",
     "mars eval run --help": "",
     "mars eval run … --plan-only": "",
     "mars eval resume STUDY": "",
