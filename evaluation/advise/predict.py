@@ -84,8 +84,9 @@ class StrictRuns:
         )
 
     def setting(self, name: str, share: float) -> RuleConfig:
-        """The rule with the value of its first parameter with which it would relax that share."""
-        parameter = predictable(name).parameters[0]
+        """The rule with the value of its first parameter with which it would relax that share, or as
+        many as it can."""
+        parameter, share = predictable(name).parameters[0], min(share, self.reach(name))
         low, high = parameter.low, parameter.high
 
         def at(value: float) -> RuleConfig:
