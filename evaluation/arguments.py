@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import SERVER, Lane, Models, Plan, Served, with_placebos
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, Served, with_placebos
 from evaluation.suites.read import BUILT_IN, read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
@@ -171,6 +171,40 @@ _PLAN: Options = (
         },
     }
 )
+_NOT_CHOSEN = (
+    "server",
+    "server-model",
+    "baseline",
+    "baseline-model",
+    "concurrency",
+    "theta",
+    "set",
+)
+# of commands that choose the parameters themselves, on models of this program
+_CHOOSING: Options = {
+    name: each
+    for name, each in _PLAN.items()
+    if name[2:] not in (*_NOT_CHOSEN, "no-placebos", "plan-only")
+} | {
+    "--rules": {
+        "default": "",
+        "help": "rules with a margin threshold, separated by commas (default mars); none: measure it too",
+    },
+}
+_ADVISE: tuple[str, Options] = (
+    "find the fastest setting that keeps strict's score, by a test in a fixed order",
+    _CHOOSING
+    | {
+        "--alpha": {
+            "type": float,
+            "default": 0.05,
+            "help": "the probability that the setting does not keep it (default 0.05)",
+        },
+        "--json": {"action": "store_true", "help": "print one JSON object"},
+    }
+    | _STORE
+    | _WORK,
+)
 _CHECK: tuple[str, Options] = (
     "check whether a server with speculative decoding is lossless",
     {
@@ -206,6 +240,16 @@ _CHECK: tuple[str, Options] = (
 )
 _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
+    "match": (
+        "compare rules at equal τ, or equal speed-up over none",
+        _CHOOSING
+        | {
+            "--tau": {"type": float, "help": "the mean acceptance length that each rule is set to"},
+            "--speed": {"type": float, "help": "or the speed-up over none, which is measured too"},
+        }
+        | _STORE
+        | _WORK,
+    ),
     "resume": (
         "continue a study",
         _STUDY
@@ -265,6 +309,7 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
 
 def add_check(commands: Commands) -> None:
     _add(commands, "check", *_CHECK)
+    _add(commands, "advise", *_ADVISE)
 
 
 def add_commands(commands: Commands) -> None:
@@ -286,6 +331,14 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     names = _words(options.rules or _RULES)
     lanes = _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value)
     return _plan(options, models, lanes if options.no_placebos else with_placebos(lanes))
+
+
+def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
+    """The plan whose rules get their parameters from strict's runs. Raises ValueError."""
+    names = [name for name in _words(options.rules or "mars") if name != BASELINE]
+    options.rules = ",".join([BASELINE, *names])
+    options.theta, options.set, options.no_placebos = "", [], True
+    return read_plan_options(options, pair)
 
 
 def read_served_options(

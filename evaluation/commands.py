@@ -36,7 +36,8 @@ Options = dict[str, Any]
 
 def study_command(plan: Plan) -> str | None:
     """The command that plans and runs a study again; None unless its lanes are every rule with
-    every drafter, and all their placebos or none."""
+    every drafter, and all their placebos or none. Of a study whose lanes were chosen from strict's
+    runs, the command that chooses them."""
     chosen, placebos = _without_placebos(plan)
     lanes = [
         (replace(lane.drafter, model=None), lane.rule) for lane in chosen if lane.rule.name != PLAIN
@@ -55,9 +56,11 @@ def study_command(plan: Plan) -> str | None:
         for drafter, (rule, parameters) in product(drafters, values.items())
         for chosen in product(*parameters.values())
     }
-    drafting = {} if plan.served else _drafters(drafters)
+    drafting, purpose = {} if plan.served else _drafters(drafters), plan.advice or plan.matching
     partial = any(lane.imitates for lane in chosen)
-    if planned != expressible or BASELINE not in values or drafting is None or partial:
+    if drafting is None or not (purpose or planned == expressible) or BASELINE not in values:
+        return None
+    if partial or (purpose and any(suite.source == SOURCE for suite in plan.suites)):
         return None
     options = {
         **_study_models(plan),
@@ -65,10 +68,12 @@ def study_command(plan: Plan) -> str | None:
         "prompt": [
             typed(item) for suite in plan.suites if suite.source == SOURCE for item in suite.items
         ],
-        "rules": ",".join(values if plan.none is None else [PLAIN, *values]),
+        "rules": ",".join(
+            [PLAIN] * (plan.none is not None) + [*(purpose.rules if purpose else values)]
+        ),
         "set": [
             f"{rule}.{name}={_joined(each)}"
-            for rule, field in values.items()
+            for rule, field in ({} if purpose else values).items()
             for name, each in field.items()
         ],
         **drafting,
@@ -86,10 +91,20 @@ def study_command(plan: Plan) -> str | None:
         "batch": plan.batch if plan.batch > 1 else None,
         "time_alone": plan.alone or None,
         "execute_code": plan.execute_code,
-        "no_placebos": not placebos,
+        "no_placebos": not (placebos or purpose),
+        **_purpose(plan),
         "name": plan.name,
     }
-    return f"mars eval run {shlex.join(_words(options))}"
+    command = "advise" if plan.advice else "eval match" if plan.matching else "eval run"
+    return f"{PROGRAM} {command} {shlex.join(_words(options))}"
+
+
+def _purpose(plan: Plan) -> Options:
+    if plan.advice:
+        return {"alpha": f"{plan.advice.alpha:g}"}
+    matching = plan.matching
+    names = {"tau": "tau", "speedup": "speed"}
+    return {names[matching.quantity]: f"{matching.target:g}"} if matching else {}
 
 
 def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:

@@ -1,4 +1,5 @@
-"""``mars eval run | resume | list | report | export | judge | follow | delete`` and ``mars check``.
+"""``mars eval run | match | resume | list | report | export | judge | follow | delete``, ``mars advise``
+and ``mars check``.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
 it is not and 2 where that is not known. Results go to standard output, progress to standard error.
@@ -15,7 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.arguments import read_plan_options, read_served_options
+from evaluation.arguments import (
+    read_choosing_options,
+    read_plan_options,
+    read_served_options,
+)
 from evaluation.format import shorten
 from evaluation.served.client import ServerError
 from evaluation.study.worker import Work
@@ -23,7 +28,7 @@ from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
     from evaluation.study.plan import Plan
-    from mars_core.models import PairSpec
+    from mars_core.models import Pair, PairSpec
     from mars_core.session import Session
 
 
@@ -42,20 +47,64 @@ def main(options: Namespace) -> int:
 
 def _run(options: Namespace, store: RunStore) -> int:
     """Plan and run a study."""
-    from evaluation.study.batch import batch_of
-    from evaluation.study.check import check, longest, without_long
-    from evaluation.study.launch import open_session
-    from mars_core.arguments import find_spec, threshold_lines
-
     if options.server or options.baseline:
         from evaluation.served.engine import find_server
 
         return _serve(
             options, store, read_served_options(options, partial(find_server, os.environ))
         )
+    spec, session, plan = _planned(options, read_plan_options)
+    study_id = _stored(store, plan, session)
+    _print(study_id)
+    if options.plan_only:
+        return 0
+    return _work(options, Work(store, study_id), plan, spec, session)
+
+
+def _choose(options: Namespace, store: RunStore) -> int:
+    """``mars advise`` and ``mars eval match``: plan from strict's runs, run, and print the result."""
+    from evaluation.advise.plans import advised, matched
+    from evaluation.report.document.build import purpose_document
+    from evaluation.report.document.render import markdown
+    from evaluation.report.files import purpose_json
+    from evaluation.report.measure import measure
+    from evaluation.study.launch import INTERRUPTED
+
+    advise = options.command == "advise"
+    if not advise and (options.tau is None) is (options.speed is None):
+        raise ValueError("Give either --tau or --speed.")
+    spec, session, plan = _planned(options, read_choosing_options)
+    try:
+        if advise:
+            plan = advised(plan, session, options.alpha, _note)
+        elif options.speed is None:
+            plan = matched(plan, session, "tau", options.tau, _note)
+        else:
+            plan = matched(plan, session, "speedup", options.speed, _note)
+    except KeyboardInterrupt:  # nothing is stored yet
+        return INTERRUPTED
+    study_id = _stored(store, plan, session)
+    _note(study_id)
+    status = _work(options, Work(store, study_id), plan, spec, session)
+    if not status:
+        report = measure(store, study_id)
+        as_json = advise and options.json
+        _print(purpose_json(report) if as_json else markdown(purpose_document(report)))
+    return status
+
+
+def _planned(
+    options: Namespace, read: Callable[[Namespace, Pair], Plan]
+) -> tuple[PairSpec, Session, Plan]:
+    """The models of the options, and the plan of those prompts that fit, with its batch."""
+    from evaluation.study.batch import batch_of
+    from evaluation.study.check import longest, without_long
+    from evaluation.study.launch import open_session
+    from mars_core.arguments import find_spec
+
     spec = find_spec(options.pair, options.target, options.draft, options.head)
     session = open_session(options, spec)
-    plan = read_plan_options(options, session.pair)
+    plan = read(options, session.pair)
     if options.skip_long:
         short = without_long(plan, session)
         _note(
@@ -63,14 +112,18 @@ def _run(options: Namespace, store: RunStore) -> int:
         )
         plan = short
     batch = batch_of(options.batch or "1", session.pair, longest(plan, session))
-    plan = replace(plan, batch=batch)
+    return spec, session, replace(plan, batch=batch)
+
+
+def _stored(store: RunStore, plan: Plan, session: Session) -> str:
+    """The id of a new study, all of whose settings can be run. Raises ValueError."""
+    from evaluation.study.check import check
+    from mars_core.arguments import threshold_lines
+
     check(plan, session)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    _print(study_id)
     _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
-    if options.plan_only:
-        return 0
-    return _work(options, Work(store, study_id), plan, spec, session)
+    return study_id
 
 
 def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
@@ -112,13 +165,18 @@ def _work(
     options: Namespace, work: Work, plan: Plan, spec: PairSpec, session: Session | None = None
 ) -> int:
     """In this process, or on a cluster, which needs no ``session`` here."""
+    from evaluation.advise.conduct import in_sequence
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import follow, in_threads, open_session
 
     if options.ray is None:
         session = session or open_session(options, spec)
-        waves = in_threads(work, plan, session, InProcess(session))
+        waves = (in_sequence if plan.advice else in_threads)(
+            work, plan, session, InProcess(session)
+        )
         return follow(work, plan, waves, quiet=options.quiet)
+    if plan.advice:
+        raise ValueError("The candidates are tested one after the other; leave out --ray.")
     try:
         from evaluation.study.cluster import Cluster
     except ModuleNotFoundError:
@@ -207,7 +265,9 @@ def _delete(options: Namespace, store: RunStore) -> int:
 
 
 _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
+    "advise": _choose,
     "run": _run,
+    "match": _choose,
     "resume": _resume,
     "list": _list,
     "report": _report,

@@ -17,6 +17,7 @@ from mars_core.types import Cause, DraftMode
 FEW_PROMPTS = 30
 MANY_UNENDED = 0.1
 ALPHA = 0.05
+IN_SEQUENCE = "The settings ran one after the other, so that speed-ups include what the machine did in between; τ does not."
 NAMED = 5  # settings listed in one sentence
 # Keys of the environment that must be equal for numbers to be comparable.
 ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
@@ -35,7 +36,7 @@ def warnings(
     )
     of_rows = (
         line
-        for each in (_longer, _many_tests, _few_or_unscored, _unended)
+        for each in (_longer, *([] if plan.advice else [_many_tests]), _few_or_unscored, _unended)
         for line in each(plan, suites)
     )
     return (
@@ -46,6 +47,7 @@ def warnings(
         *_environment(environment),
         *_served(grid),
         *_batches(grid),
+        *([IN_SEQUENCE] if plan.advice else []),
         *([without_none] if plan.none is None else []),
     )
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from evaluation.advise.usage import uses
 from evaluation.recovery import RecoveryVerdict
 from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
+from evaluation.report.document.purpose import measured_of
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
@@ -24,8 +27,10 @@ from evaluation.scoring.metrics import asks_for_json
 from evaluation.statistics import Interval, McNemar
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
+from evaluation.study.stored import plain
 from storage import RunStore, StoredResult
 from storage.export import cell
+from storage.export.cells import finite
 
 TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
 LANE = (
@@ -43,6 +48,7 @@ LANE = (
     "baseline_lane",
     "tv_kind",
 )
+GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
 END = ("worker", "created_at", "run_ids")
 
 
@@ -186,6 +192,24 @@ TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
     "measured.csv": lambda _, report: measured_table(report),
     "prompts.csv": lambda _, report: prompts_table(report),
 }
+
+
+def purpose_json(report: Report) -> str:
+    """The certificate of a study, and its chosen setting with its gain, as one JSON object."""
+    certificate = report.certificate
+    assert certificate is not None
+    values: dict[str, Any] = {"study": report.id, "certificate": plain(certificate), "chosen": None}
+    if chosen := certificate.chosen:
+        lane, row = report.plan.lanes[chosen.lane], measured_of(report, chosen.lane)
+        gain = {name: getattr(row, name)._asdict() for name in GAINS}
+        values["chosen"] = {
+            "rule": lane.rule.name,
+            "parameters": dict(lane.rule.parameters),
+            "drafter": lane.drafts,
+            "gain": gain,
+            "use": uses(report.plan, lane),
+        }
+    return json.dumps(finite(values), ensure_ascii=False)
 
 
 def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, ...]:

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from evaluation.advise.certificate import certify, differences
 from evaluation.report.caveats import lane_name, warnings
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
@@ -59,6 +60,8 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         loads=tuple(_loads(results)),
         judged=_judged(store.judgements(study_id), plan),
         followed=followed_rows(store, results, resamples, seed),
+        certificate=certify(plan, stored) if plan.advice else None,
+        differences=differences(plan, stored) if plan.matching else (),
     )
 
 

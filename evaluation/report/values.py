@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 
+from evaluation.advise.certificate import Certificate, LaneDifference
 from evaluation.format import percent, ratio, signed
 from evaluation.recovery import RecoveryVerdict
 from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
@@ -332,6 +333,8 @@ class Report:
     judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
     loads: tuple[LoadRow, ...] = ()  # of a study on servers or in batches
     followed: tuple[FollowedRow, ...] = ()
+    certificate: Certificate | None = None  # of a study for advice
+    differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 
     @property
     def drafts(self) -> tuple[str, ...]:

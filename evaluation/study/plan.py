@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluation.item import Item, Suite
+from evaluation.study.purpose import Advice, Matching
 from evaluation.study.stored import plain, read
 from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
@@ -181,6 +182,8 @@ class Plan:
     served: Served | None = None  # None: the runs are those of this program
     batch: int = 1  # runs that are decoded together
     alone: int = 0  # tasks, chosen at random, whose runs are decoded alone nevertheless
+    advice: Advice | None = None  # the lanes are candidates, of which one is chosen
+    matching: Matching | None = None  # the lanes are rules at equal τ
 
     def __post_init__(self) -> None:
         _check(self)

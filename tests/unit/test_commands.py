@@ -69,6 +69,10 @@ RUN = {
     "mars eval run --pair bundled --prompt '7 + 8 = => 15' --prompt 'Tell me a story.' --rules strict,mars "
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
     ".venv/bin/mars eval report latest": "",
+    "mars advise --pair bundled --suite demo_arithmetic --margin 0.98 --rules mars,mars-gap "
+    "--batch 8": "--margin 0.8 --alpha 0.1 --limit 26 --max-new-tokens 80 --quiet",
+    "mars eval match --pair bundled --suite demo_arithmetic --rules mars,mars-gap,random --tau 4.2 "
+    "--batch 8": "--tau 4.1 --limit 18 --max-new-tokens 60 --quiet",
     "mars eval run --help": "",
     "mars eval run … --plan-only": "",
     "mars eval resume STUDY": "",

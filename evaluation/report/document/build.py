@@ -14,7 +14,7 @@ from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import Texts, prompt_section
-from evaluation.report.document.verdicts import verdict_section
+from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
 from mars_core.drafting import DRAFTERS
@@ -33,7 +33,7 @@ def document(
     """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None
     leaves them out."""
     sections = (
-        verdict_section(report),
+        *first_sections(report),
         warning_section(report),
         tables.overview_section(report),
         picture_section(report) if pictures else None,
@@ -52,6 +52,11 @@ def document(
         facts(report),
         tuple(section for section in sections if section is not None),
     )
+
+
+def purpose_document(report: Report) -> ReportDocument:
+    """Its beginning alone: what the study was for."""
+    return ReportDocument(report.plan.name, facts(report), first_sections(report))
 
 
 def facts(report: Report) -> tuple[str, ...]:

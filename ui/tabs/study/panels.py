@@ -19,7 +19,7 @@ from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
-from evaluation.report.document.verdicts import verdict_section
+from evaluation.report.document.purpose import first_sections
 from evaluation.report.files import csv_text
 from evaluation.report.values import PromptRow, Report
 from ui.kit.panel import render
@@ -39,9 +39,8 @@ _render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab'
 
 def first_html(report: Report) -> str:
     """What stands above the charts: facts, verdict, warnings, the paper's table."""
-    sections = filter(
-        None, (verdict_section(report), warning_section(report), tables.overview_section(report))
-    )
+    others = (warning_section(report), tables.overview_section(report))
+    sections = filter(None, (*first_sections(report), *others))
     return _render(part="first", facts=facts(report), sections=sections)
 
 

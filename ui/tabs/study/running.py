@@ -63,7 +63,7 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
     with job_errors(services):
         if not resumable(services.store, study_id):
             raise ValueError(
-                "This study cannot be resumed here: it is done, running, not yours, or executes code."
+                "This study cannot be resumed here: it is done, running, not yours, executes code, or gives advice."
             )
         plan = read_plan(services.store.study(study_id).plan)
         check_sampler(plan, services.store, study_id)
@@ -78,7 +78,7 @@ def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
     without code to execute, of models here."""
     with suppress(ValueError, StorageError):
         progress, study = store.study_progress(study_id), store.study(study_id)
-        elsewhere = study.plan.get("execute_code") or study.plan.get("served")
+        elsewhere = any(study.plan.get(name) for name in ("execute_code", "served", "advice"))
         return not (share or progress.working or study.done == study.tasks or elsewhere)
     return False
 

@@ -1,0 +1,155 @@
+"""What a rule would keep, from strict's runs alone: a rule with a margin threshold relaxes a
+rejected draft that is one of the target's two best tokens where the margin is small, and both
+logits of every such position are known."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from evaluation.planner import acceptance_of, expected_tokens
+from evaluation.study.purpose import Prediction
+from mars_core.rules import RULES
+from mars_core.rules.base import Rule
+from mars_core.types import Outcome, RuleConfig, Trace
+
+STEPS = 5  # settings of a rule
+MOST_CANDIDATES = 6
+DIGITS = 3  # of a parameter
+_HALVINGS = 40
+
+
+class Rejection(NamedTuple):
+    """A position at which strict rejected all drafts. ``near``: one of them, not protected, is among
+    the target's two best tokens."""
+
+    z1: float
+    gap: float
+    near: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StrictRuns:
+    """``rates``: acceptance by depth; τ is new tokens over steps."""
+
+    rejections: tuple[Rejection, ...]
+    rates: tuple[float, ...]
+    tokens: int
+    steps: int
+
+    @property
+    def tau(self) -> float:
+        return self.tokens / self.steps
+
+    def gain(self, share: float) -> float:
+        """The predicted τ over strict's, if that share of the rejected drafts were relaxed, at every
+        depth alike."""
+        relaxed = [rate + (1 - rate) * share for rate in self.rates]
+        return expected_tokens(relaxed) / expected_tokens(self.rates)
+
+    def share_for(self, gain: float) -> float:
+        """The inverse of ``gain``; 0 or 1 for what no share gives."""
+        low, high = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.gain(middle) < gain else (low, middle)
+        return (low + high) / 2
+
+    def share(self, config: RuleConfig) -> float:
+        """Of the rejected drafts that a rule would relax."""
+        rule = predictable(config.name)
+        values = rule.values(config.parameters)
+        if rule.chance:
+            return rule.chance(values)
+        return len(self._relaxed(rule, values)) / len(self.rejections)
+
+    def prediction(self, config: RuleConfig) -> Prediction:
+        """Of a rule with a margin threshold."""
+        rule, share = predictable(config.name), self.share(config)
+        lost = sum(each.gap for each in self._relaxed(rule, rule.values(config.parameters)))
+        return Prediction(share, self.tau * self.gain(share), lost / self.tokens)
+
+    def _relaxed(self, rule: Rule, values: dict[str, float]) -> list[Rejection]:
+        room = rule.room
+        assert room is not None
+        return [each for each in self.rejections if each.near and each.gap < room(each.z1, values)]
+
+    def reach(self, name: str) -> float:
+        """The largest share that a rule would relax."""
+        parameter = RULES[name].parameters[0]
+        return max(
+            self.share(RuleConfig(name, {parameter.name: end}))
+            for end in (parameter.low, parameter.high)
+        )
+
+    def setting(self, name: str, share: float) -> RuleConfig:
+        """The rule with the value of its first parameter with which it would relax that share, or as
+        many as it can."""
+        parameter, share = predictable(name).parameters[0], min(share, self.reach(name))
+        low, high = parameter.low, parameter.high
+
+        def at(value: float) -> RuleConfig:
+            return RuleConfig(name, RULES[name].values({parameter.name: value}))
+
+        rising = self.share(at(high)) > self.share(at(low))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if (self.share(at(middle)) >= share) is rising:
+                high = middle
+            else:
+                low = middle
+        return at(float(f"{(low + high) / 2:.{DIGITS}g}"))
+
+
+def predictable(name: str) -> Rule:
+    """Raises ValueError for a rule whose decisions do not follow from strict's runs."""
+    known = [each for each, rule in RULES.items() if rule.parameters and (rule.room or rule.chance)]
+    if name not in known:
+        raise ValueError(f"The rule is {name!r}; it must be one of {', '.join(known)}.")
+    return RULES[name]
+
+
+def strict_runs(traces: Sequence[Trace], protected: Collection[int]) -> StrictRuns:
+    """Raises ValueError where strict rejects nothing, so that no rule has anything to gain."""
+    steps = tuple(step for trace in traces for step in trace.steps)
+    acceptance = acceptance_of(replace(traces[0], steps=steps))
+    rejections = tuple(_rejections(traces, protected))
+    if acceptance is None or not rejections:
+        raise ValueError(
+            f"strict rejected no draft on {len(traces)} prompts, so no rule has anything to gain."
+        )
+    tokens = sum(trace.summary.new_tokens for trace in traces)
+    return StrictRuns(rejections, acceptance.rates, tokens, len(steps))
+
+
+def _rejections(traces: Iterable[Trace], protected: Collection[int]) -> Iterable[Rejection]:
+    for step in (step for trace in traces for step in trace.steps):
+        for token in step.tokens:
+            if token.outcome is Outcome.RECOVERED:
+                drafts = {node.id for node in step.nodes if node.parent == token.parent}
+                near = drafts.difference(protected) & {token.id1, token.id2}
+                yield Rejection(token.z1, token.gap, bool(near))
+
+
+def candidates(runs: StrictRuns, names: Iterable[str]) -> tuple[tuple[RuleConfig, Prediction], ...]:
+    """Settings of the rules in ascending order of their cost, each with a larger predicted τ than
+    those before it. Raises ValueError where there is none."""
+    settings: dict[str, RuleConfig] = {}
+    for name in names:
+        if predictable(name).room is None:
+            raise ValueError(f"The rule is {name!r}; it has no margin threshold to advise on.")
+        for step in range(1, STEPS + 1):
+            setting = runs.setting(name, runs.reach(name) * step / (STEPS + 1))
+            settings[repr(setting)] = setting
+    predicted = [(setting, runs.prediction(setting)) for setting in settings.values()]
+    front: list[tuple[RuleConfig, Prediction]] = []
+    for setting, prediction in sorted(predicted, key=lambda each: (each[1].cost, -each[1].tau)):
+        if prediction.tau > (front[-1][1].tau if front else runs.tau):
+            front.append((setting, prediction))
+    if not front:
+        raise ValueError("None of the rejected drafts is the target's second-best token.")
+    amount = min(MOST_CANDIDATES, len(front))
+    return tuple(
+        front[round((len(front) - 1) * each / max(1, amount - 1))] for each in range(amount)
+    )

@@ -1,0 +1,91 @@
+"""Tests and bounds for means of bounded numbers, by betting (I. Waudby-Smith & A. Ramdas 2024,
+Estimating means of bounded random variables by betting, JRSS B 86:1).
+
+A payoff y ≥ −1 has a mean of at most 0 under the hypothesis. Whoever bets the share u of his wealth
+on each of them has Π(1 + u·y) in the end, a supermartingale with mean at most 1 whatever the
+distribution. So the wealth, averaged over several u, ever reaches 1/α with probability α at most:
+for any number of payoffs, any scores from 0 to 1, and any time at which one stops. The payoffs
+must be independent of each other (prompts), not of anything else.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from evaluation.statistics import Array, Interval
+
+# The shares are denser near 1, as few answers are lost near the margins that matter; small ones are
+# for many lost and gained answers.
+BETS = 16
+SHARES = tuple(math.sin(math.pi / 2 * (number + 0.5) / BETS) for number in range(BETS))
+HALVINGS = 40
+MOST_RATIO = 4.0  # up to which a bound of a ratio is searched
+
+
+def log_wealth(payoffs: Array) -> Array:
+    """ln of the wealth after each payoff, [..., N]."""
+    total = np.full(payoffs.shape, -np.inf)
+    for share in SHARES:
+        total = np.logaddexp(total, np.log1p(share * payoffs).cumsum(axis=-1))
+    return total - math.log(BETS)
+
+
+def p_value(payoffs: Array) -> float:
+    """1 over the largest wealth so far; 1 without payoffs."""
+    return math.exp(-max(0.0, float(log_wealth(payoffs).max(initial=0.0))))
+
+
+def above(rule: Array, baseline: Array, margin: float) -> Array:
+    """Payoffs against the hypothesis that rule's mean is at most ``margin`` times the baseline's;
+    scores from 0 to 1, one a prompt."""
+    payoffs: Array = rule / margin - baseline
+    return payoffs
+
+
+def below(rule: Array, baseline: Array, margin: float) -> Array:
+    """Payoffs against the hypothesis that it is at least that."""
+    payoffs: Array = margin * baseline - rule
+    return payoffs
+
+
+def ratio_bound(rule: Array, baseline: Array, alpha: float) -> float:
+    """Lower bound of mean(rule) / mean(baseline) at level 1 − α: the ratios below it are
+    rejected."""
+    low, high = 0.0, MOST_RATIO
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        rejected = p_value(above(rule, baseline, middle)) <= alpha
+        low, high = (middle, high) if rejected else (low, middle)
+    return low
+
+
+def difference_interval(differences: Array, alpha: float) -> Interval:
+    """Of the mean of differences of two scores from 0 to 1, one a prompt, at level 1 − α: each end
+    errs with α/2."""
+    if not differences.size:
+        return Interval()
+    ends = (_least_mean(differences, alpha / 2), -_least_mean(-differences, alpha / 2))
+    return Interval(float(differences.mean()), *ends)
+
+
+def _least_mean(values: Array, alpha: float) -> float:
+    low, high = -1.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        rejected = p_value((values - middle) / (1 + middle)) <= alpha
+        low, high = (middle, high) if rejected else (low, middle)
+    return low
+
+
+def least_prompts(margin: float, alpha: float) -> int:
+    """The right answers of the baseline, none of them lost, after which a rule is supported. Raises
+    ValueError for a margin that no number of answers supports."""
+    if not 0 < margin < 1 or not 0 < alpha < 1:
+        raise ValueError(
+            f"margin is {margin:g} and alpha {alpha:g}; both must be above 0 and below 1."
+        )
+    most = math.ceil(2 * math.log(BETS / alpha) / math.log(1 + SHARES[-1] * (1 / margin - 1)))
+    wealth = log_wealth(np.full(most, 1 / margin - 1))
+    return int(np.searchsorted(wealth, -math.log(alpha))) + 1

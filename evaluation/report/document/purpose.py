@@ -1,0 +1,173 @@
+"""What a study was for: the certificate of a setting, or rules at equal τ."""
+
+from __future__ import annotations
+
+import math
+
+from evaluation.advise.certificate import Candidate, CandidateOutcome, Certificate, compared
+from evaluation.advise.usage import uses
+from evaluation.format import MINUS, MISSING, count, number, percent, plural, ratio
+from evaluation.report.document.blocks import (
+    Block,
+    Head,
+    Paragraph,
+    ReportTable,
+    Section,
+    TableCell,
+)
+from evaluation.report.document.cells import (
+    beside,
+    margin,
+    points,
+    probability,
+    spread,
+)
+from evaluation.report.document.verdicts import verdict_section
+from evaluation.report.values import Measured, Report
+
+MARKS = {
+    CandidateOutcome.SUPPORTED: "good",
+    CandidateOutcome.BELOW: "bad",
+    CandidateOutcome.NOT_DECIDED: "open",
+}
+CANDIDATES = (
+    Head("Setting", "in the order of the tests"),
+    Head("Predicted τ", "from strict's runs on other prompts"),
+    Head("Test"),
+    Head("n", "prompts"),
+    Head("Lost, gained", "answers, as means over the seeds of a prompt"),
+    Head("Recovery", "score over strict's; under it its lower bound"),
+    Head("p", "of the hypothesis that it is below the margin"),
+    Head("τ", "with a 95 % interval"),
+    Head("τ ratio", "over strict's"),
+    Head("Speed-up", "over strict; not of runs in batches"),
+)
+RULES = (
+    Head("Rule"),
+    Head("On other prompts", "with which the parameter was chosen"),
+    Head("Reached", "on the prompts of the study, with a 95 % interval"),
+    Head("Score"),
+)
+DIFFERENCES = (
+    Head("Rules"),
+    Head(
+        "Difference", "of their scores, with a 95 % interval that holds for any number of prompts"
+    ),
+    Head("n", "prompts"),
+)
+
+
+def first_sections(report: Report) -> tuple[Section, ...]:
+    """What a report begins with: a certificate, or verdicts, first the equal τ if any."""
+    if report.certificate:
+        return (certificate_section(report, report.certificate),)
+    matched = (matching_section(report),) if report.plan.matching else ()
+    return (*matched, verdict_section(report))
+
+
+def measured_of(report: Report, lane: int) -> Measured:
+    """Over all suites."""
+    rows = [row for row in report.measured if row.lane == lane]
+    return next(row for row in reversed(rows) if row.group in report.suite_groups)
+
+
+def certificate_section(report: Report, certificate: Certificate) -> Section:
+    chosen = certificate.chosen
+    blocks: list[Block] = [
+        Paragraph(sentence(report, certificate), "good" if chosen else "open"),
+        ReportTable(
+            "Candidates in the order of their tests",
+            CANDIDATES,
+            tuple(_candidate(report, each) for each in certificate.candidates),
+        ),
+    ]
+    ways = uses(report.plan, report.plan.lanes[chosen.lane]) if chosen else {}
+    blocks += [Paragraph(way, "code") for way in ways.values()]
+    lead = (
+        f"Each hypothesis says that a setting scores less than {margin(certificate.margin)} of strict. They are tested in this order, "
+        f"which was fixed before any score was known, each at the level {certificate.alpha:g}, up to the first that is not rejected: "
+        f"a setting below the margin is supported with a probability of at most {certificate.alpha:g}."
+    )
+    return Section("certificate", "Which setting may be used", tuple(blocks), lead)
+
+
+def sentence(report: Report, certificate: Certificate) -> str:
+    """The result in words."""
+    chosen, running = certificate.chosen, certificate.running
+    if running:
+        so_far = f"p = {probability(running.p)} after {plural(running.prompts, 'prompt')}"
+        return f"Not decided yet: {running.name} is below the margin with {so_far}."
+    if not chosen:
+        first = certificate.candidates[0]
+        recovery = f"{percent(first.recovery)}, at least {percent(first.bound)}"
+        return (
+            f"No setting is supported; use strict. The first, {first.name}, is {first.outcome} "
+            f"after {plural(first.prompts, 'prompt')}: recovery {recovery}. It takes "
+            f"{count(certificate.needed)} prompts that strict answers right, and more where answers are lost."
+        )
+    row = measured_of(report, chosen.lane)
+    pace = (
+        "speed-up not measured in batches"
+        if math.isnan(row.speedup_strict.value)
+        else f"speed-up over strict {beside(row.speedup_strict, ratio)}"
+    )
+    return (
+        f"Use {chosen.name}: with probability {percent(1 - certificate.alpha)} its score is at least "
+        f"{margin(certificate.margin)} of strict's ({plural(chosen.prompts, 'prompt')}, "
+        f"p = {probability(chosen.p)}, recovery at least {percent(chosen.bound)}). "
+        f"τ {beside(row.tau)}, over strict's {beside(row.tau_ratio, ratio)}; {pace}."
+    )
+
+
+def _candidate(report: Report, candidate: Candidate) -> tuple[TableCell, ...]:
+    row, tested = measured_of(report, candidate.lane), candidate.prompts > 0
+    changed = f"{MINUS}{number(candidate.lost)} / +{number(candidate.gained)}"
+    bound = f"at least {percent(candidate.bound)}"
+    return (
+        TableCell(candidate.name),
+        TableCell(number(candidate.prediction.tau)),
+        TableCell(candidate.outcome, mark=MARKS.get(candidate.outcome, "")),
+        TableCell(count(candidate.prompts)),
+        TableCell(changed if tested else MISSING),
+        TableCell(percent(candidate.recovery), bound if tested else ""),
+        TableCell(probability(candidate.p) if tested else MISSING),
+        spread(row.tau),
+        spread(row.tau_ratio, ratio),
+        spread(row.speedup_strict, ratio),
+    )
+
+
+def matching_section(report: Report) -> Section:
+    plan, matching = report.plan, report.plan.matching
+    assert matching is not None
+    rows = []
+    for lane, before in zip(compared(plan), matching.reached, strict=True):
+        row = measured_of(report, lane)
+        reached = row.tau if matching.quantity == "tau" else row.speedup
+        score = row.main_score.value if row.main_score else None
+        rows.append(
+            (
+                TableCell(plan.lanes[lane].name),
+                TableCell(number(before)),
+                spread(reached),
+                spread(score, percent) if score else TableCell(MISSING),
+            )
+        )
+    pairs = tuple(
+        (
+            TableCell(f"{plan.lanes[each.lane].name} {MINUS} {plan.lanes[each.other].name}"),
+            spread(each.difference, points),
+            TableCell(count(each.prompts)),
+        )
+        for each in report.differences
+    )
+    name = "τ" if matching.quantity == "tau" else "speed-up over none"
+    tables = (
+        ReportTable(f"Rules at {name} {number(matching.target)}", RULES, tuple(rows)),
+        ReportTable("Differences of their scores", DIFFERENCES, pairs),
+    )
+    lead = (
+        f"The parameter of each rule was chosen for {name} {number(matching.target)} on {plural(matching.tuning, 'prompt')} "
+        "that are none of the study's."
+    )
+    return Section("matched", f"Rules at equal {name}", tables, lead)

@@ -1,0 +1,91 @@
+"""``mars advise`` and ``mars eval match``, as they are typed, on the bundled pair."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from evaluation.advise.certificate import CandidateOutcome, certify
+from evaluation.advise.conduct import in_sequence
+from evaluation.commands import study_command
+from evaluation.report.files import markdown_of, purpose_json, write_report
+from evaluation.report.measure import measure
+from evaluation.study.engine import InProcess
+from evaluation.study.plan import read_plan
+from evaluation.study.worker import Work
+from mars_core.session import Session
+from storage import RunStore
+from tests.unit.evaluation.calls import mars
+from ui.tabs.study.running import resumable
+
+SMALL = "--pair bundled --suite demo_arithmetic --batch 8 --quiet --threads 1 --dtype float32"
+ADVISE = f"advise {SMALL} --limit 26 --max-new-tokens 80 --margin 0.8 --alpha 0.1"
+
+
+def test_too_few_prompts_are_refused_before_any_run(
+    url: str, store: RunStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert mars(f"advise {SMALL} --limit 20 --db {url}") == 2
+    sentence = capsys.readouterr().err
+    assert "16 prompts (20 without 4 that choose the settings) cannot support" in sentence
+    assert "It takes 192 prompts" in sentence and not store.studies()
+
+
+def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
+    url: str,
+    store: RunStore,
+    bundled_session: Session,
+    tmp_path: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert mars(f"{ADVISE} --json --db {url}") == 0
+    printed = json.loads(capsys.readouterr().out)
+    (head,) = store.studies()
+    assert head.done == head.tasks == 22 and printed["study"] == head.id
+    report = measure(store, head.id)
+    certificate, plan = report.certificate, report.plan
+    assert certificate is not None and certificate.chosen is not None
+    assert json.loads(purpose_json(report)) == printed
+    assert printed["chosen"]["rule"] == "mars" and printed["chosen"]["gain"]["tau"]["value"] > 3
+    assert certificate.chosen.bound >= 0.8 and certificate.chosen.p <= 0.1
+    outcomes = [each.outcome for each in certificate.candidates]
+    stop = outcomes.index(CandidateOutcome.SUPPORTED)
+    after = [each for each in outcomes[stop:] if each is not CandidateOutcome.SUPPORTED]
+    assert all(each is CandidateOutcome.NOT_TESTED for each in after[1:])
+    lanes = {each.lane for each in certificate.candidates if each.prompts} | {0}
+    assert {result.lane for result in store.results(head.id)} == lanes
+    command = study_command(plan)
+    assert command is not None and command.startswith("mars advise --pair=bundled")
+    assert "Which setting may be used" in markdown_of(report)
+    assert write_report(store, report, tmp_path)
+
+    again = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    waves = in_sequence(Work(store, again), plan, bundled_session, InProcess(bundled_session))
+    for events in next(waves):
+        for _ in zip(events, range(6), strict=False):  # it stops in the middle
+            pass
+        events.close()
+    assert not resumable(store, again)  # from the page
+    assert mars(f"eval resume {again} --quiet --threads 1 --dtype float32 --db {url}") == 0
+    assert certify(plan, store.results(again)) == certificate
+
+
+def test_rules_are_compared_at_equal_tau(
+    url: str, store: RunStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    match = f"eval match {SMALL} --limit 18 --max-new-tokens 60 --db {url}"
+    assert mars(f"{match} --rules mars,random") == 2
+    assert mars(f"{match} --rules mars,random --speed 2") == 2
+    assert mars(f"{match} --rules mars,random --tau 4.1") == 0
+    (head,) = store.studies()
+    plan = read_plan(store.study(head.id).plan)
+    assert plan.matching is not None and plan.matching.tuning == 6 and plan.items == 12
+    assert [lane.rule.name for lane in plan.lanes] == ["strict", "mars", "random"]
+    assert plan.matching.reached == pytest.approx((4.1, 4.1), rel=0.05)
+    (difference,) = measure(store, head.id).differences
+    assert (difference.lane, difference.other, difference.prompts) == (1, 2, 12)
+    assert difference.difference.low < difference.difference.high
+    assert "Rules at equal τ" in capsys.readouterr().out
+    assert (study_command(plan) or "").startswith("mars eval match")
