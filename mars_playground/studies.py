@@ -1,4 +1,4 @@
-"""``mars eval run | resume | list | report | export | judge | delete`` and ``mars check``.
+"""``mars eval run | resume | list | report | plan | export | judge | delete`` and ``mars check``.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
 it is not and 2 where that is not known. Results go to standard output, progress to standard error.
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.arguments import read_plan_options, read_served_options
+from evaluation.arguments import read_integers, read_plan_options, read_served_options
 from evaluation.format import shorten
 from evaluation.served.client import ServerError
 from evaluation.study.worker import Work
@@ -62,8 +62,9 @@ def _run(options: Namespace, store: RunStore) -> int:
             f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
         )
         plan = short
-    batch = batch_of(options.batch or "1", session.pair, longest(plan, session))
-    plan = replace(plan, batch=batch)
+    tokens, batches = longest(plan, session), (options.batch or "1").split(",")
+    sizes = sorted({batch_of(batch, session.pair, tokens) for batch in batches})
+    plan = replace(plan, batch=sizes[-1], loads=tuple(sizes) if len(sizes) > 1 else ())
     check(plan, session)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     _print(study_id)
@@ -152,6 +153,25 @@ def _report(options: Namespace, store: RunStore) -> int:
     return 0
 
 
+def _plan(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.document.loads import predicted_document
+    from evaluation.report.document.render import markdown
+    from evaluation.report.files import write_document
+    from evaluation.report.measure import predict
+
+    sizes = (
+        read_integers(name, text, 1)
+        for name, text in (("--batch", options.batch), ("--k", options.k))
+    )
+    prediction = predict(store, _find(store, options.study), *sizes)
+    document = predicted_document(*prediction, pictures=bool(options.markdown))
+    if options.markdown:
+        _note(*write_document(document, Path(options.markdown)))
+    else:
+        _print(markdown(document))
+    return 0
+
+
 def _export(options: Namespace, store: RunStore) -> int:
     from evaluation.report.shapes import write_answers, write_lm_eval
 
@@ -186,6 +206,7 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "resume": _resume,
     "list": _list,
     "report": _report,
+    "plan": _plan,
     "export": _export,
     "judge": _judge,
     "delete": _delete,

@@ -11,6 +11,7 @@ from evaluation.report.document import tables
 from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
+from evaluation.report.document.loads import load_pictures, load_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.verdicts import verdict_section
@@ -38,7 +39,7 @@ def document(
         picture_section(report) if pictures else None,
         prompt_section(report, texts),
         tables.speed_section(report),
-        tables.load_section(report),
+        load_section(report),
         tables.scores_section(report),
         tables.likeness_section(report),
         tables.position_section(report),
@@ -95,6 +96,7 @@ def picture_section(report: Report) -> Section | None:
         for number, chart in enumerate(charts(report), start=1)
         for kind, drawing in drawings(chart).items()
     )
+    pictures += load_pictures(report.throughputs)
     return Section("charts", CHARTS, pictures, CHARTS_LEAD) if pictures else None
 
 

@@ -16,6 +16,8 @@ from evaluation.report.document.build import (
     warning_section,
 )
 from evaluation.report.document.chart import charts
+from evaluation.report.document.loads import HEADS as HEADS_OF_LOADS
+from evaluation.report.document.loads import load_drawings, load_numbers, load_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.verdicts import verdict_section
@@ -26,6 +28,7 @@ from ui.kit.panel import render
 LISTED = 200  # prompts on the page; all are in the CSV
 FOLDED = (
     tables.speed_section,
+    load_section,
     tables.scores_section,
     tables.likeness_section,
     tables.position_section,
@@ -49,6 +52,15 @@ def charts_html(report: Report) -> str:
         (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
+    ]
+    chart_rows += [
+        (
+            kind,
+            drawing.title,
+            drawing,
+            csv_text([HEADS_OF_LOADS, *load_numbers(report.throughputs)]),
+        )
+        for kind, drawing in load_drawings(report.throughputs)
     ]
     return (
         _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows)
