@@ -69,7 +69,7 @@ RUN = {
     "mars eval run --pair bundled --prompt '7 + 8 = => 15' --prompt 'Tell me a story.' --rules strict,mars "
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
     "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars --batch 1,4,8,16 --k 1,3,5 "
-    "--no-placebos": SMALL.replace("--limit 1", "--limit 1") + " --batch 1,2 --k 1,2",
+    "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
     "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
     "mars eval run --help": "",
