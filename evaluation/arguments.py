@@ -154,10 +154,15 @@ _PLAN: Options = (
             "default": "1",
             "help": "requests in flight at a server; of several values each takes an equal part of the seeds",
         },
+        "--k": {
+            "default": "",
+            "help": "drafted tokens per step, for chains; one or more, separated by commas (default: the pair's)",
+        },
         "--batch": {
             "default": "",
-            "metavar": "auto|N",
-            "help": "runs to decode together (default 1): faster, but without times of single runs",
+            "metavar": "auto|N1,N2",
+            "help": "runs to decode together (default 1): faster, but without times of single runs; "
+            "of several numbers each decodes every task, to compare their throughput",
         },
         "--time-alone": {
             "type": int,
@@ -271,6 +276,18 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
             },
         },
     ),
+    "plan": (
+        "predict the throughput of other batches and K from what a study measured",
+        _STUDY
+        | {
+            "--batch": {"default": "1,2,4,8,16,32,64", "help": "sizes (default %(default)s)"},
+            "--k": {"default": "1,2,3,5,8", "help": "drafted tokens (default %(default)s)"},
+            "--markdown": {
+                "metavar": "FILE",
+                "help": "write Markdown, with its chart as SVG beside it",
+            },
+        },
+    ),
     "export": (
         "write answers in the formats of lm-eval and Spec-Bench, as JSON",
         _STUDY | {"--folder": {"metavar": "FOLDER", "required": True}},
@@ -362,9 +379,7 @@ def read_served_options(
     baseline = (
         find_server(options.baseline, options.baseline_model) if options.baseline else ("", "")
     )
-    served = Served(
-        *server, *baseline, tuple(map(int, read_numbers("--concurrency", options.concurrency)))
-    )
+    served = Served(*server, *baseline, read_integers("--concurrency", options.concurrency))
     names = _words(options.rules or (_TWO_SERVERS if options.baseline else _SERVED_RULES))
     if PLAIN in names:
         why = "cannot be requested from a server; name a server that does not draft with --baseline"
@@ -432,11 +447,15 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     if tree and not any(kind.trees for kind in kinds):
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
-    mode, k = DraftMode(options.draft_mode), pair.spec.k if options.k is None else options.k
-    return [
-        DrafterConfig(kind.name, None, k, kind.mode(mode), tree if kind.trees else None)
-        for kind in kinds
-    ]
+    mode, drafters = DraftMode(options.draft_mode), list[DrafterConfig]()
+    ks = read_integers("--k", options.k) if options.k else (pair.spec.k,)
+    for kind in kinds:
+        shape = tree if kind.trees else None
+        drafters += [
+            DrafterConfig(kind.name, None, k, kind.mode(mode), shape)
+            for k in (ks[:1] if shape else ks)
+        ]
+    return drafters
 
 
 def _tree(text: str) -> TreeShape:
@@ -444,6 +463,16 @@ def _tree(text: str) -> TreeShape:
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         raise ValueError(f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 59/8/10.")
     return TreeShape(*map(int, parts))
+
+
+def read_integers(name: str, text: str, least: int = 0) -> tuple[int, ...]:
+    """Whole numbers separated by commas. Raises ValueError."""
+    numbers = read_numbers(name, text)
+    if not all(number.is_integer() and number >= least for number in numbers):
+        raise ValueError(
+            f"{name} is {text!r}; it takes whole numbers from {least} on, separated by commas."
+        )
+    return tuple(map(int, numbers))
 
 
 def _words(text: str) -> list[str]:

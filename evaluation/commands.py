@@ -88,7 +88,7 @@ def study_command(plan: Plan) -> str | None:
         **_prompt(plan),
         "limit": plan.limit,
         "skip_long": plan.skip_long,
-        "batch": plan.batch if plan.batch > 1 else None,
+        "batch": _joined(plan.loads or (plan.batch,)) if plan.batch > 1 else None,
         "time_alone": plan.alone or None,
         "execute_code": plan.execute_code,
         "no_placebos": not (placebos or purpose),
@@ -116,9 +116,10 @@ def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
-    """The drafter options; None where one K, one tree and one mode cannot express them all."""
-    kinds = [drafter.kind for drafter in drafters]
-    lengths = {drafter.k for drafter in drafters if not drafter.tree}
+    """The drafter options; None where one list of K, one tree and one mode cannot express them
+    all."""
+    kinds = dict.fromkeys(drafter.kind for drafter in drafters)
+    lengths = dict.fromkeys(drafter.k for drafter in drafters if not drafter.tree)
     trees = {drafter.tree for drafter in drafters if described(drafter.kind).trees}
     mode = next(
         (
@@ -128,11 +129,14 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
         ),
         None,
     )
-    if mode is None or len(set(kinds)) < len(kinds) or max(len(lengths), len(trees)) > 1:
+    branched = {drafter.kind for drafter in drafters if drafter.tree}
+    planned = len(branched) + (len(kinds) - len(branched)) * len(lengths)
+    if mode is None or planned != len(drafters) or len(trees) > 1:
         return None
     shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
     others = [mode.value] * (mode is not DraftMode.COUPLED)
-    return {"drafter": ",".join(kinds), "k": [*lengths], "tree": shapes, "draft_mode": others}
+    chains = _joined(lengths) or None
+    return {"drafter": ",".join(kinds), "k": chains, "tree": shapes, "draft_mode": others}
 
 
 def _study_models(plan: Plan) -> Options:

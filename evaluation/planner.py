@@ -27,7 +27,11 @@ class Acceptance(NamedTuple):
 
     rates: tuple[float, ...]
     beyond: float
-    sizes: tuple[tuple[int, float], ...]
+    sizes: tuple[tuple[int, float], ...] = ()
+
+    def tokens(self, k: int) -> float:
+        """Expected of a pass that verifies a chain of K."""
+        return expected_tokens([*self.rates[:k], *[self.beyond] * (k - len(self.rates))])
 
 
 class Times(NamedTuple):
@@ -53,6 +57,28 @@ class Costs(NamedTuple):
     def target(self, tokens: float) -> float:
         """The cost of a target pass of ``tokens`` tokens in each sequence of the batch."""
         return max(1 + self.slope * (tokens - 1), self.batch * tokens / self.budget)
+
+
+class MeasuredStep(NamedTuple):
+    """The mean step of ``runs`` runs together, each with a chain of ``k``. ``draft_s``: of its
+    draft; unknown in a batch."""
+
+    runs: int
+    k: int
+    seconds: float
+    draft_s: float
+
+
+class StepTimes(NamedTuple):
+    """Seconds of a step: of itself, of each K, of each run, and of each drafted token of a run."""
+
+    step: float
+    k: float
+    run: float
+    token: float
+
+    def of(self, runs: int, k: int) -> float:
+        return self.step + self.k * k + self.run * runs + self.token * runs * k
 
 
 class PlannedDraft(NamedTuple):
@@ -132,6 +158,41 @@ def costs_of(times: Times, single_s: float = math.nan) -> Costs:
     )
 
 
+def acceptance_of_counts(kept: Sequence[float], drafted: Sequence[float]) -> Acceptance:
+    """Of many runs with chains. By draft position, steps that kept, and that drafted, a token."""
+    shares = [1.0, *(some / count for some, count in zip(kept, drafted, strict=True) if count)]
+    reached = sum(count * share for count, share in zip(drafted, shares, strict=False))
+    beyond = sum(kept) / reached if reached else 0.0
+    return Acceptance(tuple(b / a if a else beyond for a, b in pairwise(shares)), beyond)
+
+
+def step_times(steps: Sequence[MeasuredStep]) -> StepTimes | None:
+    """Non-negative, with the least squares of relative errors; None for too few different steps.
+    From single runs alone: a pass of the drafter, as one of the target, costs as much for each of
+    its tokens, whether they are of one run or of several."""
+    from scipy.optimize import nnls  # imported here because the page starts without it
+
+    alone = {each.runs for each in steps} == {1}
+    if len({each.k for each in steps}) < 2 or not (alone or len({each.runs for each in steps}) > 1):
+        return None
+    draft_s = 0.0
+    if alone:
+        passes = [each.draft_s / each.k for each in steps if each.k]
+        draft_s = sum(passes) / len(passes)
+        rows = [[1.0, each.k + 1] for each in steps]
+        times = [each.seconds - each.draft_s for each in steps]
+    else:
+        rows = [[1.0, each.k, each.runs, each.runs * each.k] for each in steps]
+        times = [each.seconds for each in steps]
+    scaled = [[one / time for one in row] for row, time in zip(rows, times, strict=True)]
+    found = nnls(scaled, [1.0] * len(times))[0].tolist()
+    if not alone:
+        return StepTimes(*found)
+    fixed, token = found
+    share = fixed / (fixed + token)
+    return StepTimes(fixed, share * draft_s, token, token + (1 - share) * draft_s)
+
+
 def expected_tokens(rates: Sequence[float]) -> float:
     """1 + Σ_d Π_{i ≤ d} a_i: of a pass that verifies a chain with these conditional acceptance
     rates."""
@@ -150,7 +211,7 @@ def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDra
             )
     else:
         for k in range(1, most + 1):
-            tokens = expected_tokens([*run.rates[:k], *[run.beyond] * (k - deepest)])
+            tokens = run.tokens(k)
             plans.append(PlannedDraft(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
     return tuple(plans)
 

@@ -1,5 +1,5 @@
-"""``mars eval run | match | resume | list | report | export | judge | follow | delete``, ``mars advise``
-and ``mars check``.
+"""``mars eval run | match | resume | list | report | plan | export | judge | follow | delete``, ``mars
+advise`` and ``mars check``.
 
 ``resume`` continues; ``check`` exits with 0 where the server is lossless as far as tested, 1 where
 it is not and 2 where that is not known. Results go to standard output, progress to standard error.
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from evaluation.arguments import (
     read_choosing_options,
+    read_integers,
     read_plan_options,
     read_served_options,
 )
@@ -74,6 +75,8 @@ def _choose(options: Namespace, store: RunStore) -> int:
     if not advise and (options.tau is None) is (options.speed is None):
         raise ValueError("Give either --tau or --speed.")
     spec, session, plan = _planned(options, read_choosing_options)
+    if plan.loads:
+        raise ValueError(f"--batch is {options.batch}; it takes one number here, or auto.")
     try:
         if advise:
             plan = advised(plan, session, options.alpha, _note)
@@ -111,8 +114,10 @@ def _planned(
             f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
         )
         plan = short
-    batch = batch_of(options.batch or "1", session.pair, longest(plan, session))
-    return spec, session, replace(plan, batch=batch)
+    tokens, batches = longest(plan, session), (options.batch or "1").split(",")
+    sizes = sorted({batch_of(batch, session.pair, tokens) for batch in batches})
+    plan = replace(plan, batch=sizes[-1], loads=tuple(sizes) if len(sizes) > 1 else ())
+    return spec, session, plan
 
 
 def _stored(store: RunStore, plan: Plan, session: Session) -> str:
@@ -210,6 +215,25 @@ def _report(options: Namespace, store: RunStore) -> int:
     return 0
 
 
+def _plan(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.document.loads import predicted_document
+    from evaluation.report.document.render import markdown
+    from evaluation.report.files import write_document
+    from evaluation.report.measure import predict
+
+    sizes = (
+        read_integers(name, text, 1)
+        for name, text in (("--batch", options.batch), ("--k", options.k))
+    )
+    prediction = predict(store, _find(store, options.study), *sizes)
+    document = predicted_document(*prediction, pictures=bool(options.markdown))
+    if options.markdown:
+        _note(*write_document(document, Path(options.markdown)))
+    else:
+        _print(markdown(document))
+    return 0
+
+
 def _export(options: Namespace, store: RunStore) -> int:
     from evaluation.report.shapes import write_answers, write_lm_eval
 
@@ -271,6 +295,7 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "resume": _resume,
     "list": _list,
     "report": _report,
+    "plan": _plan,
     "export": _export,
     "judge": _judge,
     "follow": _follow,

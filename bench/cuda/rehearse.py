@@ -7,6 +7,7 @@ Exit status 1 after a fault.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -158,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures += [MeasuredFigure(f"steps, {end}", rehearsal.ends[end], least=1) for end in ENDS]
     figures.append(MeasuredFigure("rules", len(rehearsal.rules), least=len(RULES)))
     notes = ["bundled pair in bfloat16; a fault is what CUDA refuses or the host waits for"]
+    notes += [f"{time.process_time() / 60:.1f} minutes of processor time"]
     report = BenchReport(
         "CUDA rehearsed on a fake device",
         notes,

@@ -11,7 +11,8 @@ import numpy as np
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.grid import Grid
 from evaluation.report.values import Measured
-from evaluation.study.plan import Plan
+from evaluation.statistics import Array
+from evaluation.study.plan import Plan, Task
 from mars_core.types import Cause, DraftMode
 
 FEW_PROMPTS = 30
@@ -175,6 +176,19 @@ def _batches(grid: Grid) -> Iterator[str]:
             f"{together:,} runs were decoded in batches; tokens/s and speed-ups are those of the {alone:,} tasks whose runs were "
             "decoded alone."
         )
+
+
+def other_texts(grid: Grid) -> Iterator[str]:
+    """Of a study that compares batches: a run must be the same in all of them."""
+    first = dict[Task, Array]()
+    differ = runs = 0
+    for row, task in enumerate(grid.tasks):
+        likelihoods = grid.numbers["log_likelihood"][row]
+        smallest = first.setdefault(task._replace(batch=0), likelihoods)
+        differ += int((np.abs(likelihoods - smallest) > 0).sum())
+        runs += int(np.isfinite(likelihoods - smallest).sum()) * (smallest is not likelihoods)
+    if differ:
+        yield f"{differ:,} of {runs:,} runs in larger batches have another text than in the smallest."
 
 
 def _environment(environment: Mapping[str, Sequence[str]]) -> Iterator[str]:

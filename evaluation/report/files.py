@@ -224,14 +224,13 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
     page.write_text(html(full), encoding="utf-8")
     for name, table in TABLES.items():
         (folder / name).write_text(csv_text(table(store, report)), encoding="utf-8", newline="")
-    return page, *_write_markdown(full, folder / "report.md"), *(folder / name for name in TABLES)
+    return page, *write_document(full, folder / "report.md"), *(folder / name for name in TABLES)
 
 
 def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
     """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths. With a store the worst
     prompts have their texts."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return _write_markdown(document(report, worst_texts(store, report) if store else None), path)
+    return write_document(document(report, worst_texts(store, report) if store else None), path)
 
 
 def markdown_of(report: Report) -> str:
@@ -239,8 +238,9 @@ def markdown_of(report: Report) -> str:
     return markdown(document(report, None, pictures=False))
 
 
-def _write_markdown(full: ReportDocument, path: Path) -> tuple[Path, ...]:
-    """Removes charts of an earlier report with the same name, which may have had more charts."""
+def write_document(full: ReportDocument, path: Path) -> tuple[Path, ...]:
+    """As Markdown. Removes charts of an earlier report with the same name, which may have had more charts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
         old.unlink()
     path.write_text(markdown(full, f"{path.stem}-"), encoding="utf-8")

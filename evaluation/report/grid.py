@@ -134,7 +134,7 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     return Grid(
         plan=plan,
         tasks=tasks,
-        item=np.array([number % plan.items for number in rows], dtype=np.intp),
+        item=np.array(list(map(plan.position, tasks)), dtype=np.intp),
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
         completed=completed == 1,
         failed=completed == 0,

@@ -11,13 +11,14 @@ from functools import partial
 import numpy as np
 
 from evaluation.advise.certificate import certify, differences
-from evaluation.report.caveats import lane_name, warnings
+from evaluation.report.caveats import lane_name, other_texts, warnings
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
+from evaluation.report.loads import errors, load_rows, predicted
 from evaluation.report.texts import records_of
-from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
-from evaluation.statistics import count_interval, holm, over
+from evaluation.report.values import Measured, PromptRow, Report, Throughput, VoteRow
+from evaluation.statistics import Interval, count_interval, holm
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
@@ -37,7 +38,8 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         raise ValueError(f"resamples is {resamples}; it must be 100 to 100,000.")
     study, stored = store.study(study_id), store.results(study_id)
     plan = read_plan(study.plan)
-    results = grid(plan, stored)
+    anew = [one for one in stored if plan.writes_anew(one.task)]
+    results, batches = grid(plan, anew), grid(plan, stored)
     cells = [(group, temperature) for group in groups(plan) for temperature in plan.temperatures]
     rows = [
         row
@@ -55,9 +57,9 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         environment={name: "; ".join(values) for name, values in environment.items()},
         measured=every,
         prompts=_prompt_rows(results),
-        warnings=warnings(results, study.done, every, environment),
+        warnings=(*warnings(results, study.done, every, environment), *other_texts(batches)),
         votes=_human_votes(store, plan),
-        loads=tuple(_loads(results)),
+        loads=tuple(load_rows(batches, resamples, seed)),
         judged=_judged(store.judgements(study_id), plan),
         followed=followed_rows(store, results, resamples, seed),
         certificate=certify(plan, stored) if plan.advice else None,
@@ -65,32 +67,23 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
     )
 
 
-def _loads(grid: Grid) -> Iterator[LoadRow]:
-    """By the requests in flight at a server, or the runs in a batch."""
-    served, completed = grid.plan.served, grid.completed.all(axis=1)
-    if served:
-        loads = np.array([served.load(task.repeat) for task in grid.tasks])
-    else:
-        loads = np.where((grid.numbers["batch"] > 1).all(axis=1), grid.numbers["batch"][:, 0], 0)
-    for load in sorted(set(loads[completed & (loads > 0)].tolist())):
-        rows = np.flatnonzero(completed & (loads == load))
-        # two servers divide the requests in flight
-        share = (math.nan if served.baseline_url else load) if served else 1
-        for lane in range(len(grid.plan.lanes)):
-            tokens, ttft, wall, batch = (
-                grid.numbers[name][rows, lane]
-                for name in ("new_tokens", "ttft_s", "wall_s", "batch_s")
-            )
-            seconds = float((wall if served else batch).sum())
-            yield LoadRow(
-                concurrency=int(load),
-                lane=lane,
-                answers=len(rows),
-                answers_per_s=over(share * len(rows), seconds),
-                tokens_per_s=over(share * float(tokens.sum()), seconds),
-                ttft_s=tuple(np.quantile(ttft, (0.5, 0.95)).tolist()),
-                latency_s=tuple(np.quantile(wall, (0.5, 0.95)).tolist()),
-            )
+def predict(
+    store: RunStore, study_id: str, loads: Sequence[int], ks: Sequence[int]
+) -> tuple[tuple[Throughput, ...], tuple[float, ...]]:
+    """Throughput of these batches and K, and how far predictions are from what was measured, which
+    gives them their ends. Raises StorageError, and ValueError as ``measure`` and for a study that
+    measured too little."""
+    results = grid(read_plan(store.study(study_id).plan), store.results(study_id))
+    off = tuple(errors(results))
+    most = 1 + max(map(abs, off), default=math.nan)
+    rows = tuple(
+        row._replace(
+            tokens_per_s=Interval(rate := row.tokens_per_s.value, rate / most, rate * most),
+            over_none=Interval(gain := row.over_none.value, gain / most, gain * most),
+        )
+        for row in predicted(results, loads, ks)
+    )
+    return rows, off
 
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:

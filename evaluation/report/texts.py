@@ -106,7 +106,8 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):
-        groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
+        if plan.writes_anew(one.task):
+            groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
     names: set[str] = set()
     for (lane, temperature), stored in sorted(groups.items()):
         completed = [

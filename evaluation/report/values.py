@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from typing import NamedTuple
 
 from evaluation.advise.certificate import Certificate, LaneDifference
 from evaluation.format import percent, ratio, signed
 from evaluation.recovery import RecoveryVerdict
 from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
 from evaluation.statistics import Interval, McNemar
-from evaluation.study.plan import Plan
+from evaluation.study.plan import Lane, Plan
 
 ALL = "all"  # the group of all suites together
 BLANK = Interval()
@@ -279,21 +280,34 @@ class VoteRow:
 
 @dataclass(frozen=True, slots=True)
 class LoadRow:
-    """One lane with a number of requests in flight at a server, or of runs in a batch, over the
-    tasks that every lane completed.
+    """One lane at one temperature with a number of requests in flight at a server, or of runs in a
+    batch, over the tasks that every lane completed.
 
     Rates of servers are concurrency × number / sum of the latencies, and nan with two of them;
-    those of a batch number / sum of the runs' parts of its time. Times are seconds of all turns
-    together, as median and 95th percentile, and nan in a batch.
+    those of a batch number / sum of the runs' parts of its time. ``over_none``: the rate over that
+    of the lane none with as many. Times are seconds of all turns together, as median and 95th
+    percentile, and nan in a batch.
     """
 
+    temperature: float
     concurrency: int
     lane: int
     answers: int
     answers_per_s: float
-    tokens_per_s: float
+    tokens_per_s: Interval
+    over_none: Interval
     ttft_s: tuple[float, float]  # of the first turn
     latency_s: tuple[float, float]
+
+
+class Throughput(NamedTuple):
+    """Tokens a second of a batch of ``load`` runs, and over those of none."""
+
+    temperature: float
+    load: int
+    lane: Lane
+    tokens_per_s: Interval
+    over_none: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,6 +349,21 @@ class Report:
     followed: tuple[FollowedRow, ...] = ()
     certificate: Certificate | None = None  # of a study for advice
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
+
+    @property
+    def throughputs(self) -> tuple[Throughput, ...]:
+        """Of a study that compares batches."""
+        return tuple(
+            Throughput(
+                row.temperature,
+                row.concurrency,
+                self.plan.lanes[row.lane],
+                row.tokens_per_s,
+                row.over_none,
+            )
+            for row in self.loads
+            if self.plan.loads
+        )
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -116,12 +116,13 @@ def with_placebos(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
 
 
 class Task(NamedTuple):
-    """One item with one seed at one temperature."""
+    """One item with one seed at one temperature. ``batch``: how many runs are decoded together."""
 
     suite: int
     item: int
     repeat: int
     temperature: float
+    batch: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class Plan:
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
     served: Served | None = None  # None: the runs are those of this program
-    batch: int = 1  # runs that are decoded together
+    batch: int = 1  # runs that are decoded together, the largest of ``loads``
+    loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each
     alone: int = 0  # tasks, chosen at random, whose runs are decoded alone nevertheless
     advice: Advice | None = None  # the lanes are candidates, of which one is chosen
     matching: Matching | None = None  # the lanes are rules at equal τ
@@ -195,7 +197,7 @@ class Plan:
 
     @property
     def tasks(self) -> int:
-        return self.items * self.repeats * len(self.temperatures)
+        return self.items * self.repeats * len(self.temperatures) * (len(self.loads) or 1)
 
     @property
     def runs(self) -> int:
@@ -216,18 +218,28 @@ class Plan:
         return frozenset(random.Random(self.seed).sample(range(self.tasks), self.alone))
 
     def task(self, number: int) -> Task:
-        """Task ``number``: repeats outermost, then temperatures, then items, so that an unfinished
-        study is balanced."""
+        """Task ``number``: repeats outermost, then temperatures, then items, then batches, so that
+        an unfinished study is balanced."""
+        number, load = divmod(number, len(self.loads) or 1)
         rest, item = divmod(number, self.items)
         repeat, temperature = divmod(rest, len(self.temperatures))
         suite = 0
         while item >= len(self.suites[suite].items):
             item -= len(self.suites[suite].items)
             suite += 1
-        return Task(suite, item, repeat, self.temperatures[temperature])
+        batch = self.loads[load] if self.loads else self.batch
+        return Task(suite, item, repeat, self.temperatures[temperature], batch)
+
+    def writes_anew(self, number: int) -> bool:
+        """Whether task ``number`` is in the smallest batch: larger ones write its texts again."""
+        return not self.loads or number % len(self.loads) == 0
 
     def item(self, task: Task) -> Item:
         return self.suites[task.suite].items[task.item]
+
+    def position(self, task: Task) -> int:
+        """The number of its item over all suites."""
+        return sum(len(suite.items) for suite in self.suites[: task.suite]) + task.item
 
     def prompt(self, item: Item) -> PromptConfig:
         """The first turn of an item."""
@@ -238,8 +250,7 @@ class Plan:
     def seed_of(self, task: Task) -> int:
         """A separate seed for each item and repeat, so that items do not share their random
         draws."""
-        before = sum(len(suite.items) for suite in self.suites[: task.suite])
-        return self.seed + task.repeat * self.items + before + task.item
+        return self.seed + task.repeat * self.items + self.position(task)
 
     def sampling(self, task: Task) -> Sampling:
         return Sampling(task.temperature, self.top_k, self.top_p, self.processors)
@@ -317,14 +328,21 @@ def _check(plan: Plan) -> None:
         raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     _check_range("margin", plan.margin, 0.5, 1)
-    _check_range("batch", plan.batch, 1, 1 if plan.served else MAX_BATCH)
+    for batch in (plan.batch, *plan.loads):
+        _check_range("batch", batch, 1, 1 if plan.served else MAX_BATCH)
+    if plan.loads and (sorted(set(plan.loads)) != [*plan.loads] or plan.loads[-1] != plan.batch):
+        raise ValueError(f"The batches are {plan.loads}; each must be larger than the one before.")
     if not plan.temperatures:
         raise ValueError("The list of temperatures is empty; give at least one.")
     if len(set(plan.temperatures)) < len(plan.temperatures):
         raise ValueError("A temperature is listed twice; list each once.")
     for temperature in plan.temperatures:
         _check_range("temperature", temperature, 0, 100)
-    _check_range("tasks (items × seeds × temperatures)", plan.tasks, 1, MAX_TASKS)
+    _check_range("tasks (items × seeds × temperatures × batches)", plan.tasks, 1, MAX_TASKS)
+    if plan.alone and plan.loads:
+        raise ValueError(
+            f"time_alone is {plan.alone}; with several batches it must be 0: one of them can be 1."
+        )
     _check_range("time_alone", plan.alone, 0, plan.tasks)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
 

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
@@ -127,21 +127,22 @@ class Runner:
     def _lots(self, tasks: Mapping[int, Traces]) -> Iterator[tuple[int, Sequence[_Lane]]]:
         """Lanes that run one after the other, or in so many slots of one batch; each task's in
         random order, but placebos after what they imitate."""
-        groups = defaultdict[tuple[bool, DrafterConfig], list[_Lane]](list)
+        groups = defaultdict[tuple[bool, int, DrafterConfig | int], list[_Lane]](list)
         alone = self.plan.alone_tasks
         for task, stored in tasks.items():
             order = self.order(len(self.plan.lanes))
             places = enumerate(sorted(order, key=self._imitates))
             lanes = [_Lane(task, lane, place) for place, lane in places if lane not in stored]
-            if self.batch == 1 or task in alone:
-                yield 1, lanes
+            slots = 1 if task in alone else min(self.batch, self.plan.task(task).batch)
+            if slots == 1:
+                groups[False, 1, task] = lanes
                 continue
             for lane in lanes:
-                key = self._imitates(lane.lane), self.plan.lanes[lane.lane].drafter
+                key = self._imitates(lane.lane), slots, self.plan.lanes[lane.lane].drafter
                 groups[key].append(lane)
         lots = list(groups)
         for number in sorted(self.order(len(lots)), key=lambda number: lots[number][0]):
-            yield self.batch, groups[lots[number]]
+            yield lots[number][1], groups[lots[number]]
 
     def _imitates(self, lane: int) -> bool:
         return self.plan.lanes[lane].imitates is not None
@@ -179,7 +180,8 @@ class Runner:
                 yield self._refused(lane, error)
 
     def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[Event, None, None]:
-        """A further turn waits until a slot is free, like a lane."""
+        """A further turn waits until a slot is free, like a lane. Where sizes of batches are
+        compared, runs are repeated, without results, so that the batch is full to the end."""
         assert self.session is not None
         waiting = deque[_Talk]()
         for lane in lanes:
@@ -193,11 +195,14 @@ class Runner:
                 yield self._refused(lane, error)
             else:
                 waiting.append(talk)
+        fillers = cycle([talk.config for talk in waiting] if self.plan.loads else [])
         while waiting:
-            begun: list[_Talk] = []
-            with closing(decode(self.session, _taken(waiting, begun), slots)) as batch:
+            running: dict[int, _Talk] = {}
+            with closing(decode(self.session, _taken(waiting, running, fillers), slots)) as batch:
                 for number, trace, seconds in batch:
-                    talk = begun[number]
+                    if number not in running:
+                        continue
+                    talk = running.pop(number)
                     talk.seconds += seconds
                     try:
                         talk.config = talk.turns.send(trace)
@@ -208,6 +213,8 @@ class Runner:
                             yield self._refused(talk.lane, error)
                         else:
                             waiting.appendleft(talk)
+                    if not (running or waiting):
+                        break
 
     def _invalid(self, talk: _Talk) -> ValueError | None:
         assert self.session is not None
@@ -285,15 +292,23 @@ class Runner:
 
 def chunk_of(plan: Plan, batch: int) -> int:
     """How many tasks are run together."""
-    in_memory = MAX_TRACES // len(plan.lanes)
-    return 1 if batch == 1 else max(batch, min(CHUNK * batch, in_memory))
+    in_memory, together = MAX_TRACES // len(plan.lanes), batch * (len(plan.loads) or 1)
+    return 1 if batch == 1 else max(together, min(CHUNK * together, in_memory))
 
 
 def _present(stored: Traces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
     return ((lane, traces) for lane, traces in stored.items() if traces)
 
 
-def _taken(waiting: deque[_Talk], begun: list[_Talk]) -> Iterator[RunConfig]:
-    while waiting:
-        begun.append(waiting.popleft())
-        yield begun[-1].config
+def _taken(
+    waiting: deque[_Talk], running: dict[int, _Talk], fillers: Iterator[RunConfig]
+) -> Iterator[RunConfig]:
+    """What begins next; ``fillers`` while others run. ``running``: by number, without fillers."""
+    for number in count():
+        if waiting:
+            running[number] = waiting.popleft()
+            yield running[number].config
+        elif running and (filler := next(fillers, None)):
+            yield filler
+        else:
+            return

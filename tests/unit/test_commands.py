@@ -68,6 +68,9 @@ RUN = {
     "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
     "mars eval run --pair bundled --prompt '7 + 8 = => 15' --prompt 'Tell me a story.' --rules strict,mars "
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
+    "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars --batch 1,4,8,16 --k 1,3,5 "
+    "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
+    "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
     "mars advise --pair bundled --suite demo_arithmetic --margin 0.98 --rules mars,mars-gap "
     "--batch 8": "--margin 0.8 --alpha 0.1 --limit 26 --max-new-tokens 80 --quiet",

@@ -12,6 +12,7 @@ from evaluation.report.document.blocks import Bullets, Paragraph, Picture, Repor
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
+from evaluation.report.document.loads import load_pictures, load_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
@@ -40,7 +41,7 @@ def document(
         followed_section(report, pictures=pictures),
         prompt_section(report, texts),
         tables.speed_section(report),
-        tables.load_section(report),
+        load_section(report),
         tables.scores_section(report),
         tables.likeness_section(report),
         tables.position_section(report),
@@ -102,6 +103,7 @@ def picture_section(report: Report) -> Section | None:
         for number, chart in enumerate(charts(report), start=1)
         for kind, drawing in drawings(chart).items()
     )
+    pictures += load_pictures(report.throughputs)
     return Section("charts", CHARTS, pictures, CHARTS_LEAD) if pictures else None
 
 

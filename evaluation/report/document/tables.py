@@ -10,7 +10,6 @@ from evaluation.format import (
     MISSING,
     bounded,
     count,
-    duration,
     number,
     percent,
     plural,
@@ -213,46 +212,6 @@ def _votes(label: str, rows: Sequence[VoteRow]) -> ReportTable:
         for row, each in votes
     ]
     return ReportTable(label, heads, tuple(written))
-
-
-LOAD_LEAD = (
-    "With so many requests in flight, the lanes in random order. Rates are concurrency × answers (or tokens) / the sum of their latencies: "
-    "what the server delivers if all requests in flight are of this lane and its time per step stays the same. Two servers "
-    "divide the requests, so their rates are unknown. Times: median and 95th percentile, without failed tries."
-)
-
-
-BATCH_LEAD = (
-    "Tokens a second of a batch of N runs, of all lanes with the same drafter: the time of a step is divided equally among the runs "
-    "that are in it. It is throughput; the times of single runs in a batch are unknown."
-)
-
-
-def load_section(report: Report) -> Section | None:
-    """Throughput and latency of a study on servers, throughput of one in batches; None for
-    others."""
-    rows, served = [], report.plan.served is not None
-    for row in report.loads:
-        rates = map(number, (row.answers_per_s, row.tokens_per_s))
-        latencies = map(duration, (*row.ttft_s, *row.latency_s) if served else ())
-        lane = report.plan.lanes[row.lane]
-        drafts = f" ({lane.drafts})" if len(report.drafts) > 1 and lane.drafts else ""
-        answers = (count(row.concurrency), lane.name + drafts, count(row.answers))
-        rows.append(tuple(map(TableCell, (*answers, *rates, *latencies))))
-    heads = tuple(map(Head, ("Rule", "Answers", "Answers/s", "Tokens/s")))
-    if not rows:
-        return None
-    if not served:
-        heads = (Head("Batch of"), *heads)
-        table = ReportTable("Tokens a second of a batch", heads, tuple(rows))
-        return Section("load", "Throughput of batches", (table,), BATCH_LEAD)
-    times = (Head("First token", "median"), Head("95 %"), Head("Answer", "median"), Head("95 %"))
-    table = ReportTable(
-        "Throughput and latency by requests in flight",
-        (Head("Requests in flight"), *heads, *times),
-        tuple(rows),
-    )
-    return Section("load", "Throughput and latency", (table,), LOAD_LEAD)
 
 
 OVERVIEW_LEAD = (

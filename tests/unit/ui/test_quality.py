@@ -29,7 +29,8 @@ from evaluation.report.document.panels import drawings
 from evaluation.report.document.render import html, svg
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
-from evaluation.report.values import Report
+from evaluation.report.values import LoadRow, Report
+from evaluation.statistics import Interval
 from mars_core.models import BUNDLED_PAIR
 from mars_playground.__main__ import parser
 from storage import RunStore, StorageError, StudyProgress
@@ -346,6 +347,23 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     fewer = charts_html(replace(report, measured=tuple(one)))
     assert "No rule of this part has several values" in fewer
     assert "mq-note" not in charts_html(report)
+
+
+def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
+    report = make_report()
+    known, none = Interval(9.0, 8.0, 10.0), (math.nan, math.nan)
+    rows = [
+        LoadRow(0.0, load, lane, 4, 1.0, known, Interval(1.5, 1.2, 1.8), none, none)
+        for load in (1, 8)
+        for lane in range(len(report.plan.lanes))
+    ]
+    compared = replace(report.plan, batch=8, loads=(1, 8))
+    report = replace(report, plan=compared, loads=tuple(rows))
+    *_, card = read_panel(charts_html(report)).all(".mars-quality-chart")
+    assert card.attributes["data-name"] == "load-1"
+    numbers = parsed(json.loads(card.attributes["data-csv"]))
+    assert len(numbers) == len(rows) and numbers[0]["tokens_per_s_high"] == "10.0"
+    assert "Throughput of batches" in rest_html(report)
 
 
 def _sent(reports: Reports, name: str, study: str) -> Any:

@@ -17,6 +17,8 @@ from evaluation.report.document.build import (
 )
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
+from evaluation.report.document.loads import HEADS as HEADS_OF_LOADS
+from evaluation.report.document.loads import load_drawings, load_numbers, load_section
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.purpose import first_sections
@@ -28,6 +30,7 @@ LISTED = 200  # prompts on the page; all are in the CSV
 FOLDED = (
     followed_section,
     tables.speed_section,
+    load_section,
     tables.scores_section,
     tables.likeness_section,
     tables.position_section,
@@ -50,6 +53,15 @@ def charts_html(report: Report) -> str:
         (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
         for chart in charts(report)
         for kind, drawing in drawings(chart).items()
+    ]
+    chart_rows += [
+        (
+            kind,
+            drawing.title,
+            drawing,
+            csv_text([HEADS_OF_LOADS, *load_numbers(report.throughputs)]),
+        )
+        for kind, drawing in load_drawings(report.throughputs)
     ]
     return (
         _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows)

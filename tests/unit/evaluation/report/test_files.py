@@ -202,6 +202,16 @@ def test_the_command_plans_the_same_study(thinking: bool | None, word: str | Non
     )
 
 
+def test_the_command_has_every_batch_and_k() -> None:
+    plan = make_plan()
+    none, *chains = (lane for lane in plan.lanes if not lane.drafter.tree)
+    drafted = (replace(each, drafter=replace(each.drafter, k=k)) for k in (2, 5) for each in chains)
+    command = study_command(replace(plan, lanes=(none, *drafted), batch=8, loads=(1, 8)))
+    assert command is not None
+    options = parser().parse_args(shlex.split(command)[1:])
+    expect(options, drafter="model", k="2,5", batch="1,8")
+
+
 def test_the_command_has_the_typed_prompts() -> None:
     suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
     command = study_command(replace(make_plan(), suites=(suite,)))

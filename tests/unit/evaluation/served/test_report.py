@@ -55,30 +55,41 @@ def reported(rows: list[StoredResult], plan: Plan = PLAN) -> Report:
 def test_loads_are_recomputed_from_the_results() -> None:
     rows = results()
     assert all(
-        math.isnan(row.answers_per_s + row.tokens_per_s) for row in reported(rows).loads
+        math.isnan(row.answers_per_s + row.tokens_per_s.value) for row in reported(rows).loads
     )  # of two servers
     report = reported(
         rows, replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4)))
     )
-    assert [(row.concurrency, row.lane) for row in report.loads] == [(1, 0), (1, 1), (4, 0), (4, 1)]
+    assert [(row.temperature, row.concurrency, row.lane) for row in report.loads] == [
+        (temperature, load, lane)
+        for temperature in PLAN.temperatures
+        for load in (1, 4)
+        for lane in (0, 1)
+    ]
+    tasks = PLAN.tasks // (2 * len(PLAN.temperatures))
     for row in report.loads:
         repeats = {0, 2} if row.concurrency == 1 else {1, 3}
         of_lane = [
-            one for one in rows if one.lane == row.lane and PLAN.task(one.task).repeat in repeats
+            one
+            for one in rows
+            if one.lane == row.lane
+            and PLAN.task(one.task).repeat in repeats
+            and PLAN.task(one.task).temperature == row.temperature
         ]
         mine = [read_result(one.data) for one in of_lane]
         wall = sum(one.wall_s for one in mine)
-        assert row.answers == len(mine) == PLAN.tasks // 2
+        assert row.answers == len(mine) == tasks
         assert row.answers_per_s == pytest.approx(row.concurrency * len(mine) / wall)
-        assert row.tokens_per_s == pytest.approx(
+        assert row.tokens_per_s.low < row.tokens_per_s.value < row.tokens_per_s.high
+        assert row.tokens_per_s.value == pytest.approx(
             row.concurrency * sum(one.new_tokens for one in mine) / wall
         )
         assert row.ttft_s == pytest.approx(np.percentile([one.ttft_s for one in mine], [50, 95]))
         assert row.latency_s == pytest.approx(np.percentile([one.wall_s for one in mine], [50, 95]))
     (section,) = [section for section in document(report, None).sections if section.name == "load"]
     (table,) = section.blocks
-    assert isinstance(table, ReportTable) and len(table.rows) == 4
-    assert [cell.text for cell in table.rows[2][:3]] == ["4", "strict", str(PLAN.tasks // 2)]
+    assert isinstance(table, ReportTable) and len(table.rows) == len(report.loads)
+    assert [cell.text for cell in table.rows[2][:3]] == ["4", "strict, T = 0", str(tasks)]
 
 
 def test_tasks_that_a_lane_failed_are_in_no_load() -> None:
@@ -90,9 +101,8 @@ def test_tasks_that_a_lane_failed_are_in_no_load() -> None:
         )
         for one in results()
     ]
-    assert [row.answers for row in reported(failed).loads] == [PLAN.tasks // 2 - 1] * 2 + [
-        PLAN.tasks // 2
-    ] * 2
+    tasks = PLAN.tasks // (2 * len(PLAN.temperatures))
+    assert [row.answers for row in reported(failed).loads] == [tasks - 1] * 2 + [tasks] * 6
 
 
 def test_unknown_numbers_are_no_numbers() -> None:

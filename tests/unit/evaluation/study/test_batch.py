@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import cycle, islice
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from evaluation.item import Item, Suite
-from evaluation.report.files import markdown_of
-from evaluation.report.measure import measure
+from evaluation.report.document.loads import predicted_document
+from evaluation.report.document.render import markdown
+from evaluation.report.files import csv_text, markdown_of, results_table
+from evaluation.report.measure import measure, predict
 from evaluation.report.shapes import write_answers, write_lm_eval
 from evaluation.study.batch import batch_of, decode
 from evaluation.study.engine import InProcess
 from evaluation.study.plan import Lane, Plan
 from evaluation.study.result import read_result
-from evaluation.study.runner import Runner
+from evaluation.study.runner import Runner, _taken
 from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig
@@ -69,10 +75,11 @@ def test_a_study_in_batches_has_the_tokens_of_single_runs(
             times_of = [trace.summary.tokens_per_s, *(step.elapsed_s for step in trace.steps)]
             assert {math.isnan(each) for each in times_of} == {not alone}
     report = measure(store, study, resamples=100)
-    assert [(row.concurrency, row.lane, row.answers) for row in report.loads] == [
-        (3, lane, plan.tasks - 2) for lane in range(len(lanes))
+    assert [(row.temperature, row.concurrency, row.lane) for row in report.loads] == [
+        (temperature, 3, lane) for temperature in times for lane in range(len(lanes))
     ]
-    assert all(row.tokens_per_s > 0 and math.isnan(row.ttft_s[0]) for row in report.loads)
+    assert sum(row.answers for row in report.loads) == (plan.tasks - 2) * len(lanes)
+    assert all(row.tokens_per_s.value > 0 and math.isnan(row.ttft_s[0]) for row in report.loads)
     text = markdown_of(report)
     assert "Tokens a second of a batch" in text and "--batch=3 --time-alone=2" in text
     assert "the 2 tasks whose runs were decoded alone" in text
@@ -88,6 +95,56 @@ def test_times_are_those_of_the_tasks_that_ran_alone(store: RunStore, session: S
         speeds = (row.tokens_per_s, row.speedup, row.speedup_strict, row.speedup_strict_mean)
         assert [math.isnan(speed.value) for speed in speeds] == [not alone] * 4
         assert row.runs == plan.tasks and row.tau.value >= 1
+
+
+def test_every_task_is_decoded_in_a_batch_of_each_size(
+    store: RunStore, session: Session, tmp_path: Path
+) -> None:
+    other = replace(STRICT, drafter=replace(STRICT.drafter, k=2))
+    single = small_plan(session, lanes=(NONE, STRICT, other), max_new_tokens=8)
+    plan = replace(single, batch=3, loads=(1, 3))
+    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    for saved in (4, None):  # it is stopped after some results, and goes on
+        events = worker_of(store, study, Runner(plan, session, InProcess(session), 3)).events()
+        deque(islice((one for one in events if isinstance(one, LaneSaved)), saved), maxlen=0)
+        events.close()
+    check_complete(store, study, plan)
+    texts, alone = _texts(store, study), _texts(store, _run(store, single, session))
+    for (task, lane), ids in texts.items():
+        assert ids == alone[task // 2, lane]
+    report = measure(store, study, resamples=100)
+    assert {row.runs for row in report.measured if row.group == "all"} == {single.tasks}
+    assert [(row.concurrency, row.lane, row.answers) for row in report.loads] == [
+        (load, lane, single.tasks) for load in plan.loads for lane in range(3)
+    ]
+    for row in report.loads:
+        assert math.isnan(row.over_none.value) is (row.lane == 0)
+        assert math.isnan(row.latency_s[0]) is (row.concurrency == 3)
+    rows = csv.DictReader(io.StringIO(csv_text(results_table(store, study))))
+    assert [row["batch"] for row in rows] == (["1"] * 3 + ["3"] * 3) * single.tasks
+    written = write_answers(store, study, tmp_path)
+    answers = [json.loads(line) for path in written for line in path.read_text().splitlines()]
+    assert {len(answer["choices"]) for answer in answers} == {1}
+    text = markdown_of(report)
+    assert "Batch of: 3" in text and "--batch=1,3" in text and "another text" not in text
+    predicted, errors = predict(store, study, (1, 2), (2, 3))
+    assert len(errors) == len(report.loads)
+    assert [(row.load, row.lane.drafts) for row in predicted if row.load == 2] == [
+        (2, drafts) for drafts in ("", "model K=2", "model K=3")
+    ]
+    assert "They differ from the 6 measured" in markdown(
+        predicted_document(predicted, errors, pictures=True)
+    )
+
+
+def test_a_batch_whose_size_is_compared_is_full_until_its_last_run_has_ended() -> None:
+    waiting, running = deque(SimpleNamespace(config=name) for name in "ab"), dict[int, Any]()
+    taken = _taken(waiting, running, cycle("xy"))  # type: ignore[arg-type]
+    assert [next(taken) for _ in range(5)] == [*"abxyx"] and [*running] == [0, 1]
+    running.clear()
+    assert next(taken, None) is None
+    waiting.append(SimpleNamespace(config="c"))
+    assert list(_taken(waiting, running, cycle(()))) == ["c"]  # type: ignore[arg-type]
 
 
 def test_a_batch_that_is_stopped_goes_on(store: RunStore, session: Session) -> None:

@@ -1,0 +1,244 @@
+"""Throughput by load: tables, the best K of every rule, and tokens a second over the runs of a
+batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from evaluation.format import MISSING, count, duration, number, ratio, signed
+from evaluation.report.document.blocks import (
+    Drawing,
+    Head,
+    Look,
+    Mark,
+    Panel,
+    Paragraph,
+    Picture,
+    ReportDocument,
+    ReportTable,
+    Section,
+    TableCell,
+)
+from evaluation.report.document.cells import beside, between, spread
+from evaluation.report.document.chart import COLOURS
+from evaluation.report.document.drawing import (
+    FOOT,
+    GREY,
+    HEIGHT,
+    LEFT,
+    PANEL,
+    RIGHT,
+    TOP,
+    corner,
+    scaled_axis,
+    upright,
+    with_legend,
+)
+from evaluation.report.values import Report, Throughput
+
+LOAD_LEAD = (
+    "With so many requests in flight, the lanes in random order. Rates are concurrency × answers (or tokens) / the sum of their latencies: "
+    "what the server delivers if all requests in flight are of this lane and its time per step stays the same. Two servers "
+    "divide the requests, so their rates are unknown. Times: median and 95th percentile, without failed tries."
+)
+BATCH_LEAD = (
+    "Tokens a second of a batch of N runs, of all lanes with the same drafter: the time of a step is divided equally among the runs "
+    "that are in it. It is throughput, compared only with none in a batch of the same size; the times of single runs in it are unknown."
+)
+PREDICTED = (
+    "Predicted, not measured: from the times of the study's steps, by runs and drafted tokens, and the acceptance of each rule, taken "
+    "to be the same at every load. The ends are as far as the predictions of measured rates are off."
+)
+HEADS = (
+    "temperature",
+    "runs",
+    "rule",
+    "drafter",
+    *(f"{name}{end}" for name in ("tokens_per_s", "over_none") for end in ("", "_low", "_high")),
+)
+DODGE = 4.0  # pixels between the bars of lines that have the same load
+Family = tuple[str, str]
+
+
+def load_section(report: Report) -> Section | None:
+    """Throughput and latency of a study on servers, throughput of one in batches; None for
+    others."""
+    served, several = report.plan.served is not None, len(report.plan.temperatures) > 1
+    unit = "Requests in flight" if served else "Batch of"
+    heads = [Head(unit), *map(Head, ("Rule", "Answers", "Answers/s", "Tokens/s"))]
+    if served:
+        times = ("First token", "median"), ("95 %", ""), ("Answer", "median"), ("95 %", "")
+        heads += [Head(*each) for each in times]
+    else:
+        heads.append(Head("Over none", "in a batch of the same size"))
+    rows = []
+    for row in report.loads:
+        lane = report.plan.lanes[row.lane]
+        drafts = f" ({lane.drafts})" if len(report.drafts) > 1 and lane.drafts else ""
+        name = f"{lane.name}{drafts}" + (f", T = {row.temperature:g}" if several else "")
+        first = (count(row.concurrency), name, count(row.answers), number(row.answers_per_s))
+        last = [*map(TableCell, map(duration, (*row.ttft_s, *row.latency_s)))]
+        rates = spread(row.tokens_per_s), *(last if served else [spread(row.over_none, ratio)])
+        rows.append((*map(TableCell, first), *rates))
+    if not rows:
+        return None
+    label = (
+        "Throughput and latency by requests in flight" if served else "Tokens a second of a batch"
+    )
+    table = ReportTable(label, tuple(heads), tuple(rows))
+    if served:
+        return Section("load", "Throughput and latency", (table,), LOAD_LEAD)
+    best = best_blocks(report.throughputs)
+    return Section("load", "Throughput of batches", (*best, table), BATCH_LEAD)
+
+
+def predicted_document(
+    rows: Sequence[Throughput], errors: Sequence[float], *, pictures: bool
+) -> ReportDocument:
+    """``errors``: of predictions of what was measured."""
+    off = f"{signed(100 * min(errors))} to {signed(100 * max(errors))} %"
+    note = f" They differ from the {count(len(errors))} measured rates by {off}."
+    blocks = (*best_blocks(rows), *(load_pictures(rows) if pictures else ()))
+    section = Section("predicted", "Throughput by load", blocks, f"{PREDICTED}{note}")
+    return ReportDocument("Predicted throughput of batches", (), (section,))
+
+
+def best_blocks(rows: Sequence[Throughput]) -> Iterator[ReportTable | Paragraph]:
+    """The best K of every rule at each load, and the load from which on none is faster."""
+    for temperature, here in _by_temperature(rows):
+        loads, table = sorted({row.load for row in here}), list[tuple[TableCell, ...]]()
+        for (rule, drafts), lanes in _families(here).items():
+            best = [
+                max((row for row in lanes if row.load == load), key=_rate, default=None)
+                for load in loads
+            ]
+            cells = (TableCell(MISSING) if row is None else _best_cell(row) for row in best)
+            table.append((TableCell(rule), TableCell(drafts), *cells))
+            yield Paragraph(f"{rule}, {drafts}, T = {temperature:g}: {_pays(loads, best)}.", "note")
+        heads = (
+            Head("Rule"),
+            Head("Drafter"),
+            *(Head(count(each), "", "Batch of") for each in loads),
+        )
+        label = (
+            f"The draft with most tokens a second, and its rate over none's, T = {temperature:g}"
+        )
+        yield ReportTable(label, heads, tuple(table))
+
+
+def _pays(loads: Sequence[int], best: Sequence[Throughput | None]) -> str:
+    """From which load on speculation is not faster than none."""
+    faster = [at for at, row in enumerate(best) if row and row.over_none.low > 1]
+    last = faster[-1] if faster else -1
+    if not any(row and math.isfinite(row.over_none.value) for row in best):
+        return "no lane decodes without drafts"
+    if last == len(loads) - 1:
+        return f"faster than none in a batch of {count(loads[-1])}, the largest"
+    return f"not faster than none {f'from {count(loads[last + 1])} runs on' if faster else 'at any load'}"
+
+
+def _best_cell(row: Throughput) -> TableCell:
+    over_none, drafts = row.over_none, row.lane.drafts.split()[1]
+    mark = "good" if over_none.low > 1 else "bad" if over_none.high < 1 else "open"
+    return TableCell(f"{drafts}: {ratio(over_none.value)}", between(over_none, ratio), mark)
+
+
+def load_drawings(rows: Sequence[Throughput]) -> Iterator[tuple[str, Drawing]]:
+    """Name and drawing of every temperature: a panel for each rule, with a line for each K and for
+    none."""
+    for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
+        families = _families(here)
+        none = [row for row in here if not row.lane.drafts]
+        shapes = list(dict.fromkeys(row.lane.drafts for row in here if row.lane.drafts))
+        looks = {"": Look(GREY)} if none else {}
+        looks |= {
+            name: Look(COLOURS[1 + at % (len(COLOURS) - 1)]) for at, name in enumerate(shapes)
+        }
+        panels = tuple(
+            _panel(at, ", ".join(family), [*none, *lanes], here, looks)
+            for at, (family, lanes) in enumerate(families.items())
+        )
+        keys = [(look, name or "none") for name, look in looks.items()]
+        title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
+        if panels:
+            yield f"load-{order}", with_legend(title, panels, keys)
+
+
+def load_pictures(rows: Sequence[Throughput]) -> tuple[Picture, ...]:
+    return tuple(
+        Picture(f"chart-{name}", drawing, drawing.title) for name, drawing in load_drawings(rows)
+    )
+
+
+def load_numbers(rows: Sequence[Throughput]) -> list[tuple[object, ...]]:
+    """Under ``HEADS``."""
+    return [
+        (
+            row.temperature,
+            row.load,
+            row.lane.name,
+            row.lane.drafts,
+            *row.tokens_per_s,
+            *row.over_none,
+        )
+        for row in rows
+    ]
+
+
+def _panel(
+    at: int,
+    title: str,
+    rows: Sequence[Throughput],
+    every: Sequence[Throughput],
+    looks: dict[str, Look],
+) -> Panel:
+    """``every``: of all panels, which have the same axes."""
+    left, top = corner(at)
+    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    loads = [math.log2(load) for load in sorted({row.load for row in every})]
+    ends = [end for row in every for end in row.tokens_per_s if math.isfinite(end)]
+    x = scaled_axis("Runs in the batch", loads, 0.08, left + LEFT, right, _power, loads)
+    y = scaled_axis(f"Tokens/s: {title}", ends, 0.08, bottom, top + TOP, "{:g}".format)
+    lines = []
+    for name in dict.fromkeys(row.lane.drafts for row in rows):
+        shift = DODGE * (list(looks).index(name) - (len(looks) - 1) / 2)
+        lines.append(
+            tuple(
+                Mark(
+                    looks[name],
+                    x.at(math.log2(row.load)) + shift,
+                    y.at(row.tokens_per_s.value),
+                    f"{name or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
+                    upright(x.at(math.log2(row.load)) + shift, row.tokens_per_s, y),
+                )
+                for row in rows
+                if row.lane.drafts == name
+            )
+        )
+    return Panel(left, right, x, y, tuple(lines), tuple(lines))
+
+
+def _power(exponent: float) -> str:
+    return f"{2**exponent:g}"
+
+
+def _rate(row: Throughput) -> float:
+    return row.tokens_per_s.value
+
+
+def _by_temperature(rows: Sequence[Throughput]) -> Iterator[tuple[float, list[Throughput]]]:
+    """Without placebos."""
+    for temperature in dict.fromkeys(row.temperature for row in rows):
+        here = [row for row in rows if row.temperature == temperature]
+        yield temperature, [row for row in here if not row.lane.is_placebo]
+
+
+def _families(rows: Sequence[Throughput]) -> dict[Family, list[Throughput]]:
+    """By rule and drafter, whatever its K; without none."""
+    families = dict[Family, list[Throughput]]()
+    for row in rows:
+        if row.lane.drafts:
+            drafts = row.lane.drafts.replace(f" K={row.lane.drafter.k}", "")
+            families.setdefault((row.lane.name, drafts), []).append(row)
+    return families

@@ -1,0 +1,154 @@
+"""Throughput by load: measured over the requests in flight or the runs of a batch, and predicted from
+the same counters for other batches and K."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
+from evaluation.report.grid import Grid
+from evaluation.report.values import BLANK, LoadRow, Throughput
+from evaluation.statistics import (
+    Array,
+    Interval,
+    Places,
+    over,
+    percentile_intervals,
+    resampled_totals,
+)
+from mars_core.types import DrafterConfig
+
+
+def load_rows(grid: Grid, resamples: int, seed: int) -> Iterator[LoadRow]:
+    """Intervals by prompt. The lanes of a batch are compared with none in a batch of the same
+    size."""
+    for temperature, load, rows in _cells(grid):
+        rates, ratios = _rates(grid, rows, load, resamples, seed)
+        for lane, (rate, ratio) in enumerate(zip(rates, ratios, strict=True)):
+            ttft, wall = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
+            tokens = float(grid.numbers["new_tokens"][rows, lane].sum())
+            alone = grid.plan.served is not None or load == 1
+            ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in (ttft, wall)]
+            yield LoadRow(
+                temperature,
+                concurrency=load,
+                lane=lane,
+                answers=len(rows),
+                answers_per_s=rate.value * over(len(rows), tokens),
+                tokens_per_s=rate,
+                over_none=BLANK if lane == grid.plan.none else ratio,
+                ttft_s=tuple(ends[0].tolist()),
+                latency_s=tuple(ends[1].tolist()),
+            )
+
+
+def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Places]]:
+    """Temperature, load and the tasks that every lane completed with it. ``single``: also of a
+    study without batches."""
+    plan, batch = grid.plan, grid.numbers["batch"]
+    loads = np.array([task.batch for task in grid.tasks])
+    used = grid.completed.all(axis=1)
+    if plan.served:
+        loads = np.array([plan.served.load(task.repeat) for task in grid.tasks])
+    else:
+        used = used & (batch == loads[:, None]).all(axis=1) & (single or plan.batch > 1)
+    for temperature in plan.temperatures:
+        here = used & (grid.temperature == temperature)
+        for load in sorted(set(loads[here].tolist())):
+            yield temperature, load, np.flatnonzero(here & (loads == load))
+
+
+def _rates(
+    grid: Grid, rows: Places, load: int, resamples: int, seed: int
+) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
+    """Tokens a second of every lane, and over those of none."""
+    plan, lanes = grid.plan, len(grid.plan.lanes)
+    # two servers divide the requests in flight
+    share = (math.nan if plan.served.baseline_url else load) if plan.served else 1
+    sums = np.hstack([grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)])
+    items, prompt = np.unique(grid.item[rows], return_inverse=True)
+    by_prompt = np.zeros((len(items), 2 * lanes))
+    np.add.at(by_prompt, prompt, sums)
+    totals = np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = share * totals[:, :lanes] / totals[:, lanes:]
+        ratios = rates / (math.nan if plan.none is None else rates[:, [plan.none]])
+    rate, ratio = (
+        percentile_intervals(each[0], each[1:].T, len(items)) for each in (rates, ratios)
+    )
+    return rate, ratio
+
+
+def _seconds(grid: Grid, rows: Places, load: int) -> Array:
+    """[R, L]: of a server and of single runs their time, of a batch their part of its time."""
+    alone = grid.plan.served or load == 1
+    seconds: Array = grid.numbers["wall_s" if alone else "batch_s"][rows]
+    return seconds
+
+
+def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[Throughput]:
+    """Of none and of every rule that drafts chains, with each K, in batches of these sizes: from
+    the times of steps and the acceptance of all runs. Raises ValueError for too few."""
+    plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
+    for number, lane in enumerate(plan.lanes):  # the one with the largest K
+        if lane.drafts and not lane.drafter.tree and not lane.is_placebo:
+            key = lane.name, replace(lane.drafter, k=0)
+            longest = max(lane.drafter.k, plan.lanes[families.get(key, number)].drafter.k)
+            families[key] = number if lane.drafter.k == longest else families[key]
+    for temperature in plan.temperatures:
+        cells = [cell for cell in _cells(grid, single=True) if cell[0] == temperature]
+        for (_, drafter), number in families.items():
+            times = step_times(list(_steps(grid, cells, drafter)))
+            if times is None:
+                raise ValueError(
+                    f"The study has too few different steps with {drafter.kind} at temperature {temperature:g}; "
+                    "a prediction needs none or two K, in single runs or in batches of two sizes."
+                )
+            rows = np.concatenate([rows for *_, rows in cells])
+            kept, drafted = (
+                each[rows, number].sum(axis=0).tolist() for each in (grid.kept_at, grid.drafted_at)
+            )
+            acceptance = acceptance_of_counts(kept, drafted)
+            for load, k in product(loads, (0, *ks)):
+                lane = replace(plan.lanes[number], drafter=replace(drafter, k=k))
+                rate = Interval(load * acceptance.tokens(k) / times.of(load, k))
+                none = load / times.of(load, 0)
+                if k:
+                    yield Throughput(temperature, load, lane, rate, Interval(rate.value / none))
+                elif plan.none is not None and number == min(families.values()):
+                    yield Throughput(temperature, load, plan.lanes[plan.none], rate, BLANK)
+
+
+def errors(grid: Grid) -> Iterator[float]:
+    """Predicted over measured rates − 1, of every lane and load that can be predicted."""
+    cells = list(_cells(grid, single=True))
+    loads = sorted({load for _, load, _ in cells})
+    ks = sorted({lane.drafter.k for lane in grid.plan.lanes if lane.drafts})
+    rates = {
+        (row.temperature, row.load, row.lane.name, row.lane.drafts): row.tokens_per_s.value
+        for row in predicted(grid, loads, ks)
+    }
+    for temperature, load, rows in cells:
+        tokens, seconds = grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)
+        for number, lane in enumerate(grid.plan.lanes):
+            if rate := rates.get((temperature, load, lane.name, lane.drafts)):
+                yield rate * float(seconds[:, number].sum() / tokens[:, number].sum()) - 1
+
+
+def _steps(
+    grid: Grid, cells: Iterable[tuple[float, int, Places]], drafter: DrafterConfig
+) -> Iterator[MeasuredStep]:
+    """Of none and of the lanes with this drafter."""
+    for _, load, rows in cells:
+        seconds = _seconds(grid, rows, load).sum(axis=0)
+        steps, draft_s = (grid.numbers[name][rows].sum(axis=0) for name in ("steps", "draft_s"))
+        for number, lane in enumerate(grid.plan.lanes):
+            k = lane.drafter.k if lane.drafts else 0
+            if not lane.drafts or replace(lane.drafter, k=0) == drafter:
+                each = load * seconds[number] / steps[number], draft_s[number] / steps[number]
+                yield MeasuredStep(load, k, *map(float, each))

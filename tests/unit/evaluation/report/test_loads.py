@@ -1,0 +1,80 @@
+"""Throughput by load: the best K, the load from which on drafts do not pay, the drawing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evaluation.report.document.blocks import Paragraph, ReportTable
+from evaluation.report.document.loads import best_blocks, load_drawings
+from evaluation.report.measure import measure
+from evaluation.report.values import Throughput
+from evaluation.statistics import Interval
+from evaluation.study.plan import Lane
+from mars_core.types import DrafterConfig, RuleConfig
+from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_plan
+
+NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
+NOT = "not faster than none"
+
+
+def row(load: int, k: int, gain: float, spread: float = 0.1) -> Throughput:
+    drafts = Lane(RuleConfig("mars"), DrafterConfig("model", None, k))
+    rate, over = (Interval(each, each - spread, each + spread) for each in (10 * gain, gain))
+    return Throughput(0.0, load, drafts if k else NONE, rate, over if k else Interval())
+
+
+@pytest.mark.parametrize(
+    ("gains", "words"),
+    [
+        ((1.5, 1.3, 1.2), "faster than none in a batch of 16, the largest"),
+        ((1.5, 1.05, 0.8), f"{NOT} from 4 runs on"),
+        ((1.5, 0.9, 1.2), "faster than none in a batch of 16, the largest"),
+        ((1.05, 0.9, 0.8), f"{NOT} at any load"),
+    ],
+)
+def test_the_load_from_which_on_drafts_do_not_pay(gains: tuple[float, ...], words: str) -> None:
+    loads = (1, 4, 16)
+    rows = [row(load, 5, gain) for load, gain in zip(loads, gains, strict=True)]
+    rows += [row(load, 2, 0.7) for load in loads] + [row(load, 0, 1) for load in loads]
+    sentence, table = best_blocks(rows)
+    assert isinstance(sentence, Paragraph) and sentence.text == f"mars, model, T = 0: {words}."
+    assert isinstance(table, ReportTable)
+    marks = {True: "good", False: "open" if gains[1] > 0.9 else "bad"}
+    assert table.rows[0][2].text == f"K=5: {gains[0]:.2f}×"
+    assert table.rows[0][3].mark == marks[gains[1] > 1.1] or gains[1] == 0.9
+
+
+def test_the_best_k_is_that_of_each_load() -> None:
+    rows = [row(1, 5, 2.0), row(1, 2, 1.5), row(8, 5, 1.0), row(8, 2, 1.3), row(1, 0, 1)]
+    *_, table = best_blocks(rows)
+    assert isinstance(table, ReportTable)
+    assert [cell.text for cell in table.rows[0][2:]] == ["K=5: 2.00×", "K=2: 1.30×"]
+    ((_, drawing),) = load_drawings(rows)
+    (panel,) = drawing.panels
+    assert [len(line) for line in panel.lines] == [1, 2, 2]
+    assert [mark.text for mark in drawing.legend] == ["none", "model K=5", "model K=2"]
+
+
+def test_a_batch_is_compared_with_none_in_a_batch_of_the_same_size() -> None:
+    plan = study_plan(items=6, repeats=2, temperatures=(0.0,), batch=4, loads=(1, 4))
+    rows = [
+        replace(one, data=one.data | {"batch": (1, 4)[one.task % 2], "batch_s": 0.1 + one.lane})
+        for one in drawn_results(plan)
+    ]
+    report = measure(FakeStore(plan, rows), "study", resamples=100)  # type: ignore[arg-type]
+    assert {each.runs for each in report.measured if each.group == "all"} == {plan.tasks // 2}
+    for load in report.loads:
+        here = [one for one in rows if one.data["batch"] == load.concurrency]
+        seconds = "wall_s" if load.concurrency == 1 else "batch_s"
+        rate, none = (
+            sum(one.data["new_tokens"] for one in here if one.lane == lane)
+            / sum(one.data[seconds] for one in here if one.lane == lane)
+            for lane in (load.lane, 0)
+        )
+        assert load.tokens_per_s.value == pytest.approx(rate)
+        if load.lane:
+            assert load.over_none.value == pytest.approx(rate / none)
+    (warning,) = (each for each in report.warnings if "larger batches" in each)
+    assert warning.endswith("have another text than in the smallest.")
