@@ -59,15 +59,15 @@ class StrictRuns:
     def share(self, config: RuleConfig) -> float:
         """Of the rejected drafts that a rule would relax."""
         rule = predictable(config.name)
-        values = rule.values(config.parameters)
+        values = _numbers(rule, config)
         if rule.chance:
-            return rule.chance(values)
+            return float(rule.chance(values))
         return len(self._relaxed(rule, values)) / len(self.rejections)
 
     def prediction(self, config: RuleConfig) -> Prediction:
         """Of a rule with a margin threshold."""
         rule, share = predictable(config.name), self.share(config)
-        lost = sum(each.gap for each in self._relaxed(rule, rule.values(config.parameters)))
+        lost = sum(each.gap for each in self._relaxed(rule, _numbers(rule, config)))
         return Prediction(share, self.tau * self.gain(share), lost / self.tokens)
 
     def _relaxed(self, rule: Rule, values: dict[str, float]) -> list[Rejection]:
@@ -100,6 +100,11 @@ class StrictRuns:
             else:
                 low = middle
         return at(float(f"{(low + high) / 2:.{DIGITS}g}"))
+
+
+def _numbers(rule: Rule, config: RuleConfig) -> dict[str, float]:
+    """All parameters. Raises ValueError where one is an expression."""
+    return {name: float(value) for name, value in rule.values(config.parameters).items()}
 
 
 def predictable(name: str) -> Rule:

@@ -121,7 +121,7 @@ PLAIN = "none"  # name of the rule without drafts and of its drafter, which are 
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], "torch.Tensor"]
 Room = Callable[[float, Values], float]
-RelaxationChance = Callable[[Evidence, Values], "torch.Tensor | float"]
+RelaxationChance = Callable[[Values], "torch.Tensor | float"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,10 @@ class Rule:
     distribution that replaces p in the correction, on sampled drafts and at temperature 0.
     ``shrink`` → s [E, C]: on sampled drafts, a rejected x is replaced by a draw from
     norm((s(x)·p − q)₊). ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of
-    rules with a margin threshold. ``chance`` → [E, 1] or a number: the probability of relaxing, of
-    rules for which it is the same for all tokens of a position above temperature 0. ``charge`` →
-    [E, C]: what a relaxed token adds to the regret of the run's State, of rules with such a ledger,
-    which judge chains only."""
+    rules with a margin threshold. ``chance``: the probability of relaxing, of rules for which it
+    is the same for all tokens above temperature 0. ``switch`` → bool [E, 1]: where every token is
+    kept, and none is relaxed elsewhere. ``charge`` → [E, C]: what a relaxed token adds to the
+    regret of the run's State, of rules with such a ledger, which judge chains only."""
 
     name: str
     title: str
@@ -202,6 +202,7 @@ class Rule:
     shrink: Function | None = None
     room: Room | None = None
     chance: RelaxationChance | None = None
+    switch: Function | None = None
     charge: Function | None = None
     reach: Reach = Reach.TOKEN
     relaxes: int | None = (
@@ -223,7 +224,8 @@ class Rule:
     def shift_kind(self, chain: bool) -> ShiftKind:
         """Of TV and KL on coupled drafts above temperature 0, chains or trees
         (``verification.coupled``)."""
-        if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2 or self.chance)):
+        mixes = self.chance is not None or self.switch is not None  # P is made of p and q
+        if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2 or mixes)):
             return ShiftKind.EXACT
         return (
             ShiftKind.BOUND

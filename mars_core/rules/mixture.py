@@ -70,7 +70,7 @@ ENSEMBLE = Rule(
     parameters=(Parameter("weight", "w", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
     siblings=Siblings.REFUSED,
     aim=ensemble_distribution,
-    chance=lambda _, values: 1 - values["weight"],
+    chance=lambda values: 1 - values["weight"],
     needs_distribution=True,
 )
 CASCADE_TOKEN = Rule(

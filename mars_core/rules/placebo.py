@@ -33,7 +33,7 @@ RANDOM = Rule(
             "f: probability that a rejected token is relaxed; 0 is strict",
         ),
     ),
-    chance=lambda _, values: values["probability"],
+    chance=lambda values: values["probability"],
 )
 ALWAYS = Rule(
     name="always",
@@ -42,5 +42,5 @@ ALWAYS = Rule(
     formula="a = 1",
     source="ours",
     accept=always,
-    chance=lambda *_: 1.0,
+    chance=lambda _: 1.0,
 )

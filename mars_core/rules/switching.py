@@ -49,7 +49,7 @@ FUZZY = Rule(
         ),
     ),
     siblings=Siblings.REFUSED,
-    chance=lambda evidence, values: close(evidence, values).double(),
+    switch=close,
     needs_distribution=True,
 )
 CASCADE_OPT = Rule(
@@ -63,6 +63,6 @@ CASCADE_OPT = Rule(
         Parameter("alpha", "α", 0.05, -1.0, 1.0, "α: weight of TV(p, q); 1 keeps every draft"),
     ),
     siblings=Siblings.REFUSED,
-    chance=lambda evidence, values: confident(evidence, values).double(),
+    switch=confident,
     needs_distribution=True,
 )

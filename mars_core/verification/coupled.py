@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Rule
+from mars_core.rules.base import Evidence, Rule, Values
 from mars_core.types import ShiftKind
 from mars_core.verification.draft import Draft, Places, chain
 from mars_core.verification.sampled import exact, full_vocabulary, padded, shift_of
@@ -57,10 +57,11 @@ def coupled_shift(
             -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
         return shift_of(distribution, evidence.distribution, end[draft.size :])
-    if rule.chance is not None:  # y is replaced by x with this probability, so P mixes p and q
+    if rule.chance is not None or rule.switch is not None:
+        # y is replaced by x with this probability, so P mixes p and q
         evidence = full_vocabulary(places, draft)
         p, q = evidence.distribution, evidence.q
-        chance = rule.chance(evidence, evidence.resolved(values))
+        chance = _chance(evidence, rule, evidence.resolved(values))
         if rule.protected is None:
             return shift_of(torch.lerp(p, q, chance), p, end[draft.size :])
         both, others = _protected_draws(evidence, rule.protected)
@@ -70,6 +71,14 @@ def coupled_shift(
         tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, 1))
         return {"tv": tv, "kl": kl}
     return _relaxed(places, draft, rule, values)
+
+
+def _chance(evidence: Evidence, rule: Rule, values: Values) -> Tensor | float:
+    """With which any token at the position of each row is relaxed, [E, 1] or for all."""
+    if rule.chance is not None:
+        return rule.chance(values)
+    assert rule.switch is not None
+    return rule.switch(evidence, values).double()
 
 
 def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:

@@ -104,7 +104,7 @@ def _relaxed(
         values[COUNT] = group.top  # type: ignore[assignment]
     # A rule takes tensors [P, 1] for its parameters as well as numbers.
     if rule.chance is not None:  # the placebos
-        keeps = (_uniform(best, drafted)[:, None] < rule.chance(evidence, values))[:, 0]  # type: ignore[arg-type]
+        keeps = (_uniform(best, drafted)[:, None] < rule.chance(values))[:, 0]  # type: ignore[arg-type]
     else:
         keeps = rule.accept(evidence, values)[:, 0] >= 1  # type: ignore[arg-type]
     certain = drafted == best.ids[:, 0] if group.greedy else evidence.p[:, 0] >= 1

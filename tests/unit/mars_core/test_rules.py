@@ -172,15 +172,17 @@ def test_cascade_token(cold: bool) -> None:
 
 
 @pytest.mark.parametrize("near", [True, False])
-@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.chance])
+@pytest.mark.parametrize(
+    "name", [name for name, rule in RULES.items() if rule.chance or rule.switch]
+)
 def test_a_rule_with_one_chance_relaxes_every_token_with_it(name: str, near: bool) -> None:
-    values, chance = {each.name: 0.4 for each in RULES[name].parameters}, RULES[name].chance
+    rule, values = RULES[name], {each.name: 0.4 for each in RULES[name].parameters}
     drafter = [0.4, 0.3, 0.3] if near else [0.02, 0.02, 0.96]
-    assert chance is not None
     for x, p in enumerate(SOFT):
         for q in (1.0, p / 2, p * 2):
             strict = min(1.0, p / q)
-            relaxed = float(chance(evidence(LN, x, q=q, drafter=drafter), values))
+            here = evidence(LN, x, q=q, drafter=drafter)
+            relaxed = float(rule.chance(values) if rule.chance else rule.switch(here, values))
             expected = strict + relaxed * (1 - strict)
             assert accept(name, LN, x, q=q, drafter=drafter, **values) == pytest.approx(expected)
             assert accept("always", LN, x, cold=True, q=q) == 1
