@@ -22,12 +22,14 @@ def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace
     token = next(token for token in run.tokens if token.position == position)
     result = compared(run, position, endings[0], endings[1])
     sides = (
-        Side(f"Rejected: {visible(token.own_piece)}, the target’s token", strict.text, token.start),
-        Side(f"Relaxed: {visible(token.piece)}", relaxed.text, token.start),
+        Side(
+            f"Rejected: “{visible(token.own_piece)}”, the target’s token", strict.text, token.start
+        ),
+        Side(f"Relaxed: “{visible(token.piece)}”", relaxed.text, token.start),
     )
     return render(
         "result/counterfactual.html.jinja",
-        title=f"If {visible(token.piece)} had been rejected",
+        title=f"If “{visible(token.piece)}” had been rejected",
         lead=f"{lane_label(run.config)}, position {position}. Strict continues in both texts, with the same noise.",
         text=f"{_meeting(result)} {_answer(run.config.prompt.text, strict, relaxed)}",
         block=Opened("", "", "", "", sides),
