@@ -6,11 +6,14 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from evaluation.study.engine import InProcess
 from evaluation.study.plan import Plan
 from evaluation.study.runner import LaneEnded, Runner
-from mars_core.session import Session
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
 
 LEAST, MOST = 4, 64  # prompts of the tuning part
 

@@ -38,6 +38,6 @@ ASD = Rule(
             "gate", "g", 0.25, 0.0, 1e3, "g: regret a token, for each drafted one from it on"
         ),
         Parameter("mismatches", "M", 2, 0, 64, "M: relaxed tokens of a draft; 0 is strict"),
-        Parameter("scale", "scale", 0, 0, 1, "regret: 0 of logits, 1 of probabilities"),
+        Parameter("scale", "scale of r", 0, 0, 1, "regret: 0 of logits, 1 of probabilities"),
     ),
 )

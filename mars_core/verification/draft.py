@@ -137,6 +137,9 @@ class Places(NamedTuple):
         )
 
 
+DISTRIBUTION = "distribution"  # P after the drafted positions [N, V], if a decision computed it
+
+
 class Decision(NamedTuple):
     """A rule's decision on a draft."""
 
@@ -149,9 +152,10 @@ class Decision(NamedTuple):
     ]  # the ``columns`` from which TV and KL are computed; may be empty without ``telemetry``
     state: State | None  # of the places, with the ledger
 
-    def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
-        """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others."""
-        drafted = inside[parents]
+    def only(self, inside: Tensor, parents: Tensor, strict: Decision, p: Tensor) -> Decision:
+        """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others.
+        p [N + 1, V]: strict's distributions."""
+        drafted, others = inside[parents], {DISTRIBUTION: p[: len(parents)], **strict.shift}
 
         def chosen(one: Tensor, other: Tensor) -> Tensor:
             marks = drafted if len(one) == len(drafted) else inside
@@ -162,6 +166,6 @@ class Decision(NamedTuple):
             self.strict,
             chosen(self.emit, strict.emit),
             self.forgiveness * drafted,
-            {name: chosen(column, strict.shift[name]) for name, column in self.shift.items()},
+            {name: chosen(column, others[name]) for name, column in self.shift.items()},
             self.state,
         )

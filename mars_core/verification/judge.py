@@ -63,7 +63,7 @@ def judge(
     decision, state = decide(rule, numbers(values)), places.state
     if state is not None and WHERE.name in state.parameters:
         inside = state.parameters[WHERE.name][:, 0] > 0
-        decision = decision.only(inside, draft.parents, decide(STRICT, {}))
+        decision = decision.only(inside, draft.parents, decide(STRICT, {}), places.p)
     columns = {
         "keep": decision.keep,
         "strict": decision.strict,

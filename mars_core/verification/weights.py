@@ -8,10 +8,8 @@ from torch import Tensor
 
 from mars_core.rules.base import Rule
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import Decision, Draft, Places, chain
+from mars_core.verification.draft import DISTRIBUTION, Decision, Draft, Places, chain
 from mars_core.verification.sampled import exact
-
-DISTRIBUTION = "distribution"  # P after the drafted positions [N, V], if a decision computed it
 
 
 def weights(places: Places, draft: Draft, rule: Rule, decision: Decision) -> dict[str, Tensor]:

@@ -25,7 +25,10 @@ ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCKS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "locks").glob("*.txt"))
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
-COMMANDS = ("run", "compare", "models", "fetch", "rules", "columns", "import", "check", "eval")
+COMMANDS = (
+    *("run", "compare", "models", "fetch", "rules", "columns", "import", "check"),
+    *("advise", "eval"),
+)
 
 
 def requirements(lines: Iterable[str]) -> dict[str, Requirement]:

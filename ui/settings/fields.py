@@ -267,7 +267,8 @@ def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
     if parameter.name == "theta":
         found = sorted({*STUDIED_THETAS, default_theta(spec).value})
     else:
-        wide = (parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2))
+        wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
+        wide = wide if parameter.default else [parameter.low, parameter.high]
         fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
         found = [
             float(round(value)) if parameter.is_integer else float(f"{value:.3g}")

@@ -251,7 +251,7 @@ def test_value_that_lacks_what_it_needs_is_damaged(lacking: str) -> None:
         unpack([changed_columns(pack(flat_of(TRACES[CHAIN])), lacking)], [0])
 
 
-NEWER = ("raw_z1", "raw_z2", "overshoot", "rule_logprob")  # columns of tokens
+NEWER = ("raw_z1", "raw_z2", "parameter", "regret", "overshoot", "rule_logprob")  # of tokens
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("traces-*.json")), ids=lambda path: path.stem)

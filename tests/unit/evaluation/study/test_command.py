@@ -102,7 +102,7 @@ def test_a_plan_may_be_made_first_and_run_later(
     [
         ("--rules strict,wish", "The rule is 'wish'; it must be one of none, strict"),
         ("--rules none,mars", "strict is not among the rules"),
-        ("--theta much", "--theta is 'much'; it takes numbers"),
+        ("--theta much", "theta is 'much': 'much' is unknown; it takes a number or an expression"),
         ("--theta 1.5", "theta is 1.5"),
         (
             "--set mars.colour=1",
