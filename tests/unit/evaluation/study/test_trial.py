@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from itertools import islice
 
@@ -14,8 +15,9 @@ from evaluation.study.engine import InProcess
 from evaluation.study.launch import follow
 from evaluation.study.plan import Plan
 from evaluation.study.result import LaneResult, read_result
+from evaluation.study.runner import Runner
 from evaluation.study.trial import in_trials, throughput, trials
-from evaluation.study.worker import LaneSaved, Work
+from evaluation.study.worker import LaneSaved, Work, Worker
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
@@ -43,12 +45,20 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     monkeypatch.setattr(
         "evaluation.study.trial.throughput", lambda results: len([*results]) and rates
     )
+    ran = []  # size, and whether a batch is full to the end
+
+    def worker(work: Work, runner: Runner, tasks: deque[int]) -> Worker:
+        ran.append((runner.batch, runner.filled))
+        return Worker(work, runner, tasks)
+
+    monkeypatch.setattr("evaluation.study.trial.Worker", worker)
     work = Work(store, study)
     (events,) = next(in_trials(work, plan, session, InProcess(session)))
     assert len([*islice((each for each in events if isinstance(each, LaneSaved)), 2)]) == 2
     events.close()  # it is stopped in a measurement, and goes on
     assert not follow(work, plan, in_trials(work, plan, session, InProcess(session)), quiet=True)
     check_complete(store, study, plan)
+    assert ran == [*[(1, True)] * 2, (4, True), (5, True), (used, False)]
     sizes = {task: size for size, tasks in trials(plan) for task in tasks}
     assert [*map([*sizes.values()].count, (1, 4, 5))] == [4, 4, 5]
     for row in store.results(study):
