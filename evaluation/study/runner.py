@@ -96,8 +96,8 @@ class Runner:
     session: Session | None  # None for a study on servers
     engine: LaneEngine
     batch: int = 1
-    filled: bool = False
     order: Callable[[int], list[int]] = execution_order
+    filled: bool = False
     _warm: set[tuple[int, int]] = field(default_factory=set, init=False)  # lanes, with the slots
     _ran: dict[int, dict[int, tuple[Trace, ...]]] = field(default_factory=dict, init=False)
     _known: dict[int, dict[int, Mapping[str, object]]] = field(default_factory=dict, init=False)
