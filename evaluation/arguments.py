@@ -161,7 +161,7 @@ _PLAN: Options = (
         "--batch": {
             "default": "",
             "metavar": "auto|N1,N2",
-            "help": "runs to decode together (default 1): faster, but without times of single runs; "
+            "help": "runs to decode together (default 1; auto: measured): faster, but without times of single runs; "
             "of several numbers each decodes every task, to compare their throughput",
         },
         "--time-alone": {

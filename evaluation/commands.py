@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from evaluation.study.batch import AUTO
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, with_placebos
 from evaluation.suites.typed import SOURCE, typed
 from mars_core.drafting import described
@@ -88,7 +89,7 @@ def study_command(plan: Plan) -> str | None:
         **_prompt(plan),
         "limit": plan.limit,
         "skip_long": plan.skip_long,
-        "batch": _joined(plan.loads or (plan.batch,)) if plan.batch > 1 else None,
+        "batch": _batch(plan),
         "time_alone": plan.alone or None,
         "execute_code": plan.execute_code,
         "no_placebos": not (placebos or purpose),
@@ -97,6 +98,12 @@ def study_command(plan: Plan) -> str | None:
     }
     command = "advise" if plan.advice else "eval match" if plan.matching else "eval run"
     return f"{PROGRAM} {command} {shlex.join(_words(options))}"
+
+
+def _batch(plan: Plan) -> str | None:
+    if plan.batch == 1:
+        return None
+    return AUTO if plan.auto else _joined(plan.loads or (plan.batch,))
 
 
 def _purpose(plan: Plan) -> Options:

@@ -100,7 +100,7 @@ def _planned(
     options: Namespace, read: Callable[[Namespace, Pair], Plan]
 ) -> tuple[PairSpec, Session, Plan]:
     """The models of the options, and the plan of those prompts that fit, with its batch."""
-    from evaluation.study.batch import batch_of
+    from evaluation.study.batch import AUTO, batch_of
     from evaluation.study.check import longest, without_long
     from evaluation.study.launch import open_session
     from mars_core.arguments import find_spec
@@ -116,7 +116,8 @@ def _planned(
         plan = short
     tokens, batches = longest(plan, session), (options.batch or "1").split(",")
     sizes = sorted({batch_of(batch, session.pair, tokens) for batch in batches})
-    plan = replace(plan, batch=sizes[-1], loads=tuple(sizes) if len(sizes) > 1 else ())
+    loads, auto = tuple(sizes) if len(sizes) > 1 else (), options.batch == AUTO and sizes[-1] > 1
+    plan = replace(plan, batch=sizes[-1], loads=loads, auto=auto)
     return spec, session, plan
 
 
@@ -173,12 +174,12 @@ def _work(
     from evaluation.advise.conduct import in_sequence
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import follow, in_threads, open_session
+    from evaluation.study.trial import in_trials
 
     if options.ray is None:
         session = session or open_session(options, spec)
-        waves = (in_sequence if plan.advice else in_threads)(
-            work, plan, session, InProcess(session)
-        )
+        in_waves = in_sequence if plan.advice else in_trials if plan.auto else in_threads
+        waves = in_waves(work, plan, session, InProcess(session))
         return follow(work, plan, waves, quiet=options.quiet)
     if plan.advice:
         raise ValueError("The candidates are tested one after the other; leave out --ray.")

@@ -50,16 +50,15 @@ def load_rows(grid: Grid, resamples: int, seed: int) -> Iterator[LoadRow]:
 def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Places]]:
     """Temperature, load and the tasks that every lane completed with it. ``single``: also of a
     study without batches."""
-    plan, batch = grid.plan, grid.numbers["batch"]
-    loads = np.array([task.batch for task in grid.tasks])
-    used = grid.completed.all(axis=1)
+    plan, batch, used = grid.plan, grid.numbers["batch"], grid.completed.all(axis=1)
     if plan.served:
         loads = np.array([plan.served.load(task.repeat) for task in grid.tasks])
     else:
+        loads = batch[:, 0] if plan.auto else np.array([task.batch for task in grid.tasks])
         used = used & (batch == loads[:, None]).all(axis=1) & (single or plan.batch > 1)
     for temperature in plan.temperatures:
         here = used & (grid.temperature == temperature)
-        for load in sorted(set(loads[here].tolist())):
+        for load in sorted(set(map(int, loads[here]))):
             yield temperature, load, np.flatnonzero(here & (loads == load))
 
 

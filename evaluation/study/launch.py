@@ -99,12 +99,18 @@ def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
                 with ThreadPoolExecutor(len(wave)) as pool:
                     list(pool.map(run, wave))
             if requested.is_set():
-                sys.stderr.write(
-                    f"Stopped; completed runs were saved. Continue with: mars eval resume {work.study_id}\n"
+                write_line(
+                    f"Stopped; completed runs were saved. Continue with: mars eval resume {work.study_id}"
                 )
                 return INTERRUPTED
     show("\n")
     return 0
+
+
+def write_line(line: str) -> None:
+    """To standard error, on a terminal instead of the progress."""
+    start = "\r\x1b[K" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{start}{line}\n")
 
 
 def _progress(store: RunStore, study_id: str, lanes: int) -> Callable[[], str]:

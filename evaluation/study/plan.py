@@ -183,6 +183,7 @@ class Plan:
     served: Served | None = None  # None: the runs are those of this program
     batch: int = 1  # runs that are decoded together, the largest of ``loads``
     loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each
+    auto: bool = False  # ``batch`` is the largest size; that of most tokens a second is used
     alone: int = 0  # tasks, chosen at random, whose runs are decoded alone nevertheless
     advice: Advice | None = None  # the lanes are candidates, of which one is chosen
     matching: Matching | None = None  # the lanes are rules at equal τ

@@ -89,13 +89,15 @@ class _Talk:
 @dataclass(slots=True)
 class Runner:
     """One pair of models, or the client of a server. ``batch``: the plan's, where ``engine`` is
-    this process; else tasks are run alone."""
+    this process; else tasks are run alone. ``filled``: where sizes of batches are compared, runs
+    are repeated, without results, so that a batch is full to the end."""
 
     plan: Plan
     session: Session | None  # None for a study on servers
     engine: LaneEngine
     batch: int = 1
     order: Callable[[int], list[int]] = execution_order
+    filled: bool = False
     _warm: set[tuple[int, int]] = field(default_factory=set, init=False)  # lanes, with the slots
     _ran: dict[int, dict[int, tuple[Trace, ...]]] = field(default_factory=dict, init=False)
     _known: dict[int, dict[int, Mapping[str, object]]] = field(default_factory=dict, init=False)
@@ -180,8 +182,7 @@ class Runner:
                 yield self._refused(lane, error)
 
     def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[Event, None, None]:
-        """A further turn waits until a slot is free, like a lane. Where sizes of batches are
-        compared, runs are repeated, without results, so that the batch is full to the end."""
+        """A further turn waits until a slot is free, like a lane."""
         assert self.session is not None
         waiting = deque[_Talk]()
         for lane in lanes:
@@ -195,7 +196,7 @@ class Runner:
                 yield self._refused(lane, error)
             else:
                 waiting.append(talk)
-        fillers = cycle([talk.config for talk in waiting] if self.plan.loads else [])
+        fillers = cycle([talk.config for talk in waiting] if self.filled or self.plan.loads else [])
         while waiting:
             running: dict[int, _Talk] = {}
             with closing(decode(self.session, _taken(waiting, running, fillers), slots)) as batch:

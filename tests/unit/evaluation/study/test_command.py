@@ -85,7 +85,7 @@ def test_a_study_is_planned_and_run(
 def test_a_plan_may_be_made_first_and_run_later(
     options: str, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert mars(f"eval run {options} --plan-only --name", "a\x1b[2J\nb") == 0
+    assert mars(f"eval run {options} --batch auto --plan-only --name", "a\x1b[2J\nb") == 0
     with RunStore(url) as store:
         assert store.study_progress(store.studies()[0].id).results == 0
     assert mars(f"eval list --db {url}") == 0
@@ -93,6 +93,7 @@ def test_a_plan_may_be_made_first_and_run_later(
     assert mars(f"eval resume latest {HERE} --db {url} --failed") == 0
     printed = capsys.readouterr().err
     assert "0 tasks are open again" in printed
+    assert "Tokens/s: not measured. 2 tasks run in batches of 1.\n" in printed  # too few
     assert "2/2 tasks: 100%" in printed and "6/6 [" in printed
     planned_and_run(url)
 
