@@ -61,6 +61,7 @@ def judge(
         return decide_greedy(places, draft, rule, values, coupled, telemetry)
 
     decision, state = decide(rule, numbers(values)), places.state
+    inside = None
     if state is not None and WHERE.name in state.parameters:
         inside = state.parameters[WHERE.name][:, 0] > 0
         decision = decision.only(inside, draft.parents, decide(STRICT, {}), places.p)
@@ -83,7 +84,7 @@ def judge(
             contents |= Contents.VARYING
             columns["parameter"] = next(iter(state.parameters.values()))[:, 0]
         if sampled or coupled:
-            columns |= weights(places, draft, rule, decision)
+            columns |= weights(places, draft, rule, decision, inside)
         columns |= _measures(places, draft, decision, sampling, raw)
         if draft.odds is not None:
             contents |= Contents.ODDS

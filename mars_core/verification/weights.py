@@ -12,8 +12,11 @@ from mars_core.verification.draft import DISTRIBUTION, Decision, Draft, Places, 
 from mars_core.verification.sampled import exact
 
 
-def weights(places: Places, draft: Draft, rule: Rule, decision: Decision) -> dict[str, Tensor]:
-    """The columns mass and overshoot; nan where P is not known. Removes DISTRIBUTION from the
+def weights(
+    places: Places, draft: Draft, rule: Rule, decision: Decision, inside: Tensor | None
+) -> dict[str, Tensor]:
+    """The columns mass and overshoot; nan where P is not known. ``inside``: bool [N + 1], nodes
+    after which the rule decides, and strict after others; None: all. Removes DISTRIBUTION from the
     columns of the decision."""
     distribution = decision.shift.pop(DISTRIBUTION, None)
     nodes = torch.cat([draft.parents, chain(draft.size, places.p.device)[1]])
@@ -26,6 +29,8 @@ def weights(places: Places, draft: Draft, rule: Rule, decision: Decision) -> dic
     every = exact(places.p)
     one = torch.zeros_like(every).scatter_(-1, places.top_ids[:, :1], 1.0)
     end = one if rule.emits_top1 else every
+    if inside is not None:
+        end = torch.where(inside[:, None], end, every)
     if distribution is None:
         if rule.relaxes:
             return {"mass": p * torch.nan, "overshoot": places.uniform * torch.nan}
