@@ -69,7 +69,7 @@ STARTS = (
         (STARTS[:1], "usable page / gradio alone | 1.25 × | ≤ 1.3 | yes | "),
         (
             STARTS,
-            "opening to the example's margin maps | 1.60 s | ≤ 1.5 | no | 1.20 to 1.70, n = 3",
+            "opening to the example's texts | 1.60 s | ≤ 1.5 | no | 1.20 to 1.70, n = 3",
         ),
         (STARTS, "first click to its first token | 900 ms | ≤ 350 | no | 900 to 900, n = 3"),
         (STARTS, "later clicks to their first token | 250 ms | ≤ 250 | yes | 250 to 250, n = 3"),
