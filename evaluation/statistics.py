@@ -160,6 +160,14 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     return np.concatenate(totals)
 
 
+def totals_by_prompt(values: Array, prompt: Places, resamples: int, seed: int) -> Array:
+    """Totals of ``values`` [R, C] over all rows, then over every resample of ``resampled_totals``,
+    [1 + B, C]; prompt [R]: the number of each row's prompt, 0 to N - 1."""
+    by_prompt = np.zeros((int(prompt.max(initial=-1)) + 1, values.shape[1]))
+    np.add.at(by_prompt, prompt, values)
+    return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)])
+
+
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
     """Expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
 

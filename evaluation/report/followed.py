@@ -19,8 +19,8 @@ from evaluation.statistics import (
     Places,
     percentile_intervals,
     quartiles,
-    resampled_totals,
     share_interval,
+    totals_by_prompt,
 )
 from mars_core.counterfactual import Counterfactual
 from storage import RunStore
@@ -130,9 +130,8 @@ def _mean(values: Sequence[float], prompt: Places, resamples: int, seed: int) ->
     prompts, index = np.unique(prompt[known], return_inverse=True)
     if not len(prompts):
         return Interval()
-    amounts = np.bincount(index).astype(np.float64)
-    columns = np.stack([np.bincount(index, array[known]), amounts], axis=1)
-    totals = np.vstack([columns.sum(axis=0), resampled_totals(columns, resamples, seed)])
+    columns = np.stack([array[known], np.ones(len(index))], axis=1)
+    totals = totals_by_prompt(columns, index, resamples, seed)
     means = totals[:, 0] / totals[:, 1]
     (interval,) = percentile_intervals(means[:1], means[None, 1:], len(prompts))
     return interval

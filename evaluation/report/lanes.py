@@ -26,8 +26,8 @@ from evaluation.statistics import (
     mcnemar,
     percentile_intervals,
     quartiles,
-    resampled_totals,
     share_interval,
+    totals_by_prompt,
 )
 
 MAIN = "main"  # every item by its own main metric, if these differ
@@ -94,11 +94,8 @@ def measured(
         for name, estimate in _estimates(sample, lane).items()
     }
     columns = [column for estimate in estimates.values() for column in estimate.columns]
-    by_prompt = np.zeros((sample.prompts, len(columns)))
-    np.add.at(by_prompt, sample.prompt, np.stack(columns, axis=1))
-    totals = np.vstack(
-        [by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)]
-    ).T  # [C, 1 + B], first of all runs
+    # [C, 1 + B], first of all runs
+    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt, resamples, seed).T
     by_lane: list[dict[str, Array]] = [{} for _ in grid.plan.lanes]
     start = 0
     with np.errstate(divide="ignore", invalid="ignore"):

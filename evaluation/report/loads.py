@@ -19,7 +19,7 @@ from evaluation.statistics import (
     Places,
     over,
     percentile_intervals,
-    resampled_totals,
+    totals_by_prompt,
 )
 from mars_core.types import DrafterConfig
 
@@ -71,9 +71,7 @@ def _rates(
     share = (math.nan if plan.served.baseline_url else load) if plan.served else 1
     sums = np.hstack([grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)])
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    by_prompt = np.zeros((len(items), 2 * lanes))
-    np.add.at(by_prompt, prompt, sums)
-    totals = np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)])
+    totals = totals_by_prompt(sums, prompt, resamples, seed)
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = share * totals[:, :lanes] / totals[:, lanes:]
         ratios = rates / (math.nan if plan.none is None else rates[:, [plan.none]])
