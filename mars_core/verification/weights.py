@@ -22,19 +22,14 @@ def weights(
     nodes = torch.cat([draft.parents, chain(draft.size, places.p.device)[1]])
     tokens = torch.cat([draft.ids[1:], decision.emit])
     p = places.p[nodes, tokens].double()
-    if distribution is None and not rule.emits_top1:
+    if distribution is None:
         known = rule.relaxes == 0 or rule.shift_kind(draft.is_chain) is ShiftKind.EXACT
         same = places.uniform.new_full(places.uniform.shape, 1.0 if known else torch.nan)
         return {"mass": p if known else p * torch.nan, "overshoot": same}
-    every = exact(places.p)
-    one = torch.zeros_like(every).scatter_(-1, places.top_ids[:, :1], 1.0)
-    end = one if rule.emits_top1 else every
-    if inside is not None:
-        end = torch.where(inside[:, None], end, every)
-    if distribution is None:
-        if rule.relaxes:
-            return {"mass": p * torch.nan, "overshoot": places.uniform * torch.nan}
-        distribution = one[: draft.size]
+    end = every = exact(places.p)
+    if rule.emits_top1:
+        end = torch.zeros_like(every).scatter_(-1, places.top_ids[:, :1], 1.0)
+        end = end if inside is None else torch.where(inside[:, None], end, every)
     emitted = torch.cat([distribution, end[draft.size :]])
     ratio = (emitted / every).nan_to_num(nan=0.0, posinf=torch.inf)
     return {"mass": emitted[nodes, tokens], "overshoot": ratio.amax(-1)}

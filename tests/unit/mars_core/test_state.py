@@ -172,6 +172,8 @@ def test_outside_of_its_scope_strict_decides(
                 assert node.parameter == inside
                 assert node.emit == other.emit
                 assert (node.tv, node.kl) == pytest.approx((other.tv, other.kl), nan_ok=True)
+                if not (math.isnan(node.overshoot) or math.isnan(other.overshoot)):
+                    assert node.overshoot == pytest.approx(other.overshoot)
                 for child in scoped.children[number]:
                     assert scoped.nodes[child].keep == (all_ if inside else none).nodes[child].keep
     assert seen == ({False} if rule == "fly" else {False, True}) or mode not in RULES[rule].modes
