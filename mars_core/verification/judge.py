@@ -3,7 +3,7 @@ every node and token."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -76,27 +76,34 @@ def judge(
     }
     contents = Contents.ALWAYS
     if telemetry:
-        contents = Contents.TELEMETRY | (
-            Contents.DISTANCES if sampled or coupled else Contents.SHARES
-        )
+        measured = Contents.DISTANCES if sampled or coupled else Contents.SHARES
+        contents = Contents.TELEMETRY | measured
         contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
-        if state is not None and state.parameters:
-            contents |= Contents.VARYING
-            columns["parameter"] = next(iter(state.parameters.values()))[:, 0]
         if sampled or coupled:
             columns |= weights(places, draft, rule, decision, inside)
         columns |= _measures(places, draft, decision, sampling, raw)
-        if draft.odds is not None:
-            contents |= Contents.ODDS
-            columns["odds"] = draft.odds
-        if raw is not None:
-            contents |= Contents.PROCESSED
-            columns["raw_z1"], columns["raw_z2"] = raw.gather(-1, places.top_ids[:, :2]).T
+        for content, more in _optional(places, draft, raw):
+            contents |= content
+            columns |= more
     if decision.state is not None and decision.state.charge is not None:
         contents |= Contents.LEDGER
         columns["regret"] = decision.state.regret[:, 0]
         columns["charge"] = decision.state.charge[:, 0]
     return pack(columns, contents, draft.size, places.top_z.shape[-1])
+
+
+def _optional(
+    places: Places, draft: Draft, raw: Tensor | None
+) -> Iterator[tuple[Contents, dict[str, Tensor]]]:
+    """Columns that exist with ``telemetry`` in some steps only."""
+    if places.state is not None and places.state.parameters:
+        first = next(iter(places.state.parameters.values()))
+        yield Contents.VARYING, {"parameter": first[:, 0]}
+    if draft.odds is not None:
+        yield Contents.ODDS, {"odds": draft.odds}
+    if raw is not None:
+        best, second = raw.gather(-1, places.top_ids[:, :2]).T
+        yield Contents.PROCESSED, {"raw_z1": best, "raw_z2": second}
 
 
 def _places(logits: Tensor, draft: Draft, sampling: Sampling, chance: Chance) -> Places:
