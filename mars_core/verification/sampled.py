@@ -169,8 +169,8 @@ def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor
 
 
 def shift_of(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
-    """TV and KL after all nodes, and the distribution, for ``weights``. ``end`` [1]: p of the token that always follows the last one, 1 if
-    that is drawn from p."""
+    """TV and KL after all nodes, and the distribution for ``weights``. ``end`` [1]: p of the token
+    that always follows the last one, 1 if that is drawn from p."""
     tv, kl = distances(distribution, p)
     return {
         "tv": torch.cat([tv, 1 - end]),

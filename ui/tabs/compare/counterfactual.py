@@ -17,7 +17,7 @@ from ui.jobs.admission import RUNNING, check_configs, job_errors
 from ui.jobs.driver import INTERVAL_S, Loading, Waiting, with_models
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.result.counterfactual import counterfactual_html
+from ui.result.panels.counterfactual import counterfactual_html
 from ui.result.result import by_column, reopened
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest

@@ -28,7 +28,7 @@ def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace
         Side(f"Relaxed: “{visible(token.piece)}”", relaxed.text, token.start),
     )
     return render(
-        "result/counterfactual.html.jinja",
+        "result/panels/counterfactual.html.jinja",
         title=f"If “{visible(token.piece)}” had been rejected",
         lead=f"{lane_label(run.config)}, position {position}. Strict continues in both texts, with the same noise.",
         text=f"{_meeting(result)} {_answer(run.config.prompt.text, strict, relaxed)}",
