@@ -55,16 +55,18 @@ def _speeds(
     configs = [method.config(prompt, seed) for seed, prompt in enumerate(prompts)]
     speeds = defaultdict[int, list[float]](list)
     texts: dict[int, list[tuple[int, ...]]] = {}
-    for turn in range(rounds + 1):  # the first one is the warm-up
+    for number in slots:
+        for _ in session.together(configs[:number], number, telemetry=method.telemetry):
+            pass  # kernels, caches and CUDA graphs exist before timed runs
+    for _ in range(rounds):
         for number in random.sample(slots, len(slots)):
             started, written = time.perf_counter(), dict[int, tuple[int, ...]]()
             for at, run in session.together(configs, number, telemetry=method.telemetry):
                 written[at] = run.trace().token_ids
             seconds = time.perf_counter() - started
             texts[number] = [written[at] for at in range(len(configs))]
-            if turn:
-                speeds[number].append(sum(map(len, texts[number])) / seconds)
-        if turn and time.perf_counter() > until:
+            speeds[number].append(sum(map(len, texts[number])) / seconds)
+        if time.perf_counter() > until:
             break
     return speeds, texts
 

@@ -192,7 +192,7 @@ def many(trial: CudaTrial) -> Iterator[MeasuredFigure]:
         name: trial.ours(pair, name)
         for name in ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
     }
-    texts = prompts(2 * slots[-1])
+    texts = prompts(slots[-1])
     yield from batches(methods, slots, texts, trial.size.rounds, until=trial.until - 5)
 
 
@@ -205,7 +205,7 @@ class CudaPart(NamedTuple):
 PARTS: Mapping[str, CudaPart] = {
     "tests": CudaPart(tests, 150, "Tests marked cuda"),
     "qwen": CudaPart(partial(speed, key="qwen"), 75, "Shapes of Qwen3-0.6B → 4B"),
-    "batches": CudaPart(many, 75, "Batches, 4B"),
+    "batches": CudaPart(many, 100, "Batches, 4B"),
     "graphs": CudaPart(graphs, 50, "Captured steps beside eager ones, 4B"),
     "texts": CudaPart(texts, 60, "Texts that are not the target's own, 4B"),
     "llama": CudaPart(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _fields = cache(get_type_hints)
+_NOT_FINITE = frozenset(map(str, (math.inf, -math.inf, math.nan)))
 
 
 def plain(value: Any) -> dict[str, Any]:
@@ -54,10 +55,11 @@ def _plain(value: Any) -> Any:
 
 def _read(kind: Any, value: Any) -> Any:
     """``value`` as ``kind``: a dataclass, a tuple or mapping of one kind, None or a kind, an enum,
-    a number, a text."""
+    a number, a text, a number or a text."""
     arguments = get_args(kind)
     if get_origin(kind) is UnionType:
-        return None if value is None else _read(arguments[0], value)
+        text = str in arguments and isinstance(value, str) and value not in _NOT_FINITE
+        return value if value is None or text else _read(arguments[0], value)
     if get_origin(kind) is tuple:
         return tuple(_read(arguments[0], each) for each in value)
     if get_origin(kind) is Mapping:

@@ -49,6 +49,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--processes", type=int, default=1, help="on a CPU: one a core is fastest (default 1)"
     )
+    parser.add_argument(
+        "--rate", type=float, default=4e-3, help="learning rate of matrices (default 0.004)"
+    )
+    parser.add_argument(
+        "--decay",
+        type=float,
+        default=0.3,
+        help="last share of the training, in which the rate falls to 0 (default 0.3)",
+    )
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import json
 import logging
 import random
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ _CURVE, _STATE = "curve.jsonl", "state.pt"
 GPU_CELLS = 2**20  # of Synthesis, at most
 _GPU_SHARE = 0.25  # of a GPU's free memory, for the cells of either stream of texts
 GPU_BATCH = 16_384  # of Learning: an update of fewer entries takes as long
-_DECAYING = 0.3  # last share of the tokens or of the time, in which the rate falls to 0
 _LONGER = 1.2  # than the last round the next one may be
 
 
@@ -67,7 +66,8 @@ class Training:
         began = time.monotonic()
         self._options, self._process = options, process
         on_cpu = process.device.type == "cpu"
-        self._how = Learning() if on_cpu else Learning(batch=GPU_BATCH)
+        how = Learning(rate=options.rate)
+        self._how = how if on_cpu else replace(how, batch=GPU_BATCH)
         self._target = self._opened()
         tokenizer: Any = AutoTokenizer.from_pretrained(options.target)
         self._feature_layers = default_feature_layers(self._target.config.num_hidden_layers)
@@ -128,7 +128,7 @@ class Training:
         progress.seconds = self._elapsed()
         left = self._left(progress.tokens)
         if self._process.rank == 0:
-            self._keep(self._learner, left < _DECAYING)
+            self._keep(self._learner, left < self._options.decay)
             log.info(
                 f"round {progress.rounds}: {progress.tokens:,} tokens, {progress.tokens / progress.seconds:.0f} a second "
                 f"({written:.0f} s of {time.monotonic() - began:.0f} s writing), {max(0.0, left):.0%} left"
@@ -197,7 +197,7 @@ class Training:
             left = self._left(self._progress.tokens + round(new_tokens * share))
             self._progress.updates += 1
             warm = self._progress.updates / self._how.warm_up
-            scale = min(1.0, warm, max(0.0, left) / _DECAYING)
+            scale = min(1.0, warm, max(0.0, left) / self._options.decay)
             sums += learner.update(group, scale, self._process.average)
         totals: list[float] = self._process.reduced(sums).tolist()
         return totals

@@ -164,7 +164,14 @@ def test_frequent_ids_are_in_order_and_ties_go_to_the_lower_id() -> None:
 
 def _options(target: Path, out: Path, **others: Any) -> argparse.Namespace:
     out.mkdir(exist_ok=True)
-    usual = {"tokens": 1_500, "minutes": None, "head": None, "vocabulary": 40}
+    usual = {
+        "tokens": 1_500,
+        "minutes": None,
+        "head": None,
+        "vocabulary": 40,
+        "rate": 4e-3,
+        "decay": 0.3,
+    }
     return argparse.Namespace(target=str(target), out=out, shard=500, seed=1, **{**usual, **others})
 
 

@@ -36,7 +36,9 @@ def plan(**changed: Any) -> Plan:
 
 
 def test_a_plan_survives_json() -> None:
-    lanes = (*LANES, Lane(RuleConfig("strict"), TREE), Lane(RuleConfig("typical"), TREE))
+    dynamic = {"theta": "0.9 - 0.1*min(1, entropy/2)", "where": "thinking"}
+    rules = (RuleConfig("strict"), RuleConfig("typical"), RuleConfig("mars", dynamic))
+    lanes = (*LANES, *(Lane(rule, TREE) for rule in rules))
     made = plan(lanes=with_placebos(lanes), stop=("\n",), thinking=False)
     assert made.prompt(made.suites[0].items[0]).thinking is False
     assert read_plan(json.loads(json.dumps(made.as_dict()))) == made
