@@ -331,17 +331,5 @@ def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
 
 
 def _record(row: RowMapping) -> RunRecord:
-    fields = (
-        "id",
-        "comparison_id",
-        "lane",
-        "created_at",
-        "status",
-        "stop_reason",
-        "error",
-        "name",
-        "text",
-    )
-    return RunRecord(
-        **{name: row[name] for name in fields}, config=CONFIG.read(row), summary=SUMMARY.read(row)
-    )
+    values = {name: row[name] for name in RunRecord.__annotations__ if name in row}
+    return RunRecord(**values, config=CONFIG.read(row), summary=SUMMARY.read(row))
