@@ -15,7 +15,7 @@ from mars_core.types import PromptConfig, Status
 from storage import RunStore, Search, Source, StorageError
 from storage.runs.index import reindex
 from storage.runs.records import prompt_row, run_row
-from storage.runs.search import COLUMNS
+from storage.runs.listing import COLUMNS
 from storage.schema import ComparisonRow, RunRow
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -106,12 +106,6 @@ def test_one_row_a_comparison(store: RunStore) -> None:
         "comment": "\\ud800",
         "source": Source.COMPARE,
     }
-
-
-def test_comparison_without_runs_is_listed(store: RunStore) -> None:
-    store.new_comparison(PromptConfig("asked, and then the power failed"))
-    (row,) = store.comparisons().to_dict("records")
-    assert (row["rules"], row["status"], row["tau"], row["target"]) == ((), (), (), "")
 
 
 def test_prompt_is_shortened_without_a_broken_escape(store: RunStore) -> None:

@@ -225,7 +225,7 @@ def test_exports_take_constant_memory(
     export: Callable[[RunStore, Path], None],
 ) -> None:
     monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 100)
-    monkeypatch.setattr("storage.export.tables.COMPARISONS_A_READ", 2)
+    monkeypatch.setattr("storage.export.reading.COMPARISONS_A_READ", 2)
     monkeypatch.setattr("storage.export.ROWS_A_GROUP", 200)
     trace = make_trace(new_tokens=60, prompt="p" * 5000)
     for _ in range(8):  # enough for what is read ahead

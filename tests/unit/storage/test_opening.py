@@ -149,7 +149,9 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
         assert len(store.comparisons()) == 1 and store.shares() == ()
         with pytest.raises(StorageError, match="not valid any more"):
             store.through(token)
-        for id_, reason in zip(ids[:2], ("'exploded' is not among", "Expecting value"), strict=True):
+        for id_, reason in zip(
+            ids[:2], ("'exploded' is not among", "Expecting value"), strict=True
+        ):
             with pytest.raises(StorageError, match=f"could not be read: {reason}"):
                 store.load(id_)
         assert_works(store)

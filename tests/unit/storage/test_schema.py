@@ -132,7 +132,7 @@ def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str) -> None:
         )
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'f00d'")
         connection.commit()
-    with pytest.raises(StorageError, match="'f00d'.*another version") as caught:
+    with pytest.raises(StorageError, match=r"'f00d'.*another version") as caught:
         RunStore(postgres_url)
     assert "secret" not in str(caught.value)
 
