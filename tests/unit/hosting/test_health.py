@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from hosting import health
 from hosting.health import PairProbe, Probe, database_probe, health_routes
-from storage import RunStore, open_or_set_aside
+from storage import RunStore
 
 Serve = Callable[..., TestClient]
 
@@ -133,18 +133,6 @@ def test_a_database_that_is_gone_or_damaged(store: RunStore) -> None:
     assert database_probe(store)() in (health.READING, health.WRITING)
     path.unlink()
     assert database_probe(store)() in (health.READING, health.WRITING)
-
-
-@pytest.mark.parametrize("durable", [True, False])
-def test_a_stand_in_for_the_database_is_not_ready(tmp_path: Path, durable: bool) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    RunStore(url).close()
-    if not durable:
-        with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
-            connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    opened, _ = open_or_set_aside(url)
-    with opened:
-        assert database_probe(opened)() == ("" if durable else health.TEMPORARY)
 
 
 def test_a_pair_that_is_loading_or_hangs_or_cannot_be_loaded(

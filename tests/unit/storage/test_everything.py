@@ -9,13 +9,12 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pyarrow.parquet as pq
-import pytest
 
 from mars_core.types import PromptConfig
-from storage import RunStore, Shared, StorageError, write_everything
+from storage import RunStore, Shared, write_everything
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace
-from tests.unit.storage.exports import csv_of, file_limit, parsed, save
+from tests.unit.storage.exports import csv_of, failing, file_limit, parsed, save
 from tests.unit.storage.test_owners import make
 
 HOSTILE = "=1+1\x00\ud800␛<script>"
@@ -86,7 +85,7 @@ def test_full_disk_leaves_nothing(sqlite_store: RunStore, tmp_path: Path) -> Non
         save(sqlite_store, make_trace(seed=seed, new_tokens=200))
     with (
         file_limit(20_000),
-        pytest.raises(StorageError, match=r"The (export|Parquet file) was not written: "),
+        failing(r"The (export|Parquet file) was not written: "),
     ):
         write_everything(sqlite_store, tmp_path / "all.zip")
     assert list(tmp_path.glob("*.zip*")) == []

@@ -28,13 +28,13 @@ from sqlalchemy import (
 )
 
 from mars_core.types import PromptConfig
-from storage import RunStore, StorageError, open_or_set_aside, write_csv
+from storage import RunStore, open_or_set_aside, write_csv
 from storage import __file__ as package_file
 from storage.database import known_schemas
 from storage.journal import safe_journal_mode
 from storage.schema import Base, RunTrace
 from tests.traces import make_trace
-from tests.unit.storage.exports import save
+from tests.unit.storage.exports import failing, save
 
 
 def differences(store: RunStore, metadata: MetaData) -> list[object]:
@@ -132,7 +132,7 @@ def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str) -> None:
         )
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'f00d'")
         connection.commit()
-    with pytest.raises(StorageError, match=r"'f00d'.*another version") as caught:
+    with failing(r"'f00d'.*another version") as caught:
         RunStore(postgres_url)
     assert "secret" not in str(caught.value)
 
@@ -225,7 +225,7 @@ def test_path_may_hold_odd_characters(tmp_path: Path) -> None:
 )
 def test_bad_url_is_explained_without_its_password(url: str, message: str) -> None:
     for open_ in (RunStore, open_or_set_aside):
-        with pytest.raises(StorageError, match=message) as caught:
+        with failing(message) as caught:
             open_(url)
         assert "secret" not in str(caught.value)
 
@@ -255,21 +255,21 @@ def test_damaged_steps_are_explained(
         lambda: store.accepted_by_step([run.id]),
         lambda: write_csv("nodes", store, io.BytesIO()),
     ):
-        with pytest.raises(StorageError, match=f"could not be read: {message}"):
+        with failing(f"could not be read: {message}"):
             read()
     assert store.records([run.id])[0].text == run.trace.text  # all else can still be read
 
 
 def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(StorageError, match="pip install"):
+    with failing("pip install"):
         RunStore("postgresql://mars:secret@127.0.0.1:1/none")
 
 
 def test_impossible_path_is_explained(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("x")
     for path in ("letter.txt/runs.db", "."):
-        with pytest.raises(StorageError, match="The database could not be opened: "):
+        with failing("The database could not be opened: "):
             RunStore(f"sqlite:///{tmp_path / path}")
 
 

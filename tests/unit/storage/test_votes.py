@@ -6,14 +6,12 @@ from __future__ import annotations
 from dataclasses import astuple, replace
 from pathlib import Path
 
-import pytest
-
 from mars_core.types import Status
-from storage import Choice, RunStore, Source, StorageError, write_parquet
+from storage import Choice, RunStore, Source, write_parquet
 from storage.export.columns import SCHEMA_VERSION
 from storage.schema.text import decode
 from tests.traces import make_trace
-from tests.unit.storage.exports import csv_of, parsed, read_parquet, save
+from tests.unit.storage.exports import csv_of, failing, parsed, read_parquet, save
 
 SIDES = ("left", "right", "winner")
 
@@ -62,9 +60,9 @@ def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None
         (ids[1], ""),
         (ids[0], "\x00 later"),
     ]
-    with pytest.raises(StorageError, match="A comment may have 10,000 characters at most"):
+    with failing("A comment may have 10,000 characters at most"):
         store.comment_vote(ids[0], "x" * 10_001)
-    with pytest.raises(StorageError, match="There is no vote with the id"):
+    with failing("There is no vote with the id"):
         store.comment_vote("0" * 32, "x")
     assert store.votes()[1].comment == "\x00 later"
 
@@ -77,11 +75,11 @@ def test_vote_is_one_and_between_the_last_runs_of_two_lanes(store: RunStore) -> 
         (0, 2, "lane 3 of the comparison has no run"),
         (-1, 0, "no run"),
     ):
-        with pytest.raises(StorageError, match=message):
+        with failing(message):
             store.add_vote(comparison_id, left_lane=left, right_lane=right, choice=Choice.TIE)
     assert store.votes() == ()
     store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
-    with pytest.raises(StorageError, match="this comparison has one already"):
+    with failing("this comparison has one already"):
         store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=Choice.RIGHT)
     assert [(vote.choice, vote.left_run, vote.right_run) for vote in store.votes()] == [
         (Choice.LEFT, again, mars)
