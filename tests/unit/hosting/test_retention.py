@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -17,12 +15,6 @@ from tests.unit.storage.exports import save
 from tests.unit.storage.studying import counts
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
 
 
 def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on(
