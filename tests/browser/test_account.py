@@ -21,6 +21,7 @@ from storage import RunStore, StorageError
 from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     axe_problems,
+    button,
     compare,
     expected,
     lane_text,
@@ -72,7 +73,7 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     )
     expected(other, ".mars-history-row").to_have_count(0)
 
-    page.locator("#history-share").get_by_role("button", name="Share …").click()
+    button(page.locator("#history-share"), "Share …").click()
     link = page.locator("#history-share").get_by_label("Link")
     expect(link).to_have_value(re.compile(r"\?comparison=[0-9a-f]{32}&share=[\w-]{32,}$"))
     expect(link).to_be_focused()
@@ -94,20 +95,20 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     other.locator("#history-close").click()
     expect(other).not_to_have_url(re.compile("share="))
 
-    page.get_by_role("button", name="Export, delete, shared links").click()
+    button(page, "Export, delete, shared links").click()
     expected(page, ".mars-account-shares li").to_have_count(1)
     assert axe_problems(page) == {}
     export = page.get_by_role("link", name="Export all").get_attribute("href")
     with zipfile.ZipFile(io.BytesIO(page.request.get(f"{server.url}{export}").body())) as archive:
         assert "comparisons.json" in archive.namelist()
-    page.get_by_role("button", name="Stop sharing the comparison").click()
+    button(page, "Stop sharing the comparison").click()
     expected(page, ".mars-account-none").to_have_text("Nothing is shared.")
     expected(page, "#history-share .mars-share").to_contain_text("Only you")
     other.goto(address)
     expected(other, "#history-strip").to_contain_text("not valid any more")
 
-    page.get_by_role("button", name="Delete all of my data").click()
-    sure = page.get_by_role("button", name="Delete for good")
+    button(page, "Delete all of my data").click()
+    sure = button(page, "Delete for good")
     expect(page.get_by_label("Type delete to confirm")).to_be_focused()
     expect(sure).to_be_disabled()
     page.keyboard.type("delete")
@@ -122,11 +123,11 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
 @pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
 def test_a_narrow_dark_window_shows_it_whole(window: Window) -> None:
     page = window.page
-    page.get_by_role("button", name="Switch between light and dark").click()
-    page.locator(".mars-consent").get_by_role("button", name="Your data").click()
+    button(page, "Switch between light and dark").click()
+    button(page.locator(".mars-consent"), "Your data").click()
     expected(page, "#mars-account-body").to_be_visible()
     expected(page, ".mars-account-who").to_contain_text("Nothing of yours is kept here.")
-    expect(page.get_by_role("button", name="Delete all of my data")).to_be_disabled()
+    expect(button(page, "Delete all of my data")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe_problems(page) == {}
 

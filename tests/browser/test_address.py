@@ -14,6 +14,7 @@ from tests.browser.steps import (
     SLOW,
     STRIP,
     axe_problems,
+    button,
     compare,
     expected,
     fill,
@@ -67,7 +68,7 @@ def test_a_result_has_an_address_that_back_and_reload_show_again(window: Window)
     page.goto(second)
     assert wait_for(page, "done")
     expected(page, "#prompt textarea").to_have_value("four five")
-    link = page.locator("#compare-share").get_by_role("button", name="Copy link")
+    link = button(page.locator("#compare-share"), "Copy link")
     expect(link).to_have_attribute("value", second)
     link.focus()
     page.keyboard.press("Enter")
@@ -120,7 +121,7 @@ def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
     heights = []
     for lanes in (2, 1):
         with page.expect_download() as download:
-            page.locator("#compare-share").get_by_role("button", name="Share picture").click()
+            button(page.locator("#compare-share"), "Share picture").click()
         assert re.fullmatch(r"mars-[0-9a-f]{8}\.png", download.value.suggested_filename)
         download.value.save_as(tmp_path / "picture.png")
         head = (tmp_path / "picture.png").read_bytes()[:24]
@@ -147,7 +148,7 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
     compare(page, tokens=8)
     open_history(page)
     expect(page.locator(".mars-history-models").first).to_contain_text("→")
-    page.locator("#history-chart").get_by_role("button", name="Draw").click()
+    button(page.locator("#history-chart"), "Draw").click()
     figure = page.locator("#history-plot")
     expect(figure.locator(".mars-figure[data-state=drawn]")).to_be_visible()
     page.locator("#history-chart select").nth(1).select_option(label="Perplexity")
@@ -155,17 +156,17 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
 
     page.locator("#history-search select[name=sort]").select_option(label="By model")
     expect(page.locator(".mars-history-model").first).to_contain_text("comparison")
-    page.get_by_role("button", name="Save this view in this browser").click()
+    button(page, "Save this view in this browser").click()
     page.locator(".mars-history-model button").first.click()
     expect(page).to_have_url(re.compile("target="))
     expected(page, ".mars-history-model").to_have_count(0)
     page.reload()
-    page.get_by_role("button", name="Show the saved view By model").click()
+    button(page, "Show the saved view By model").click()
     expect(page).to_have_url(re.compile(r"\?tab=history&sort=model$"))
     expect(page.locator(".mars-history-model").first).to_be_visible()
     assert axe_problems(page) == {}
-    page.get_by_role("button", name="Remove the saved view By model").click()
-    expect(page.get_by_role("button", name="Show the saved view By model")).to_have_count(0)
+    button(page, "Remove the saved view By model").click()
+    expect(button(page, "Show the saved view By model")).to_have_count(0)
 
 
 def test_own_models_that_were_given_are_offered_again(window: Window) -> None:

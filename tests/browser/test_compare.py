@@ -19,6 +19,7 @@ from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     SLOW,
     STRIP,
+    button,
     compare,
     details_tab,
     expected,
@@ -313,7 +314,7 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
         expect(rows).to_have_count(count)
     page.click("#history-delete")
     expect(rows).to_have_count(0)
-    page.get_by_role("button", name="Undo").click()
+    button(page, "Undo").click()
     expected(page, ".mars-history-name").to_have_text("the odd one")
 
 
@@ -397,7 +398,7 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     open_settings(page)
     expect(note).to_contain_text("On this pair θ = 0.8 calls")
     assert below.evaluate(PLACE) == selector
-    note.get_by_role("button", name="θ = 0.9, the paper’s").click()
+    button(note, "θ = 0.9, the paper’s").click()
     expect(theta).to_have_value("0.9")
     expect(note).to_contain_text("On this pair θ = 0.9 calls")
 
@@ -462,7 +463,7 @@ def test_an_eagle_run_shows_the_tree_of_the_step_of_a_clicked_token(window: Wind
     expect(panel.locator("select[name=lane]")).to_have_value("0")
     last = panel.locator("input[name=step]").input_value()
     expect(panel.locator("figcaption")).to_contain_text(f"Step {last}:")
-    panel.get_by_role("button", name="Previous").click()
+    button(panel, "Previous").click()
     expect(panel.locator("figcaption")).to_contain_text(f"Step {int(last) - 1}:")
     reopen_latest(page)
     details_tab(page, "Tree", "history")

@@ -19,7 +19,7 @@ from evaluation.format import count, displayable, duration, number, share
 from mars_core.margins import finite, sentence
 from mars_core.types import Outcome, RuleConfig, Trace
 from tests.browser.lane_page import open_lanes, send, tell
-from tests.browser.steps import expected
+from tests.browser.steps import button, expected
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.ui.places import judged
@@ -141,12 +141,12 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(tabs).to_have_text(["Strict", "MARS θ = 0.9"])
-    button = page.get_by_role("button", name="Colours, what if, replay")
+    aids = button(page, "Colours, what if, replay")
     replay = page.get_by_role("button", name="Replay", exact=True)
     expect(replay).to_be_visible()
-    button.click()
+    aids.click()
     expect(replay).to_be_hidden()
-    expect(button).to_have_attribute("aria-expanded", "false")
+    expect(aids).to_have_attribute("aria-expanded", "false")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
     expected(page, "#lane-1 .mars-text").not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
@@ -210,14 +210,14 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
     ]
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"
     assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
-    page.get_by_role("button", name="Run with this θ").click()
+    button(page, "Run with this θ").click()
     assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
     # the slider begins at the θ of the runs
     send(page, 0, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/0"))
     expected(page, ".mars-r-value").to_have_text("θ = 0.84")
     page.locator(".mars-r-theta").fill("0.5")
     expected(page, ".mars-r-value").to_have_text("θ = 0.5")
-    page.get_by_role("button", name="Reset").click()
+    button(page, "Reset").click()
     expected(page, ".mars-r-value").to_have_text("θ = 0.84")
 
 
@@ -250,7 +250,7 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: L
             )
             assert style == ["underline", line]
     page.select_option(".mars-r-quantity", "r")
-    page.get_by_role("button", name="Reset").click()
+    button(page, "Reset").click()
     expected(page, "#lane-0 .tok[style]").to_have_count(0)
     # the first token of each step has a border
     ticked = page.eval_on_selector_all(
@@ -323,13 +323,13 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LaneP
     ]
     expect(popover).to_be_hidden()
     page.locator("#lane-0 .tok").nth(at).click()
-    popover.get_by_role("button", name="What if it had been rejected here?").press("Enter")
+    button(popover, "What if it had been rejected here?").press("Enter")
     assert page.evaluate("window.triggered.at(-1)[2]") == {"lane": 0, "index": at, "rejected": True}
     page = lane_page(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
     expected(page, "#lane-0 .mars-pop").to_be_visible()
     assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
-    page.get_by_role("button", name="Close").click()
+    button(page, "Close").click()
     expected(page, "#lane-0 .mars-pop").to_be_hidden()
 
 
@@ -388,7 +388,7 @@ def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) ->
     relaxed = [token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED]
     assert len(relaxed) > 2
     active = page.locator("#lane-1 .tok.active")
-    page.get_by_role("button", name="Next relaxed token").click()
+    button(page, "Next relaxed token").click()
     expect(active).to_have_attribute("data-i", str(relaxed[0]))
     expected(page, "#lane-1 .mars-pop.pinned").to_be_visible()
     expected(page, "#lane-1 .mars-text").to_be_focused()

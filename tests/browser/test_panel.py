@@ -13,7 +13,7 @@ from jinja2 import DictLoader
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.lane_page import MOUNT
-from tests.browser.steps import expected
+from tests.browser.steps import button, expected
 from ui.kit import panel
 from ui.kit.assets import asset, script, with_constants
 from ui.settings.fields import Fields
@@ -88,15 +88,15 @@ def test_a_form_reports_its_fields_and_a_confirmation_its_word_only(page: Page) 
         {"action": "search", **fields},
         {"action": "refresh", **fields},
     ]
-    page.get_by_role("button", name="Delete …").click()
+    button(page, "Delete …").click()
     expected(page, "#word").to_be_focused()
-    expect(page.get_by_role("button", name="Sure")).to_be_disabled()
+    expect(button(page, "Sure")).to_be_disabled()
     page.keyboard.type("delete")
     page.keyboard.press("Enter")
     assert events(page)[-1] == ["delete", {"word": "delete", "zone": zone}]
     expect(page.get_by_role("status")).to_have_text("Deleting …")
     expected(page, "#sure").to_be_hidden()
-    expect(page.get_by_role("button", name="Delete …")).to_be_focused()
+    expect(button(page, "Delete …")).to_be_focused()
 
 
 def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) -> None:

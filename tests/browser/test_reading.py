@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import Window
 from tests.browser.steps import (
     axe_problems,
+    button,
     compare,
     details_tab,
     expected,
@@ -77,7 +78,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     figure = page.locator("#compare-details .mars-figure[data-state=drawn]:visible")
     for name, beginning in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", b"lane,rule,depth")):
         with page.expect_download() as download:
-            figure.get_by_role("button", name=f"as {name}").click()
+            button(figure, f"as {name}").click()
         assert download.value.suggested_filename == f"mars-acceptance.{name.lower()}"
         assert download.value.path().read_bytes().startswith(beginning)
 
@@ -85,7 +86,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     open_aids(page)
     reader.get_by_role("slider", name="What would θ change").fill("0.5")
     expect(reader.locator(".mars-r-count").first).to_contain_text("Drafts of Strict")
-    reader.get_by_role("button", name="Run with this θ").click()
+    button(reader, "Run with this θ").click()
     expected(page, "#compare-lane-2 .mars-lane").to_have_attribute("data-state", "completed")
     wait_for(page, "done")
     assert [
@@ -100,7 +101,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     assert "which was chosen at position 5" in wait_for(page, "done")
     expected(page, "#compare-lane-3 .tok.given").to_have_count(6)
     expected(page, "#compare-lane-3 .tok").to_have_count(24)
-    reader.get_by_role("button", name="Run with this θ").click()
+    button(reader, "Run with this θ").click()
     assert "All 4 lanes are in use" in wait_for(page, "failed")
 
 
@@ -138,13 +139,13 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     expect(batch).to_have_value("10")
     expect(batch).to_be_focused()
     with page.expect_download() as download:
-        page.locator("#compare-planner").get_by_role("button", name="CSV").click()
+        button(page.locator("#compare-planner"), "CSV").click()
     assert download.value.path().read_bytes().startswith(b"size,tokens_a_pass,speedup")
 
     fill(page, "Max new tokens", "12")
     open_aids(page)
     page.locator("#compare-reader").get_by_role("slider", name="What would θ change").fill("0.5")
-    page.get_by_role("button", name="Run with this θ").click()
+    button(page, "Run with this θ").click()
     wait_for(page, "done")
     assert [
         page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)
@@ -207,7 +208,7 @@ def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
     page.set_viewport_size({"width": 1280, "height": 900})
     for theme, options in (("light", {}), ("dark", COLOURS)):
         if theme == "dark":
-            page.get_by_role("button", name="Switch between light and dark").click()
+            button(page, "Switch between light and dark").click()
             expected(page, "body.dark").to_be_attached()
         for tab, selector in TABS.items():
             page.get_by_role("tab", name=tab, exact=True).first.click()

@@ -9,16 +9,18 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
+from storage.schema.columns import SafeJson
+
 revision = "0012"
 down_revision = "0007"
 _RUNS = sa.table(
-    "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON)
+    "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", SafeJson)
 )
 _EXACT = sa.select(_RUNS).where(_RUNS.c.pass_rows.is_not(None))
 _SAY = (
     sa.update(_RUNS)
     .where(_RUNS.c.id == sa.bindparam("at"))
-    .values(environment=sa.bindparam("exact", type_=sa.JSON))
+    .values(environment=sa.bindparam("exact", type_=SafeJson))
 )
 _JSON = sa.JSON().with_variant(JSONB, "postgresql")
 _TOKENS = ("strict_tokens", "relaxed_tokens")
