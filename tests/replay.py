@@ -8,6 +8,7 @@ graph's replay runs no Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from bench.cuda.trial import Called
 
 UNCAPTURED = {
     "_local_scalar_dense",
@@ -59,34 +62,28 @@ class Operations(TorchDispatchMode):
         return self.found & UNCAPTURED
 
 
-class Replayed:
+class Replayed(Called[Any]):
     """As ``mars_core.engine.capture.Captured``. ``captures`` and ``replays`` count, ``watch`` is
     entered around replays."""
 
     captures = replays = 0
-    watch: Any = None
+    watch: AbstractContextManager[Any] = nullcontext()
 
-    def __init__(self, function: Callable[[], Any], _device: torch.device) -> None:
+    def __init__(self, function: Callable[[], Any], device: torch.device) -> None:
         type(self).captures += 1
-        self._function = function
-        for _ in range(3):
-            self.outputs = function()
+        for _ in range(2):
+            function()
+        super().__init__(function, device)
 
     def replay(self) -> Any:
         type(self).replays += 1
         before = [(part, dict(vars(part))) for part in parts(self._function)]
-        if self.watch is None:
-            outputs = self._function()
-        else:
-            with self.watch:
-                outputs = self._function()
-        for goal, source in zip(tensors(self.outputs), tensors(outputs), strict=True):
-            assert goal.shape == source.shape, "a graph's shapes are those of its capture"
-            goal.copy_(source)
+        with self.watch:
+            outputs = super().replay()
         for part, attributes in before:
             vars(part).clear()
             vars(part).update(attributes)
-        return self.outputs
+        return outputs
 
 
 def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
@@ -97,18 +94,6 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
         "mars_core.verification.coupled.READABLE", ()
     )  # a CPU that stands for a GPU is not queried
     return stand_in
-
-
-def tensors(outputs: Any) -> list[Tensor]:
-    if isinstance(outputs, Tensor):
-        return [outputs]
-    if isinstance(outputs, list):
-        return [value for each in outputs for value in tensors(each)]
-    return [
-        value
-        for field in fields(outputs)
-        if isinstance(value := getattr(outputs, field.name), Tensor)
-    ]
 
 
 def parts(function: Callable[[], Any]) -> Iterator[Any]:
