@@ -25,7 +25,8 @@ from storage import RunStore
 from storage.schema.text import decode
 from storage.traces.derived import DERIVED
 from storage.traces.flat import OUTCOMES, Flat, flatten, steps_of
-from storage.traces.packing import VERSION, opened, pack, sealed, unpack
+from storage.traces.packing import VERSION, pack, unpack
+from storage.traces.sealing import opened, sealed
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import failing
 from tests.unit.storage.test_roundtrip import TRACES as ROUND_TRIPS
@@ -271,7 +272,7 @@ def bad_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
 def test_sizes_of_stored_traces_are_checked(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such bytes may come from another instance, by a backup."""
     packed = pack(flat_of(TRACES[TREE]))
-    monkeypatch.setattr("storage.traces.packing.MAX_BYTES", 2**40)
+    monkeypatch.setattr("storage.traces.sealing.MAX_BYTES", 2**40)
     changed = change(opened(packed))
     if isinstance(changed, pa.Buffer):
         data = pa.Codec("zstd").compress(changed, asbytes=True)
@@ -284,7 +285,7 @@ def test_sizes_of_stored_traces_are_checked(change: Any, monkeypatch: pytest.Mon
         unpack([packed, changed], [0, 0])
 
 
-@pytest.mark.parametrize("limit", ["packing.MAX_BYTES", "derived.MAX_ROWS"])
+@pytest.mark.parametrize("limit", ["sealing.MAX_BYTES", "derived.MAX_ROWS"])
 def test_a_run_too_large_to_be_read_is_not_saved(
     sqlite_store: RunStore, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
