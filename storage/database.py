@@ -132,7 +132,7 @@ def known_schemas() -> tuple[str, ...]:
 
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    as_json = {"json_serializer": dumps, "json_deserializer": loads}
+    as_json: dict[str, Any] = {"json_serializer": dumps, "json_deserializer": loads}
     if file_of(url) is not None:
         waits = {"timeout": BUSY_TIMEOUT_S}
         engine = create_engine(url, **as_json, connect_args=waits, max_overflow=-1)

@@ -230,8 +230,10 @@ class Results(Connected):
 
 
 def _stored(row: RowMapping) -> StoredResult:
-    ids = {name: tuple(row[name]) for name in ("run_ids", "comparison_ids")}
-    return StoredResult(**{**row, **ids})
+    values: dict[str, Any] = {**row}
+    for name in ("run_ids", "comparison_ids"):
+        values[name] = tuple(values[name])
+    return StoredResult(**values)
 
 
 def _locked_task(connection: Connection, study_id: str, task: int) -> list[str]:
