@@ -1,14 +1,12 @@
 """``python -m bench.page``: the page in Chromium: its start, the first token after a click, a long
 stream.
 
-``app.py`` runs in a separate process, on the cores that also decode. Before each start gradio is
-imported alone in another process. Blocked is the sum of the browser's ``longtask`` entries (a task
-counts from 50 ms on).
+``app.py`` runs in a separate process, on the cores that also decode. Blocked is the sum of the
+browser's ``longtask`` entries (a task counts from 50 ms on).
 """
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -23,7 +21,6 @@ from bench.common.page import chromium, opened, wait
 from bench.common.report import BenchReport, MeasuredFigure
 from bench.common.shapes import small
 from bench.coupled import NOISE, VOCABULARY, save_models
-from storage import RunStore
 
 NOTE = "strict and mars, θ = 0.9, 128 tokens, temperature 1, K = 5, bundled pair; medians, quartiles in brackets"
 IDLE_MS = 2000.0
@@ -52,22 +49,14 @@ BLOCKED = """() => {
 }"""
 
 
-class Click(NamedTuple):
-    """Milliseconds from the click on Compare, and of its runs, as stored."""
-
-    token: float
-    done: float
-    runs: float
-
-
 class Start(NamedTuple):
-    """Seconds of a new page: until gradio is imported, alone in a process just before; from the
-    start of the process to a usable button; from opening the page to the texts of the example. ``clicks``: the first one cold."""
+    """Seconds of a new page: from the start of the process to a usable button; from opening the
+    page to the texts of the example. ``tokens``: milliseconds from each click on Compare to its
+    first token, the first one cold."""
 
-    gradio_s: float
     usable_s: float
     example_s: float
-    clicks: Sequence[Click]
+    tokens: Sequence[float]
 
 
 class Stream(NamedTuple):
@@ -80,10 +69,7 @@ class Stream(NamedTuple):
 
 
 def start(browser: Browser, folder: Path, clicks: int) -> Start:
-    command = [sys.executable, "-c", "import time, gradio; print(time.monotonic())"]
-    begun = time.monotonic()
-    gradio_s = float(subprocess.check_output(command, text=True)) - begun
-    marks = []
+    tokens = []
     with opened(browser, folder) as page:
         usable_s = time.monotonic() - page.started
         page.window.wait_for_function(EXAMPLE)
@@ -94,17 +80,8 @@ def start(browser: Browser, folder: Path, clicks: int) -> Start:
             page.window.wait_for_timeout(IDLE_MS)
             page.window.click("#compare")
             page.window.wait_for_function("window.marks.done")
-            marks.append(page.window.evaluate("window.marks"))
-    measured = []
-    with RunStore(f"sqlite:///{folder}/runs.db") as store:
-        ids = reversed(list(store.comparisons(limit=clicks)["id"]))
-        for mark, stored in zip(marks, map(store.load, ids), strict=True):
-            runs = [run.trace.summary for run in stored.runs]
-            runs += [each.summary for each in stored.repeats]
-            measured.append(
-                Click(mark["token"], mark["done"], 1000 * sum(each.wall_s for each in runs))
-            )
-    return Start(gradio_s, usable_s, example_s, measured)
+            tokens.append(float(page.window.evaluate("window.marks.token")))
+    return Start(usable_s, example_s, tokens)
 
 
 def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
@@ -136,23 +113,14 @@ def stream(browser: Browser, folder: Path, tokens: int) -> Stream:
 
 def figures(starts: Sequence[Start], streams: Sequence[Stream]) -> list[MeasuredFigure]:
     """The first click of each start is cold."""
-    later = [one for each in starts for one in each.clicks[1:]]
-    over = [100 * (one.done / one.runs - 1) for one in later]
-    relative = [each.usable_s / each.gradio_s for each in starts]
+    later = [token for each in starts for token in each.tokens[1:]]
     return [
         MeasuredFigure.of(name, values, unit, most=most)
         for name, most, unit, values in (
             ("process start to a usable page", 5.0, "s", [each.usable_s for each in starts]),
-            ("usable page / gradio alone", 1.3, "×", relative),
             ("opening to the example's texts", 1.5, "s", [each.example_s for each in starts]),
-            (
-                "first click to its first token",
-                350,
-                "ms",
-                [each.clicks[0].token for each in starts],
-            ),
-            ("later clicks to their first token", 250, "ms", [one.token for one in later]),
-            ("click to the end over the runs' own time", 20, "%", over),
+            ("first click to its first token", 350, "ms", [each.tokens[0] for each in starts]),
+            ("later clicks to their first token", 250, "ms", later),
             ("a long stream: blocked", 100, "ms", [one.streaming for one in streams]),
             ("its end: blocked", 100, "ms", [one.end for one in streams]),
             ("its margin map: blocked", 300, "ms", [one.map for one in streams]),

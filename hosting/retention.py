@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from storage import RunStore
@@ -16,22 +15,27 @@ DELETED_FOR = timedelta(days=30)  # how long deleted comparisons can be restored
 UNFINISHED_FOR = timedelta(days=1)  # older comparisons without a run are removed
 
 
-class Retention:
+def remove_old(store: RunStore, days: int | None, now: datetime) -> float:
     """Removes comparisons deleted long ago, comparisons without a run because their process was
-    killed, and with ``days`` everything older than that. Failures are logged and retried after an
-    hour. ``now`` and ``wait`` (seconds → whether to stop) can be replaced in tests."""
+    killed, and with ``days`` everything older than that. Failures are logged. Returns the seconds
+    until the next time."""
+    try:
+        store.purge(now - DELETED_FOR)
+        store.remove_unfinished(now - UNFINISHED_FOR)
+        if days and (count := store.expire(now - timedelta(days=days))):
+            LOG.info("removed", extra={"count": count, "where": f"older than {days} days"})
+    except Exception as error:  # retried later
+        LOG.error("not removed", exc_info=error)
+        return AGAIN_S
+    return DAY_S
 
-    def __init__(
-        self,
-        store: RunStore,
-        days: int | None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        wait: Callable[[float], bool] | None = None,
-    ) -> None:
-        self._store, self._days, self._now = store, days, now
-        self._ended = threading.Event()
-        self._wait = wait or self._ended.wait
-        self._thread = threading.Thread(target=self.run, name="retention", daemon=True)
+
+class Retention:
+    """Calls ``remove_old`` in a thread until it is stopped."""
+
+    def __init__(self, store: RunStore, days: int | None) -> None:
+        self._store, self._days, self._ended = store, days, threading.Event()
+        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -42,19 +46,7 @@ class Retention:
         if self._thread.is_alive():
             self._thread.join(seconds)
 
-    def run(self) -> None:
-        """The body of the thread."""
-        ended = self._ended.is_set()
-        while not ended:
-            try:
-                now, seconds = self._now(), DAY_S
-                self._store.purge(now - DELETED_FOR)
-                self._store.remove_unfinished(now - UNFINISHED_FOR)
-                if self._days and (count := self._store.expire(now - timedelta(days=self._days))):
-                    LOG.info(
-                        "removed", extra={"count": count, "where": f"older than {self._days} days"}
-                    )
-            except Exception as error:  # retried later
-                LOG.error("not removed", exc_info=error)
-                seconds = AGAIN_S
-            ended = self._wait(seconds)
+    def _run(self) -> None:
+        seconds = 0.0
+        while not self._ended.wait(seconds):
+            seconds = remove_old(self._store, self._days, datetime.now(UTC))

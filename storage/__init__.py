@@ -5,7 +5,8 @@ from storage.errors import ResultExists, StorageError
 from storage.export import write_csv, write_parquet
 from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
-from storage.runs.comparisons import Repeat, RunRecord, StoredComparison, StoredRun
+from storage.runs.comparisons import Repeat, StoredComparison, StoredRun
+from storage.runs.runs import RunRecord
 from storage.runs.search import Choices, Search, SearchPage, Sort
 from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source

@@ -36,7 +36,7 @@ from sqlalchemy.exc import ArgumentError
 from storage.errors import StorageError, explained
 from storage.journal import set_journal
 from storage.runs.index import create_index
-from storage.schema.columns import Base, UtcTime
+from storage.schema.columns import Base, UtcTime, loads
 from storage.turns import Turns, patiently
 
 BUSY_TIMEOUT_S = 10.0  # how long a transaction waits for others
@@ -132,16 +132,16 @@ def known_schemas() -> tuple[str, ...]:
 
 def _create(url: URL) -> Engine:
     dumps = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    as_json: dict[str, Any] = {"json_serializer": dumps, "json_deserializer": loads}
     if file_of(url) is not None:
-        engine = create_engine(
-            url, json_serializer=dumps, connect_args={"timeout": BUSY_TIMEOUT_S}, max_overflow=-1
-        )
+        waits = {"timeout": BUSY_TIMEOUT_S}
+        engine = create_engine(url, **as_json, connect_args=waits, max_overflow=-1)
         event.listen(engine, "connect", _set_pragmas)
         event.listen(engine, "begin", _begin)
         event.listen(engine, "commit", _commit)
         return engine
     try:
-        engine = create_engine(url, json_serializer=dumps, pool_pre_ping=True, **CONNECTIONS)
+        engine = create_engine(url, **as_json, pool_pre_ping=True, **CONNECTIONS)
     except ModuleNotFoundError as error:
         raise StorageError("PostgreSQL needs a driver: pip install 'psycopg[binary]'.") from error
     event.listen(engine, "begin", _limit_waits)

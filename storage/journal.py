@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -37,11 +36,10 @@ SIDES = ("-journal", "-wal", "-shm")
 LOG = logging.getLogger("mars.storage")
 
 
-def mount_of(path: Path, mounts: Iterable[Any] | None = None) -> Any:
-    """The deepest mount that ``path`` is on, the last one if there are several; None if unknown.
-    ``mounts``: default this system's."""
-    real, known = path.resolve(), psutil.disk_partitions(all=True) if mounts is None else mounts
-    containing = [mount for mount in known if real.is_relative_to(mount.mountpoint)]
+def mount_of(path: Path) -> Any:
+    """The deepest mount that ``path`` is on, the last one if there are several; None if unknown."""
+    real, mounts = path.resolve(), psutil.disk_partitions(all=True)
+    containing = [mount for mount in mounts if real.is_relative_to(mount.mountpoint)]
     return max(
         reversed(containing), key=lambda mount: len(Path(mount.mountpoint).parts), default=None
     )

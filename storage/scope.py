@@ -90,6 +90,11 @@ class Linked:
 Scope = Everything | Owned | Linked
 
 
+def live(scope: Scope) -> Conditions:
+    """Of the comparisons in the scope that are not deleted."""
+    return ComparisonRow.deleted_at.is_(None), *scope.of(ComparisonRow)
+
+
 def scope_of(connection: Connection) -> Scope:
     """The scope of the store of a connection."""
     scope: Scope = connection.get_execution_options()[SCOPE]

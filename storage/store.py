@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, not_, select, up
 
 from storage.runs.comparisons import Comparisons, remove
 from storage.runs.counterfactuals import Counterfactuals
+from storage.runs.runs import Runs
 from storage.runs.search import Lists
 from storage.runs.votes import Votes
 from storage.schema import ComparisonRow, Facet, Link, Study, StudyTask, Vote
@@ -38,7 +39,7 @@ class StoreCounts:
     deleted: int
 
 
-class RunStore(Comparisons, Counterfactuals, Lists, Votes, Studies, Results, Shares):
+class RunStore(Comparisons, Runs, Counterfactuals, Lists, Votes, Studies, Results, Shares):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``;
     None: a file in the data folder.
 

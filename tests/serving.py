@@ -42,6 +42,12 @@ class Server:
     database: str
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @contextmanager
 def serving(
     module: str,
@@ -55,9 +61,7 @@ def serving(
     It is there once it answers or, if set, has written the file ``ready`` or is called so by that
     function of its address.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     command = [sys.executable, "-m", module, *map(str, arguments), str(port)]
     there = (
         ready.exists

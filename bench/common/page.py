@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from bench.common.command import ROOT
-
+ROOT = Path(__file__).parents[2]
 PATIENCE_S, WINDOW_MS = 120.0, 1500.0
 ARGUMENTS = [
     "--no-sandbox",
@@ -50,12 +49,18 @@ def wait(url: str) -> None:
 
 
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(*arguments: str) -> Iterator[Browser]:
+    """Raises FileNotFoundError. ``arguments``: further ones of its command."""
     path = (
         os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
     )
+    if path is None:
+        raise FileNotFoundError(
+            "No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its path."
+        )
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        launch = playwright.chromium.launch
+        browser = launch(executable_path=path, args=[*ARGUMENTS, *arguments])
         yield browser
         browser.close()
 

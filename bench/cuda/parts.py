@@ -26,7 +26,7 @@ from bench.common.decoding import Differences, any_shape, complete, config_of
 from bench.common.report import MeasuredFigure
 from bench.common.shapes import Trio
 from bench.coupled import prompts, save_models
-from bench.cuda.speed import attention, exactness, graphs, speed, telemetry
+from bench.cuda.speed import exactness, graphs, speed, telemetry
 from bench.cuda.trial import NOISE, CudaTrial
 from mars_core.models import ModelPool, Pair
 from mars_core.types import PromptConfig
@@ -211,7 +211,6 @@ PARTS: Mapping[str, CudaPart] = {
     "llama": CudaPart(partial(speed, key="llama"), 90, "Shapes of Llama-3.2-1B → 3.1-8B"),
     "memory": CudaPart(memory, 45, "Memory after 50 runs, 4B"),
     "exactness": CudaPart(exactness, 45, "What exact passes cost, 4B"),
-    "attention": CudaPart(attention, 30, "Attention of few rows: 32 query and 8 key heads of 128"),
     "meter": CudaPart(telemetry, 45, "What telemetry costs, 4B"),
     "loading": CudaPart(loading, 45, "Loading from disk"),
 }

@@ -4,21 +4,15 @@ and the same runs with and without captures, exact passes and telemetry."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from statistics import median
 
-import torch
-from torch import Tensor
-
-from bench.common.bounds import bandwidth, seconds, timed, weight_bytes
+from bench.common.bounds import bandwidth, weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, any_shape
 from bench.common.measure import Method, Samples, median_speed, overall_tau, ratio
 from bench.common.peers import assisted, greedy, looped, prompted
 from bench.common.report import MeasuredFigure
 from bench.coupled import coupled_models, prompts
 from bench.cuda.trial import NOISE, CudaTrial, switched
-from mars_core.decoder.layer import Heads, attend
-from mars_core.engine import capture
 from mars_core.models import Pair
 
 K = DRAFTERS["draft model"].k
@@ -29,9 +23,6 @@ VERIFY_GOAL, STEP_GOAL = 1.15, 1.3  # times the lower bound, at most
 GRAPHS_GOAL = 1.5  # times the eager speed, at least
 TELEMETRY_GOAL = 3.0  # per cent of the time, at most
 COMPARED = ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
-ROWS, WIDTHS = (16, 64), (512, 2048, 8192)  # of attention
-LAYERS = 8  # each with its own keys and values, so that they are read from memory as in a model
-REPEATS = 30
 
 
 def speed(trial: CudaTrial, key: str) -> Iterator[MeasuredFigure]:
@@ -113,17 +104,7 @@ def rows(samples: Samples, temperature: float) -> Iterator[MeasuredFigure]:
 
 
 def graphs(trial: CudaTrial) -> Iterator[MeasuredFigure]:
-    """The time of captures (first run − second run), then the speed with graphs."""
     eager, captured = (switched(trial.pair("qwen"), graphs=on) for on in (False, True))
-    for name in COMPARED:
-        run = partial(trial.ours(captured, name), prompts(1)[0], 0)
-        first, second = (seconds(run, trial.device) for _ in range(2))
-        yield MeasuredFigure(
-            f"captures, {name}",
-            first - second,
-            "s",
-            f"first run {first:.2f} s, second {second:.2f} s",
-        )
     for name, speedup, speeds in _beside(trial, captured, eager):
         yield MeasuredFigure(f"graphs / eager, {name}", speedup, "×", speeds, least=GRAPHS_GOAL)
 
@@ -160,38 +141,3 @@ def _beside(
             ratio(samples, "with", "without").median,
             f"{first:.0f} and {second:.0f} tokens/s",
         )
-
-
-@torch.inference_mode()
-def attention(trial: CudaTrial) -> Iterator[MeasuredFigure]:
-    """Attention of few rows over grouped key heads: query heads folded into rows compared with
-    ``enable_gqa``."""
-    for width in (64, 128) if trial.tiny else WIDTHS:
-        for count in ROWS:
-            folded, grouped = (
-                _attention_s(trial, count, width, fold=fold) for fold in (True, False)
-            )
-            note = f"{1e6 * folded:.1f} µs folded, {1e6 * grouped:.1f} µs with enable_gqa"
-            yield MeasuredFigure(
-                f"folded / enable_gqa, {count} rows, width {width}", folded / grouped, "×", note
-            )
-
-
-def _attention_s(trial: CudaTrial, rows: int, width: int, *, fold: bool) -> float:
-    """Seconds of one layer's attention in a replayed graph. ``attend`` selects the variant by the
-    rows of the mask."""
-    heads = Heads(8, 2, 16, 0.25) if trial.tiny else Heads(32, 8, 128, 128**-0.5)
-    device, dtype = trial.device, trial.size.dtype
-    normal = partial(
-        torch.randn, generator=torch.Generator(device).manual_seed(0), device=device, dtype=dtype
-    )
-    queries: Tensor = normal(1, rows, heads.query, heads.size)
-    stored: Tensor = normal(LAYERS, 2, 1, heads.key, width, heads.size)
-    visible = torch.ones(rows, width, dtype=torch.bool, device=device).tril(width - rows)
-    mask = torch.where(visible, 0.0, torch.finfo(dtype).min).to(dtype)
-    if fold:
-        mask = mask.repeat_interleave(heads.query // heads.key, 0)
-    captured = capture.Captured(
-        lambda: [attend(queries, keys, values, mask, heads) for keys, values in stored], device
-    )
-    return timed(captured.replay, device, REPEATS) / LAYERS

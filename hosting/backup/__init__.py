@@ -4,9 +4,7 @@ disks (``docs/hosting.md``)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import HfApi
 
@@ -48,10 +46,9 @@ def backup_of(
     return Backup(database, Repository(HfApi(token=token), repo), minutes, log)
 
 
-def refuse_mounted(database: Path, mounts: Iterable[Any] | None = None) -> None:
-    """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed.
-    ``mounts``: default this system's."""
-    mount = mount_of(database, mounts)
+def refuse_mounted(database: Path) -> None:
+    """Raise ValueError if ``database`` is on a mounted bucket, where writes are delayed."""
+    mount = mount_of(database)
     kind, source = (mount.fstype, mount.device) if mount else ("", "")
     served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
     if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):

@@ -43,12 +43,13 @@ _EXPLAINED: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str]] 
     ),
     (HFValidationError, "{space!r} is not the name of a Space: write owner/name."),
 )
+_CHANGED = "The Space {space} has been changed meanwhile: look at it, then deploy again."
 _ANSWERS = {
     401: "The Hugging Face Hub does not know this token: run `hf auth login` again, or set another HF_TOKEN.",
     402: "The account of {space} may not have this hardware without a paid plan: choose FLAVOUR=zerogpu, or pay.",
     403: "This token may not write to {space}: make one with write access for its owner, and log in with it.",
-    409: "The Space {space} has been changed meanwhile: look at it, then deploy again.",
-    412: "The Space {space} has been changed meanwhile: look at it, then deploy again.",
+    409: _CHANGED,
+    412: _CHANGED,
     413: "The Hub finds the files too large for {space}; nothing was changed.",
     429: "The Hugging Face Hub asks to slow down: try again in some minutes.",
 }

@@ -66,26 +66,23 @@ class DeployError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """``hardware``: requested when the Space is created; ``pairs``: value of MARS_PAIRS;
-    ``variant``: of the Dockerfile."""
+    """``hardware``: requested when the Space is created; ``pairs``: value of MARS_PAIRS, empty
+    without a GPU."""
 
     name: str
     sdk: str
     hardware: str
-    preload: tuple[str, ...] = ()
     pairs: str = ""
-    cpu_torch: bool = False
-    variant: str = ""
 
 
 FLAVOURS: Mapping[str, Flavour] = {
     flavour.name: flavour
     for flavour in (
-        Flavour("zerogpu", "gradio", "zero-a10g", PRELOAD, GPU_PAIRS),
-        Flavour("cpu", "gradio", "cpu-basic", cpu_torch=True),
-        Flavour("gpu", "gradio", "l4x1", PRELOAD, GPU_PAIRS),
-        Flavour("docker", "docker", "cpu-basic", cpu_torch=True, variant="cpu"),
-        Flavour("docker-gpu", "docker", "l4x1", PRELOAD, GPU_PAIRS, variant="cuda"),
+        Flavour("zerogpu", "gradio", "zero-a10g", GPU_PAIRS),
+        Flavour("cpu", "gradio", "cpu-basic"),
+        Flavour("gpu", "gradio", "l4x1", GPU_PAIRS),
+        Flavour("docker", "docker", "cpu-basic"),
+        Flavour("docker-gpu", "docker", "l4x1", GPU_PAIRS),
     )
 }
 
@@ -93,6 +90,7 @@ FLAVOURS: Mapping[str, Flavour] = {
 def front_matter(flavour: Flavour, gradio: str) -> str:
     """The YAML block at the top of README.md, with fences. ``gradio``: its version, as in
     requirements.txt."""
+    preload = list(PRELOAD) if flavour.pairs else []
     fields: dict[str, object] = {
         "title": "MARS Playground",
         "emoji": "🪐",
@@ -109,10 +107,10 @@ def front_matter(flavour: Flavour, gradio: str) -> str:
         "short_description": "Margin-aware speculative decoding, token by token",
         "license": "mit",
         "tags": ["speculative-decoding", "text-generation", "inference", "evaluation", "eagle-3"],
-        "models": [entry.split()[0] for entry in flavour.preload],
-        "preload_from_hub": list(flavour.preload),
+        "models": [entry.split()[0] for entry in preload],
+        "preload_from_hub": preload,
         "hf_oauth": True,
-        "startup_duration_timeout": "30m" if flavour.preload else "15m",
+        "startup_duration_timeout": "30m" if preload else "15m",
         "pinned": False,
     }
     filled = {key: value for key, value in fields.items() if value != []}
@@ -194,12 +192,13 @@ def _adapted(flavour: Flavour, path: str, content: bytes, requirements: str) -> 
     Space passes no build arguments, so the default selects the variant of the Dockerfile."""
     if path == "README.md":
         return readme_for(flavour, content.decode(), gradio_pin(requirements)).encode()
-    if path == "requirements.txt" and flavour.cpu_torch:
+    if path == "requirements.txt" and not flavour.pairs:
         return CPU_INDEX.encode() + content
     if path == "Dockerfile":
         argument = "\nARG VARIANT={}\n".format
-        changed = content.decode().replace(argument("cpu"), argument(flavour.variant))
-        if argument(flavour.variant) not in changed:
+        variant = argument("cuda" if flavour.pairs else "cpu")
+        changed = content.decode().replace(argument("cpu"), variant)
+        if variant not in changed:
             raise DeployError(
                 "Dockerfile has no line `ARG VARIANT=cpu`, which selects what a Space builds."
             )

@@ -16,7 +16,8 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 from storage.export import atomic, write_csv, write_parquet
 from storage.export.cells import finite
-from storage.export.tables import EXPORTS, in_order
+from storage.export.reading import in_order
+from storage.export.tables import EXPORTS
 from storage.schema import ComparisonRow, Study
 from storage.scope import Table
 from storage.store import RunStore

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Select, select
+from sqlalchemy import select
 
-from mars_core.types import ShiftKind
 from storage.export.cells import finite
 from storage.export.columns import (
     COUNTERFACTUALS,
@@ -32,27 +31,23 @@ from storage.export.columns import (
     ExportColumn,
     arrow_schema,
 )
+from storage.export.reading import TV_KIND, checked_ids, pages_of, runs_of
 from storage.runs.votes import votes_of
-from storage.schema import ComparisonRow, RunRow, RunTrace
+from storage.schema import RunTrace
 from storage.schema.text import decode, encode, mapped
-from storage.scope import Conditions, Table, batches, check_id, unknown
 from storage.store import RunStore
 from storage.traces.derived import TraceShape, judged
 from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, numbered, places, starts
 from storage.traces.packing import checked, unpack
 
-COMPARISONS_A_READ = 50
 TOKENS_A_TABLE = 20_000
-_RENAMED = {"comparison_id": ComparisonRow.id, "run_id": RunRow.id, "created_at": RunRow.created_at}
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
-_KIND = "tv_kind"  # from the environment of the run
 _OF_VOTE = {
     "vote_id": "id",
     "left_run_id": "left_run",
     "right_run_id": "right_run",
     "winner_run_id": "winner_run",
 }
-Query = Select[*tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -71,12 +66,14 @@ class Export:
     ) -> Iterator[pa.Table]:
         """All rows, or those of some comparisons. Raises StorageError for an unknown id, before the
         first row."""
-        return (table for table in self.read(store, _checked(store, comparison_ids)) if len(table))
+        return (
+            table for table in self.read(store, checked_ids(store, comparison_ids)) if len(table)
+        )
 
 
 def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-    for page in _pages(store, wanted):
-        yield _table(RUNS, _runs(store, page, *(each.name for each in RUNS[1:])))
+    for page in pages_of(store, wanted):
+        yield _table(RUNS, runs_of(store, page, *(each.name for each in RUNS[1:])))
 
 
 def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -139,7 +136,7 @@ def _trace_values(
             shape, counts = TraceShape(flat), flat[f"step.{table}"]
             run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
             values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
-            for name in (*_HEAD, *(name for name in (_KIND,) if name in schema.names)):
+            for name in runs[0].keys() & {*schema.names}:
                 words = pa.array(
                     [mapped(run[name], encode) for run in runs], schema.field(name).type
                 )
@@ -198,15 +195,15 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
 
 
 def _counterfactual_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-    for page in _pages(store, wanted):
-        runs = {run["run_id"]: run for run in _runs(store, page, *_HEAD)}
+    for page in pages_of(store, wanted):
+        runs = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
         tokens = store.counterfactuals(list(runs))
         rows = [run | asdict(token) for id_, run in runs.items() for token in tokens.get(id_, ())]
         yield _table(COUNTERFACTUALS, rows)
 
 
 def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-    for page in _pages(store, wanted):
+    for page in pages_of(store, wanted):
         with store.read() as connection:
             votes = votes_of(connection, page)
         yield _table(
@@ -231,8 +228,8 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
     """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
     run."""
     batch: list[Mapping[str, Any]] = []
-    for page in _pages(store, wanted):
-        for run in _runs(store, page, *_HEAD, _KIND, "seed", "new_tokens"):
+    for page in pages_of(store, wanted):
+        for run in runs_of(store, page, *_HEAD, TV_KIND, "seed", "new_tokens"):
             if (
                 batch
                 and sum(each["new_tokens"] for each in batch) + run["new_tokens"] > TOKENS_A_TABLE
@@ -242,67 +239,3 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Ma
             batch.append(run)
     if batch:
         yield batch
-
-
-def _runs(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
-    """These columns of the runs of these comparisons, in their order."""
-    known = {
-        column.name: column for table in (ComparisonRow, RunRow) for column in table.__table__.c
-    } | _RENAMED
-    known[_KIND] = known["environment"]
-    named = [known[name].label(name) for name in names]
-    statement = select(*named).join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
-    statement = statement.where(*store.scope.of(ComparisonRow), RunRow.comparison_id.in_(page))
-    rows = map(_with_kind, _fetch(store, statement.order_by(RunRow.lane, RunRow.execution_order)))
-    return sorted(rows, key=lambda row: page.index(row["comparison_id"]))
-
-
-def _with_kind(row: Any) -> dict[str, Any]:
-    values = dict(row._mapping)
-    return values | ({_KIND: ShiftKind.recorded(values[_KIND]).value} if _KIND in values else {})
-
-
-def _pages(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
-    """The ids of a few comparisons at a time."""
-    if wanted is not None:
-        return map(list, batches(wanted, COMPARISONS_A_READ))
-    live = (ComparisonRow.deleted_at.is_(None), *store.scope.of(ComparisonRow))
-    pages = in_order(
-        store, ComparisonRow, (ComparisonRow.created_at, ComparisonRow.id), live, COMPARISONS_A_READ
-    )
-    return ([row.id for row in page] for page in pages)
-
-
-def in_order(
-    store: RunStore, table: Table, columns: Iterable[Any], which: Conditions, size: int
-) -> Iterator[Sequence[Any]]:
-    """Rows of ``table`` in order of creation, ``size`` at a time; ``columns`` include id and
-    created_at."""
-    statement = select(*columns).where(*which).order_by(table.created_at, table.id).limit(size)
-    page = _fetch(store, statement)
-    while page:
-        yield page
-        at, last = page[-1].created_at, page[-1].id
-        later = (table.created_at >= at) & ((table.created_at > at) | (table.id > last))
-        page = _fetch(store, statement.where(later))
-
-
-def _checked(store: RunStore, comparison_ids: Iterable[str] | None) -> list[str] | None:
-    if comparison_ids is None:
-        return None
-    wanted = list(dict.fromkeys(comparison_ids))
-    for comparison_id in wanted:
-        check_id(comparison_id)
-    live = select(ComparisonRow.id).where(
-        ComparisonRow.deleted_at.is_(None), *store.scope.of(ComparisonRow)
-    )
-    for some in batches(wanted):
-        known = {id_ for (id_,) in _fetch(store, live.where(ComparisonRow.id.in_(some)))}
-        if missing := [comparison_id for comparison_id in some if comparison_id not in known]:
-            raise unknown(missing[0])
-    return wanted
-
-
-def _fetch(store: RunStore, statement: Query) -> Sequence[Any]:
-    with store.read() as connection:
-        return connection.execute(statement).all()

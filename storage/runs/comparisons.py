@@ -1,9 +1,8 @@
-"""Comparisons and their runs: created, read with or without steps and tokens, annotated, deleted
-and restored."""
+"""Comparisons with their runs: created, read, annotated, deleted and restored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,37 +18,34 @@ from sqlalchemy import (
     update,
 )
 
-from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Summary, Trace
+from mars_core.types import PromptConfig, Status, Summary, Trace
 from storage.connection import Connected
 from storage.errors import StorageError, explained
 from storage.runs.index import forget_texts, reindex
 from storage.runs.records import (
     OF_PROMPT,
+    TRACE,
     NewRun,
     new_run,
     prompt_row,
-    read_flat,
     read_prompt,
     read_trace,
 )
 from storage.schema import ComparisonRow, RunRow, RunTrace, Source
-from storage.schema.trace import CONFIG, SUMMARY
-from storage.scope import batches, check_id, new_id, row_of, unknown
+from storage.schema.trace import SUMMARY
+from storage.scope import new_id, row_of, unknown
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
 MAX_TAGS = 20
 ROWS_A_WRITE = 20  # a run of 512 tokens has some 2,000 rows
-TRACES_A_READ = 50
-_TRACE = (RunTrace.version, RunTrace.data)
 _OF_COMPARISON = (
-    select(RunRow.__table__, *OF_PROMPT, *_TRACE)
+    select(RunRow.__table__, *OF_PROMPT, *TRACE)
     .join(RunTrace, RunTrace.run_id == RunRow.id)
     .join(ComparisonRow)
 )
 _OF_COMPARISON = _OF_COMPARISON.where(RunRow.comparison_id == bindparam("of")).order_by(
     RunRow.execution_order
 )
-_NOT_IN_RECORDS = ("prompt_ids", "given")  # long columns that only traces need
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +68,6 @@ class Repeat:
     order: int
     status: Status
     summary: Summary
-
-
-@dataclass(frozen=True, slots=True)
-class RunRecord:
-    """A run without its steps and tokens. ``created_at``: when it was saved; ``name``: its
-    comparison's."""
-
-    id: str
-    comparison_id: str
-    lane: int
-    created_at: datetime
-    status: Status
-    stop_reason: StopReason
-    error: str
-    name: str
-    config: RunConfig
-    summary: Summary
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,62 +124,6 @@ class Comparisons(Connected):
             repeats=tuple(repeats),
             tags=tuple(row["tags"]),
         )
-
-    def records(self, run_ids: Sequence[str], *, existing: bool = False) -> tuple[RunRecord, ...]:
-        """Runs without their steps and tokens, in the requested order. Raises StorageError for an
-        unknown id, unless ``existing`` leaves those out."""
-        for run_id in run_ids:
-            check_id(run_id, "run")
-        fields = [
-            column for column in RunRow.__table__.columns if column.name not in _NOT_IN_RECORDS
-        ]
-        with self.read() as connection:
-            rows = self._rows(connection, run_ids, *fields, *OF_PROMPT, ComparisonRow.name)
-            by_id = {row["id"]: _record(row) for row in rows}
-        missing = [run_id for run_id in run_ids if run_id not in by_id]
-        if missing and not existing:
-            raise unknown(missing[0], "run")
-        return tuple(by_id[run_id] for run_id in run_ids if run_id in by_id)
-
-    def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
-        """Id → trace of existing runs, including those of deleted comparisons, which studies still
-        use."""
-        with self.read() as connection:
-            rows = list(self._rows(connection, run_ids, RunRow.__table__, *OF_PROMPT, traces=True))
-        with self._reading():
-            return {row["id"]: read_trace(row) for row in rows}
-
-    def accepted_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
-        """Run id → accepted drafts of each of its steps, in order; including runs of deleted
-        comparisons.
-
-        Missing runs and runs without steps are left out.
-        """
-        by_run: dict[str, tuple[int, ...]] = {}
-        for some in batches(run_ids, TRACES_A_READ):
-            with self.read() as connection:
-                rows = list(self._rows(connection, some, RunRow.id, RunRow.seed, traces=True))
-            with self._reading():
-                by_run |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
-        return {run_id: steps for run_id, steps in by_run.items() if steps}
-
-    def _rows(
-        self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False
-    ) -> Iterator[RowMapping]:
-        """``columns`` of these runs and their comparisons, without missing ones; ``traces``: with
-        their traces, and those of deleted comparisons."""
-        there = (
-            select(*columns)
-            .select_from(RunRow)
-            .join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
-        )
-        if traces:
-            there = there.add_columns(*_TRACE).join(RunTrace, RunTrace.run_id == RunRow.id)
-        there = there.where(
-            *() if traces else (ComparisonRow.deleted_at.is_(None),), *self.scope.of(ComparisonRow)
-        )
-        for some in batches(list(dict.fromkeys(run_ids))):
-            yield from connection.execute(there.where(RunRow.id.in_(some))).mappings().all()
 
     def annotate(
         self,
@@ -328,20 +250,3 @@ def add_run(connection: Connection, comparison_id: str, new: NewRun) -> str:
     connection.execute(insert(RunTrace), new.trace)
     reindex(connection, [comparison_id])
     return str(new.run["id"])
-
-
-def _record(row: RowMapping) -> RunRecord:
-    fields = (
-        "id",
-        "comparison_id",
-        "lane",
-        "created_at",
-        "status",
-        "stop_reason",
-        "error",
-        "name",
-        "text",
-    )
-    return RunRecord(
-        **{name: row[name] for name in fields}, config=CONFIG.read(row), summary=SUMMARY.read(row)
-    )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 
 from sqlalchemy import delete, insert, select
 
 from mars_core.counterfactual import Counterfactual
 from storage.connection import Connected
 from storage.schema import ComparisonRow, CounterfactualRow, RunRow
+from storage.schema.trace import COUNTERFACTUAL
 from storage.scope import batches, check_id, unknown
-
-COLUMNS = [getattr(CounterfactualRow, each.name) for each in fields(Counterfactual)]
 
 
 class Counterfactuals(Connected):
@@ -36,11 +35,11 @@ class Counterfactuals(Connected):
     def counterfactuals(self, run_ids: Sequence[str]) -> dict[str, tuple[Counterfactual, ...]]:
         """Id of a run → its tokens by position; without runs that have none."""
         by_run = defaultdict[str, list[Counterfactual]](list)
-        tokens = select(CounterfactualRow.run_id, *COLUMNS).join(RunRow).join(ComparisonRow)
+        tokens = select(CounterfactualRow.__table__).join(RunRow).join(ComparisonRow)
         tokens = tokens.where(*self.scope.of(ComparisonRow)).order_by(CounterfactualRow.position)
         with self.read() as connection:
             for some in batches(run_ids):
                 of_runs = CounterfactualRow.run_id.in_(some)
-                for run_id, *values in connection.execute(tokens.where(of_runs)):
-                    by_run[run_id].append(Counterfactual(*values))
+                for row in connection.execute(tokens.where(of_runs)).mappings():
+                    by_run[row["run_id"]].append(COUNTERFACTUAL.read(row))
         return {run_id: tuple(each) for run_id, each in by_run.items()}

@@ -11,12 +11,13 @@ from sqlalchemy import RowMapping
 from mars_core.rules import as_value
 from mars_core.types import PromptConfig, Step, Trace, value_text
 from storage.errors import StorageError
-from storage.schema import ComparisonRow
+from storage.schema import ComparisonRow, RunTrace
 from storage.schema.trace import CONFIG, FIELDS, PROMPT, RUN_FIELDS, SUMMARY
 from storage.scope import new_id
 from storage.traces.flat import Flat, flatten, steps_of
 from storage.traces.packing import VERSION, checked, pack, unpack
 
+TRACE = (RunTrace.version, RunTrace.data)
 OF_PROMPT = tuple(ComparisonRow.__table__.c[name] for name in PROMPT)
 Values = dict[str, Any]  # one row: column → value
 

@@ -7,7 +7,6 @@ in index order until the page is full.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,24 +14,16 @@ from enum import StrEnum
 from typing import Any
 
 import pandas as pd
-from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
 
 from mars_core.types import Status
 from storage.connection import Connected
 from storage.runs.index import FACET_LENGTH, Candidates, candidates, containing
-from storage.runs.records import rule_label
-from storage.schema import NAMELESS, ComparisonRow, Facet, RunRow, Source
-from storage.schema.columns import SafeText
-from storage.schema.text import folded, readable
-from storage.scope import Conditions, batches, check_page
+from storage.runs.listing import COLUMNS, frame_of
+from storage.schema import NAMELESS, ComparisonRow, Facet, Source
+from storage.schema.text import folded
+from storage.scope import Conditions, check_page
 
-PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
-_OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
-_SETTINGS = ("drafter", "drafter_model", "k", "tree_tokens", "temperature", "seed")
-COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
-_NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
-_READ = ("id", "created_at", "name", "tags", "comment", "source")
-_OF_RUNS = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters")
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
 _SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
@@ -46,14 +37,6 @@ class Sort(StrEnum):
     TOKENS_PER_S = "tokens_per_s"  # of the best run, as the following ones
     TAU = "tau"
     NEW_TOKENS = "new_tokens"
-
-
-LOG = logging.getLogger("mars.storage")
-_UNREADABLE = (
-    LookupError,
-    TypeError,
-    ValueError,
-)  # what columns raise for a value that is not theirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +112,7 @@ class Lists(Connected):
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
-            try:
-                frame = _frame(connection, ids)
-            except _UNREADABLE:
-                frame = _frame(connection, [id_ for id_ in ids if _readable(connection, id_)])
-            return SearchPage(total, frame, more)
+            return SearchPage(total, frame_of(connection, ids), more)
 
     def found_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""
@@ -217,51 +196,6 @@ class Lists(Connected):
         following = least.where(Facet.value > values.c.value).scalar_subquery()
         values = values.union_all(select(following).where(values.c.value.is_not(None)))
         return select(values.c.value).where(values.c.value.is_not(None))
-
-
-def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
-    """In the order of the ids; columns as ``Lists.find`` says."""
-    preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
-    query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
-    names = (*_OF_RUNS, *_OF_LANES, *_SETTINGS)
-    runs = select(*(RunRow.__table__.c[name] for name in names))
-    runs = runs.order_by(RunRow.comparison_id, RunRow.lane, RunRow.execution_order)
-    rows: dict[str, RowMapping] = {}
-    first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
-    for some in batches(ids):
-        for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings():
-            rows[row["id"]] = row
-        for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
-            first[run["comparison_id"]].setdefault(run["lane"], run)
-    listed = [_listed(rows[id_], [*first[id_].values()]) for id_ in ids]
-    frame = pd.DataFrame(listed, columns=[*COLUMNS, *_NOTES])
-    return frame.astype({"created_at": "datetime64[us, UTC]"})
-
-
-def _listed(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
-    """A comparison as a row of the frame."""
-    values = {name: tuple(run[name] for run in lanes) for name in (*_OF_LANES, *_SETTINGS)}
-    # pandas keeps strings as UTF-8
-    texts = {name: readable(row[name]) for name in ("prompt", "name", "comment")}
-    return {
-        **row,
-        **values,
-        **texts,
-        "tags": tuple(row["tags"]),
-        "target": readable(lanes[0]["target"]) if lanes else "",
-        "rules": tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lanes),
-        "run_ids": tuple(run["id"] for run in lanes),
-    }
-
-
-def _readable(connection: Connection, id_: str) -> bool:
-    """Whether a comparison can be listed: a damaged row hides itself and no other."""
-    try:
-        _frame(connection, [id_])
-    except _UNREADABLE as error:
-        LOG.warning("The comparison %s cannot be read", id_, exc_info=error)
-        return False
-    return True
 
 
 def _facets(search: Search) -> list[Conditions]:

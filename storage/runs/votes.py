@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -11,9 +11,6 @@ from sqlalchemy import (
     Connection,
     RowMapping,
     Select,
-    Text,
-    cast,
-    func,
     insert,
     join,
     null,
@@ -28,9 +25,7 @@ from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label
 from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
-from storage.schema.columns import restored
-from storage.schema.text import decode
-from storage.scope import Conditions, Scope, check_id, new_id, scope_of, unknown
+from storage.scope import Conditions, Scope, check_id, live, new_id, scope_of, unknown
 
 _LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
 _JOINED = (
@@ -125,33 +120,25 @@ class Votes(Connected):
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""
-        rules = [
-            cast(column, Text)
-            for run in (_LEFT, _RIGHT)
-            for column in (run.rule, run.rule_parameters)
-        ]
+        rules = [column for run in (_LEFT, _RIGHT) for column in (run.rule, run.rule_parameters)]
         there = _there(self.scope)
-        votes = select(*rules, Vote.choice, func.count()).select_from(_JOINED)
-        same = select(*rules, null(), func.count()).join_from(
-            ComparisonRow, _LEFT, _LEFT.comparison_id == ComparisonRow.id
+        votes = select(*rules, Vote.choice).select_from(_JOINED).where(*there)
+        same = (
+            select(*rules, null())
+            .join_from(ComparisonRow, _LEFT, _LEFT.comparison_id == ComparisonRow.id)
+            .join(_RIGHT, (_RIGHT.comparison_id == ComparisonRow.id) & (_RIGHT.lane > _LEFT.lane))
+            .where(ComparisonRow.source == Source.VOTE, ComparisonRow.runs == 2)
+            .where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)), *there)
+            .where(_LEFT.text == _RIGHT.text)
+            .where(~select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists())
         )
-        same = same.join(
-            _RIGHT, (_RIGHT.comparison_id == ComparisonRow.id) & (_RIGHT.lane > _LEFT.lane)
-        )
-        same = same.where(
-            ComparisonRow.source == Source.VOTE, ComparisonRow.runs == 2, _LEFT.text == _RIGHT.text
-        )
-        same = same.where(*(run.status == Status.COMPLETED for run in (_LEFT, _RIGHT)))
-        same = same.where(~select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists())
         with self.read() as connection:
-            rows: list[Any] = [
-                *connection.execute(votes.where(*there).group_by(*rules, Vote.choice))
-            ]
-            rows += connection.execute(same.where(*there).group_by(*rules))
-        return tuple(
-            VoteCount(_label(left, of_left), _label(right, of_right), choice, count)
-            for left, of_left, right, of_right, choice, count in rows
+            rows: list[Any] = [*connection.execute(votes), *connection.execute(same)]
+        counted = Counter(
+            (rule_label(left, of_left), rule_label(right, of_right), choice)
+            for left, of_left, right, of_right, choice in rows
         )
+        return tuple(VoteCount(*which, count) for which, count in counted.items())
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
@@ -175,13 +162,8 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     return row
 
 
-def _label(rule: str, parameters: str) -> str:
-    """The rule label, from columns read as text."""
-    return rule_label(decode(rule), restored(json.loads(parameters)))
-
-
 def _there(scope: Scope) -> Conditions:
-    return ComparisonRow.deleted_at.is_(None), *scope.of(ComparisonRow), *scope.votes
+    return *live(scope), *scope.votes
 
 
 def _votes(connection: Connection) -> Select[*tuple[Any, ...]]:

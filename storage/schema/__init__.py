@@ -21,7 +21,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from mars_core.types import Status
 from storage.schema.columns import EMPTY, ByteDefault, Exact, Id, Owner, Part, SafeJson, column_of
 from storage.schema.columns import Base as Base
-from storage.schema.trace import FIELDS
+from storage.schema.trace import COUNTERFACTUAL, FIELDS
 
 MISSING_NUMBER = sa.text("-1")  # sorts before every value of a run
 NAMELESS = b"\xff"  # sorts after every name
@@ -161,11 +161,6 @@ class RunRow(Base):
     peak_memory_bytes: Mapped[int] = mapped_column(sa.BigInteger)
 
 
-for _each in FIELDS:
-    if _each.column not in RunRow.__table__.c:
-        setattr(RunRow, _each.column, column_of(_each))
-
-
 class RunTrace(Base):
     """The steps, tokens and drafted nodes of a run as one value (storage.traces.packing).
     ``version``: of its format."""
@@ -180,7 +175,8 @@ class RunTrace(Base):
 
 
 class CounterfactualRow(Base):
-    """What would have followed a relaxed token of a run: ``mars_core.counterfactual``."""
+    """What would have followed a relaxed token of a run. Its further columns are the fields of a
+    Counterfactual."""
 
     __tablename__ = "counterfactuals"
 
@@ -188,18 +184,12 @@ class CounterfactualRow(Base):
         sa.ForeignKey(RunRow.id, ondelete="CASCADE"), primary_key=True
     )
     position: Mapped[Part]
-    kind: Mapped[str]
-    r: Mapped[float | None]
-    gap: Mapped[float | None]
-    entropy: Mapped[float | None]
-    meets_after: Mapped[int | None]
-    strict_tokens: Mapped[int]
-    relaxed_tokens: Mapped[int]
-    strict_logprob: Mapped[float | None]
-    relaxed_logprob: Mapped[float | None]
-    changed: Mapped[bool | None]
-    strict_score: Mapped[float | None]
-    relaxed_score: Mapped[float | None]
+
+
+for _table, _fields in ((RunRow, FIELDS), (CounterfactualRow, COUNTERFACTUAL.in_columns())):
+    for _each in _fields:
+        if _each.column not in _table.__table__.c:
+            setattr(_table, _each.column, column_of(_each))
 
 
 class Vote(Base):

@@ -12,6 +12,7 @@ datetime, stored in UTC.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -47,9 +48,6 @@ class SafeJson(TypeDecorator[Any]):
 
     def process_bind_param(self, value: Any, _dialect: sa.Dialect) -> Any:
         return _plain(value)
-
-    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> Any:
-        return restored(value)
 
 
 class ListJson(SafeJson):
@@ -103,16 +101,22 @@ def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
     return mapped(value, encode, other)
 
 
-def restored(value: Any) -> Any:
-    """The original value of a JSON column."""
+def loads(text: str | bytes) -> Any:
+    """The value of a JSON column. Most have nothing to restore."""
+    text = text.decode() if isinstance(text, bytes) else text
+    value = json.loads(text)
+    return _restored(value) if ESCAPE in text else value
+
+
+def _restored(value: Any) -> Any:
     if isinstance(value, str):
         return decode(value)
     if isinstance(value, dict):
         if ESCAPE in value:
             return float(value[ESCAPE])
-        return {decode(key): restored(item) for key, item in value.items()}
+        return {decode(key): _restored(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [restored(item) for item in value]
+        return [_restored(item) for item in value]
     return value
 
 

@@ -1,5 +1,6 @@
 """The fields of a Trace as columns of runs: each is in the column of its name, or of its name in
-COLUMNS. Not its steps, nor its prompt, which is the comparison's."""
+COLUMNS. Not its steps, nor its prompt, which is the comparison's. And those of a
+Counterfactual."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from operator import itemgetter
 from types import UnionType
 from typing import Any, get_args, get_type_hints
 
+from mars_core.counterfactual import Counterfactual
 from mars_core.rules import as_value
 from mars_core.types import Exchange, Parameters, PrefixToken, Processors, RunConfig, Summary, Trace
 
@@ -94,6 +96,7 @@ class TraceField:
 
 
 CONFIG, SUMMARY = TraceField(RunConfig, "config"), TraceField(Summary, "summary")
+COUNTERFACTUAL = TraceField(Counterfactual, "counterfactual")
 RUN_FIELDS = [
     TraceField(get_type_hints(Trace)[name], name)
     for name in ("status", "stop_reason", "error", "text", "prompt_ids", "given")

@@ -3,17 +3,15 @@ another try."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     JSON,
     Connection,
-    Text,
-    cast,
+    RowMapping,
     delete,
     insert,
     select,
@@ -39,8 +37,6 @@ from storage.schema import (
     StudyResult,
     StudyTask,
 )
-from storage.schema.columns import restored
-from storage.schema.text import ESCAPE
 from storage.scope import batches, row_of
 from storage.studies.studies import PATIENCE_S, lock_study
 
@@ -219,30 +215,25 @@ class Results(Connected):
             return tuple(StoredJudgement(*row) for row in rows)
 
     def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
-        """By task, then lane. JSON is read as text and parsed after the transaction, one column at
-        a time."""
-        objects = (
-            StudyResult.run_ids,
-            StudyResult.data,
-            StudyResult.relative,
-            StudyTask.comparison_ids,
+        """By task, then lane."""
+        names = [each.name for each in fields(StoredResult)]
+        columns = [column for column in StudyResult.__table__.columns if column.name in names]
+        statement = (
+            select(*columns, StudyTask.comparison_ids)
+            .join(StudyTask, _TASK)
+            .where(StudyResult.study_id == study_id, *which)
+            .order_by(StudyResult.task, StudyResult.lane)
         )
-        identity = (StudyResult.task, StudyResult.lane, StudyResult.worker, StudyResult.created_at)
-        statement = select(*identity, *(cast(column, Text) for column in objects)).join(
-            StudyTask, _TASK
-        )
-        statement = statement.where(StudyResult.study_id == study_id, *which)
         with self.read() as connection:
             row_of(connection, Study, study_id)
-            rows = connection.execute(statement.order_by(StudyResult.task, StudyResult.lane)).all()
-        columns: list[Sequence[Any]] = [*zip(*rows, strict=True)] or [()] * 8
-        of_rows = zip(*columns[:4], *map(_parsed, columns[4:]), strict=True)
-        return tuple(
-            StoredResult(
-                task, lane, tuple(runs), worker, created, data, relative, tuple(comparisons)
-            )
-            for task, lane, worker, created, runs, data, relative, comparisons in of_rows
-        )
+            return tuple(map(_stored, connection.execute(statement).mappings()))
+
+
+def _stored(row: RowMapping) -> StoredResult:
+    values: dict[str, Any] = {**row}
+    for name in ("run_ids", "comparison_ids"):
+        values[name] = tuple(values[name])
+    return StoredResult(**values)
 
 
 def _locked_task(connection: Connection, study_id: str, task: int) -> list[str]:
@@ -281,10 +272,3 @@ def _comparisons(
         else:
             check_prompt(row, prompt)
     return comparisons
-
-
-def _parsed(texts: Sequence[str | None]) -> list[Any]:
-    """A column of SafeJson, parsed together, because most values have nothing to restore."""
-    joined = f"[{','.join([text or 'null' for text in texts])}]"
-    values: list[Any] = json.loads(joined)
-    return [restored(value) for value in values] if ESCAPE in joined else values

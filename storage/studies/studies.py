@@ -44,15 +44,10 @@ class StudyHead:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredStudy:
+class StoredStudy(StudyHead):
     """A study with its plan."""
 
-    id: str
-    created_at: datetime
-    name: str
     plan: dict[str, Any]
-    tasks: int
-    done: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""The steps of a run as one columnar value: flattened (flat), packed into bytes (packing)."""
+"""The steps of a run as one columnar value: flattened (flat), packed (packing), sealed as bytes (sealing)."""

@@ -26,8 +26,7 @@ from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
 from storage.schema.text import decode, encode
 
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
-# Stored as their places here: a new one comes last.
-OUTCOMES = (Outcome.ACCEPTED, Outcome.RELAXED, Outcome.REJECTED, Outcome.RECOVERED, Outcome.BONUS)
+OUTCOMES = tuple(Outcome)  # stored by their index, so a new one comes last
 _INDEX_OF = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 KINDS = {"int": np.int64, "float": np.float64}
 

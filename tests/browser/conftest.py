@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from bench.common.page import chromium
 from tests.serving import Server
 
 PATIENCE_MS = 60_000  # for whatever a busy machine takes its time with
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
+ARGUMENTS = (
     "--disable-component-update",
     "--disable-sync",
     "--host-resolver-rules=MAP *.example 127.0.0.1",
-]
+)
 
 
 @dataclass
@@ -36,18 +30,9 @@ class Window:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = (
-        os.environ.get("MARS_BROWSER") or shutil.which("chromium") or shutil.which("google-chrome")
-    )
-    if path is None:
-        pytest.fail(
-            "No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its path."
-        )
     expect.set_options(timeout=PATIENCE_MS)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
+    with chromium(*ARGUMENTS) as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, LocatorAssertions, Page, expect
 
 STRIP = "#compare-strip .mars-strip"
 # What a stock gradio 6.31 page violates by itself, and the marks of what is ours.
@@ -13,6 +13,15 @@ BASELINE = {"aria-prohibited-attr", "color-contrast", "image-redundant-alt"}
 OURS = ("mars-", "mq-", "tok")
 # a prompt whose run cannot end before it is stopped: tests/slow_runs.py
 SLOW = "Once upon a time, slowly"
+
+
+def expected(page: Page, selector: str) -> LocatorAssertions:
+    """What is expected of the elements there."""
+    return expect(page.locator(selector))
+
+
+def button(within: Page | Locator, name: str) -> Locator:
+    return within.get_by_role("button", name=name)
 
 
 def open_settings(page: Page) -> None:
@@ -25,9 +34,9 @@ def open_settings(page: Page) -> None:
 
 def open_aids(page: Page, scope: str = "compare") -> None:
     """Colours, what if and replay."""
-    button = page.locator(f"#{scope}-reader").get_by_role("button", name="Colours, what if, replay")
-    if button.get_attribute("aria-expanded") == "false":
-        button.click()
+    aids = button(page.locator(f"#{scope}-reader"), "Colours, what if, replay")
+    if aids.get_attribute("aria-expanded") == "false":
+        aids.click()
 
 
 def fill(page: Page, label: str, value: str) -> None:

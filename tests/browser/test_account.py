@@ -19,7 +19,15 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from storage import RunStore, StorageError
 from tests.browser.conftest import PATIENCE_MS, Window
-from tests.browser.steps import axe_problems, compare, lane_text, open_settings, reopen_latest
+from tests.browser.steps import (
+    axe_problems,
+    button,
+    compare,
+    expected,
+    lane_text,
+    open_settings,
+    reopen_latest,
+)
 from tests.serving import Server
 from tests.unit.ui.public.conftest import MARK, Served, compared
 from ui.public.visitors import COOKIE, browser_owner
@@ -48,10 +56,10 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     window: Window, server: Server, other: Page
 ) -> None:
     page = window.page
-    expect(page.locator(".mars-consent")).to_contain_text("stored for 30 days")
+    expected(page, ".mars-consent").to_contain_text("stored for 30 days")
     open_settings(page)
     expect(page.locator(".mars-limits").first).to_contain_text("at most: 8,000 characters a prompt")
-    expect(page.locator("#pair")).to_be_visible()
+    expected(page, "#pair").to_be_visible()
     expect(page.locator("#pair option", has_text="My own model")).to_have_count(0)
     (cookie,) = (each for each in page.context.cookies() if each.get("name") == COOKIE)
     assert cookie.get("httpOnly") and cookie.get("sameSite") == "Lax"
@@ -60,24 +68,24 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     reopen_latest(page)
     expect(page).to_have_url(re.compile("comparison=[0-9a-f]{32}"))
     other.goto(page.url)
-    expect(other.locator("#history-strip p")).to_contain_text(
+    expected(other, "#history-strip p").to_contain_text(
         "or it is not yours; its owner can share it."
     )
-    expect(other.locator(".mars-history-row")).to_have_count(0)
+    expected(other, ".mars-history-row").to_have_count(0)
 
-    page.locator("#history-share").get_by_role("button", name="Share …").click()
+    button(page.locator("#history-share"), "Share …").click()
     link = page.locator("#history-share").get_by_label("Link")
     expect(link).to_have_value(re.compile(r"\?comparison=[0-9a-f]{32}&share=[\w-]{32,}$"))
     expect(link).to_be_focused()
     address = link.input_value()
     query = address.partition("?")[2]
     other.goto(address)
-    expect(other.locator("#history-lane-0 .mars-text")).to_have_text(text)
+    expected(other, "#history-lane-0 .mars-text").to_have_text(text)
     expect(other.get_by_text("Shared with you: read only.")).to_be_visible()
-    expect(other.locator("#history-delete")).to_be_hidden()
-    expect(other.locator("#history-share .mars-share")).to_be_hidden()
+    expected(other, "#history-delete").to_be_hidden()
+    expected(other, "#history-share .mars-share").to_be_hidden()
     expect(other.locator("#history-name input").first).to_be_disabled()
-    expect(other.locator(".mars-history-row")).to_have_count(0)
+    expected(other, ".mars-history-row").to_have_count(0)
     report = other.locator("#history-open-downloads a", has_text="report.html")
     expect(report).to_have_attribute("href", f"downloads/report.html?{query}")
     with other.expect_download() as download:
@@ -87,39 +95,39 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     other.locator("#history-close").click()
     expect(other).not_to_have_url(re.compile("share="))
 
-    page.get_by_role("button", name="Export, delete, shared links").click()
-    expect(page.locator(".mars-account-shares li")).to_have_count(1)
+    button(page, "Export, delete, shared links").click()
+    expected(page, ".mars-account-shares li").to_have_count(1)
     assert axe_problems(page) == {}
     export = page.get_by_role("link", name="Export all").get_attribute("href")
     with zipfile.ZipFile(io.BytesIO(page.request.get(f"{server.url}{export}").body())) as archive:
         assert "comparisons.json" in archive.namelist()
-    page.get_by_role("button", name="Stop sharing the comparison").click()
-    expect(page.locator(".mars-account-none")).to_have_text("Nothing is shared.")
-    expect(page.locator("#history-share .mars-share")).to_contain_text("Only you")
+    button(page, "Stop sharing the comparison").click()
+    expected(page, ".mars-account-none").to_have_text("Nothing is shared.")
+    expected(page, "#history-share .mars-share").to_contain_text("Only you")
     other.goto(address)
-    expect(other.locator("#history-strip")).to_contain_text("not valid any more")
+    expected(other, "#history-strip").to_contain_text("not valid any more")
 
-    page.get_by_role("button", name="Delete all of my data").click()
-    sure = page.get_by_role("button", name="Delete for good")
+    button(page, "Delete all of my data").click()
+    sure = button(page, "Delete for good")
     expect(page.get_by_label("Type delete to confirm")).to_be_focused()
     expect(sure).to_be_disabled()
     page.keyboard.type("delete")
     page.keyboard.press("Enter")
-    expect(page.locator(".mars-account-message")).to_contain_text(
+    expected(page, ".mars-account-message").to_contain_text(
         "Deleted for good: 1 comparison with 2 runs."
     )
-    expect(page.locator(".mars-history-row")).to_have_count(0)
-    expect(page.locator("#history-open")).to_be_hidden()
+    expected(page, ".mars-history-row").to_have_count(0)
+    expected(page, "#history-open").to_be_hidden()
 
 
 @pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
 def test_a_narrow_dark_window_shows_it_whole(window: Window) -> None:
     page = window.page
-    page.get_by_role("button", name="Switch between light and dark").click()
-    page.locator(".mars-consent").get_by_role("button", name="Your data").click()
-    expect(page.locator("#mars-account-body")).to_be_visible()
-    expect(page.locator(".mars-account-who")).to_contain_text("Nothing of yours is kept here.")
-    expect(page.get_by_role("button", name="Delete all of my data")).to_be_disabled()
+    button(page, "Switch between light and dark").click()
+    button(page.locator(".mars-consent"), "Your data").click()
+    expected(page, "#mars-account-body").to_be_visible()
+    expected(page, ".mars-account-who").to_contain_text("Nothing of yours is kept here.")
+    expect(button(page, "Delete all of my data")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe_problems(page) == {}
 

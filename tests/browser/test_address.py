@@ -14,7 +14,9 @@ from tests.browser.steps import (
     SLOW,
     STRIP,
     axe_problems,
+    button,
     compare,
+    expected,
     fill,
     lane_text,
     open_history,
@@ -49,15 +51,15 @@ def test_a_result_has_an_address_that_back_and_reload_show_again(window: Window)
 
     page.go_back()
     expect(page).to_have_url(first)
-    expect(page.locator("#prompt textarea")).to_have_value("one two three")
-    expect(page.locator("#compare-lane-1 .mars-text")).to_have_text(text)
+    expected(page, "#prompt textarea").to_have_value("one two three")
+    expected(page, "#compare-lane-1 .mars-text").to_have_text(text)
     fill(page, "Seed", "9")
     page.reload()
     assert wait_for(page, "done")
-    expect(page.locator("#prompt textarea")).to_have_value("one two three")
+    expected(page, "#prompt textarea").to_have_value("one two three")
     open_settings(page)
     expect(page.get_by_label("Seed", exact=True)).to_have_value("9")  # as it was left
-    expect(page.locator("#compare-lane-1 .mars-text")).to_have_text(text)
+    expected(page, "#compare-lane-1 .mars-text").to_have_text(text)
 
     page.get_by_role("tab", name="Votes").click()
     expect(page).to_have_url(re.compile(r"\?tab=votes$"))
@@ -65,12 +67,12 @@ def test_a_result_has_an_address_that_back_and_reload_show_again(window: Window)
     expect(page).to_have_url(first)
     page.goto(second)
     assert wait_for(page, "done")
-    expect(page.locator("#prompt textarea")).to_have_value("four five")
-    link = page.locator("#compare-share").get_by_role("button", name="Copy link")
+    expected(page, "#prompt textarea").to_have_value("four five")
+    link = button(page.locator("#compare-share"), "Copy link")
     expect(link).to_have_attribute("value", second)
     link.focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#compare-share [role=status]")).to_contain_text("Cop")
+    expected(page, "#compare-share [role=status]").to_contain_text("Cop")
 
 
 def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
@@ -86,7 +88,7 @@ def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
     assert prompt_of(page) == SLOW
     open_settings(page)
     expect(page.get_by_label("Max new tokens", exact=True)).to_have_value("500")
-    expect(page.locator("#settings [data-lane]")).to_have_count(2)
+    expected(page, "#settings [data-lane]").to_have_count(2)
 
 
 def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, server: Server) -> None:
@@ -101,7 +103,7 @@ def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, serve
     assert prompt_of(page) == HOSTILE
     open_settings(page)
     expect(page.get_by_label("Temperature", exact=True)).to_have_value("0.5")
-    expect(page.locator("#rule-1 select")).to_have_value("typical")
+    expected(page, "#rule-1 select").to_have_value("typical")
     compare(page, tokens=8)
     expect(page).to_have_url(PERMALINK)
     page.goto(f"{server.url}?prompt=one&k=<script>window.ran=1</script>&temperature=0")
@@ -119,7 +121,7 @@ def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
     heights = []
     for lanes in (2, 1):
         with page.expect_download() as download:
-            page.locator("#compare-share").get_by_role("button", name="Share picture").click()
+            button(page.locator("#compare-share"), "Share picture").click()
         assert re.fullmatch(r"mars-[0-9a-f]{8}\.png", download.value.suggested_filename)
         download.value.save_as(tmp_path / "picture.png")
         head = (tmp_path / "picture.png").read_bytes()[:24]
@@ -128,12 +130,10 @@ def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
         assert width == 2400 and 400 < height < 3000
         heights.append(height)
         if lanes == 2:
-            expect(page.locator("#compare-share [role=status]")).to_have_text(
-                "The picture was saved."
-            )
+            expected(page, "#compare-share [role=status]").to_have_text("The picture was saved.")
             open_settings(page)
             page.locator("#settings #remove-lane-1").click()
-            expect(page.locator("#rule-1")).to_be_hidden()
+            expected(page, "#rule-1").to_be_hidden()
             picture = page.locator("#compare-share [data-picture]")
             before = picture.get_attribute("data-picture") or ""
             page.fill("#prompt textarea", "one")
@@ -148,7 +148,7 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
     compare(page, tokens=8)
     open_history(page)
     expect(page.locator(".mars-history-models").first).to_contain_text("→")
-    page.locator("#history-chart").get_by_role("button", name="Draw").click()
+    button(page.locator("#history-chart"), "Draw").click()
     figure = page.locator("#history-plot")
     expect(figure.locator(".mars-figure[data-state=drawn]")).to_be_visible()
     page.locator("#history-chart select").nth(1).select_option(label="Perplexity")
@@ -156,17 +156,17 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
 
     page.locator("#history-search select[name=sort]").select_option(label="By model")
     expect(page.locator(".mars-history-model").first).to_contain_text("comparison")
-    page.get_by_role("button", name="Save this view in this browser").click()
+    button(page, "Save this view in this browser").click()
     page.locator(".mars-history-model button").first.click()
     expect(page).to_have_url(re.compile("target="))
-    expect(page.locator(".mars-history-model")).to_have_count(0)
+    expected(page, ".mars-history-model").to_have_count(0)
     page.reload()
-    page.get_by_role("button", name="Show the saved view By model").click()
+    button(page, "Show the saved view By model").click()
     expect(page).to_have_url(re.compile(r"\?tab=history&sort=model$"))
     expect(page.locator(".mars-history-model").first).to_be_visible()
     assert axe_problems(page) == {}
-    page.get_by_role("button", name="Remove the saved view By model").click()
-    expect(page.get_by_role("button", name="Show the saved view By model")).to_have_count(0)
+    button(page, "Remove the saved view By model").click()
+    expect(button(page, "Show the saved view By model")).to_have_count(0)
 
 
 def test_own_models_that_were_given_are_offered_again(window: Window) -> None:

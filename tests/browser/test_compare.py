@@ -19,8 +19,10 @@ from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     SLOW,
     STRIP,
+    button,
     compare,
     details_tab,
+    expected,
     fill,
     lane_text,
     open_aids,
@@ -47,9 +49,9 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     assert "Strict" in sentence and sentence.endswith((").", "compare."))
     texts = [lane_text(page, lane) for lane in (0, 1)]
     assert all(len(page.query_selector_all(f"#compare-lane-{lane} .tok")) > 0 for lane in (0, 1))
-    expect(page.locator("#compare-table tbody tr")).to_have_count(8)
+    expected(page, "#compare-table tbody tr").to_have_count(8)
     numbers = page.text_content("#compare-table")
-    expect(page.locator("#compare-lane-1 .mars-check")).to_be_hidden()
+    expected(page, "#compare-lane-1 .mars-check").to_be_hidden()
     figures = {"Margins": 2, "Steps": 2, "Acceptance": 1, "Ratio": 1, "Shift": 2, "Tree": 1}
     for tab, count in figures.items():
         details_tab(page, tab)
@@ -60,7 +62,7 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     for selector in ("#compare-lane-0 .mars-check", "#compare-shift .mars-check"):
         expect(page.locator(selector)).to_contain_text("Self-check: Strict shifted nothing")
         expect(page.locator(selector)).to_have_attribute("data-state", "ok")
-    expect(page.locator("#compare-shift-table tbody tr")).to_have_count(9)
+    expected(page, "#compare-shift-table tbody tr").to_have_count(9)
     shift = page.text_content("#compare-shift-table")
 
     reopen_latest(page)
@@ -70,11 +72,11 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     assert wait_for(page, "done", strip) == sentence
     assert [lane_text(page, lane, "history") for lane in (0, 1)] == texts
     open_aids(page, "history")
-    expect(page.locator("#history-reader .mars-r-whatif")).to_be_visible()
-    expect(page.locator("#history-reader .mars-r-replay")).to_be_visible()
+    expected(page, "#history-reader .mars-r-whatif").to_be_visible()
+    expected(page, "#history-reader .mars-r-replay").to_be_visible()
     assert page.text_content("#history-table") == numbers
     details_tab(page, "Shift", "history")
-    expect(page.locator("#history-shift-table tbody tr")).to_have_count(9)
+    expected(page, "#history-shift-table tbody tr").to_have_count(9)
     assert page.text_content("#history-shift-table") == shift
 
     with page.expect_download() as download:
@@ -88,10 +90,10 @@ def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
     assert len(emitted) == int(runs["new_tokens"].sum())
 
     page.click("#history-again")
-    expect(page.locator("#settings")).to_be_visible()
+    expected(page, "#settings").to_be_visible()
     open_settings(page)
     expect(page.get_by_label("Seed", exact=True)).to_have_value("7")
-    expect(page.locator("#prompt textarea")).to_have_value("one two three")
+    expected(page, "#prompt textarea").to_have_value("one two three")
     compare(page)
     assert [lane_text(page, lane) for lane in (0, 1)] == texts
     page.get_by_role("tab", name="Votes").click()
@@ -149,9 +151,9 @@ def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(windo
     expect(note).to_have_text("The result below is of other settings")
     open_history(page)
     page.locator(".mars-history-row").nth(1).click()
-    expect(page.locator("#history-open")).to_be_focused()
+    expected(page, "#history-open").to_be_focused()
     page.locator("#history-again").click()
-    expect(page.locator("#prompt textarea")).to_have_value("one two")
+    expected(page, "#prompt textarea").to_have_value("one two")
     expect(note).to_be_hidden()  # its result came with it
 
 
@@ -173,30 +175,29 @@ def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_c
     window: Window, server: Server
 ) -> None:
     page = window.page
-    expect(page.locator("#stop")).to_be_hidden()
+    expected(page, "#stop").to_be_hidden()
     begin_slow_run(page)
-    expect(page.locator("#compare")).to_be_hidden()
-    expect(page.locator("#again")).to_be_hidden()
-    expect(page.locator("#compare-details .mars-figure:visible")).to_have_count(
+    expected(page, "#compare").to_be_hidden()
+    expected(page, "#again").to_be_hidden()
+    expected(page, "#compare-details .mars-figure:visible").to_have_count(
         0
     )  # those of the example are gone
-    expect(page.locator("#stop")).to_be_focused()
+    expected(page, "#stop").to_be_focused()
     page.set_viewport_size(ViewportSize(width=390, height=844))
     page.keyboard.press("Enter")
     assert "Stopped" in wait_for(page, "cancelled")
-    expect(page.locator("#stop")).to_be_hidden()
-    expect(page.locator("#compare")).to_be_focused()
+    expected(page, "#stop").to_be_hidden()
+    expected(page, "#compare").to_be_focused()
     cut = "names => names.filter(name => name.scrollWidth > name.clientWidth).length"
     assert page.eval_on_selector_all(f"{STRIP} .mars-passes dd span", cut) == 0
     assert _latest_states(server)[-1] is Status.CANCELLED
     page.fill("#prompt textarea", "Once upon a time")
     compare(page, tokens=16)  # the next run works
     for leave in (page.reload, page.close):
-        before = _count(server)
         begin_slow_run(page)
         leave()
         ends = time.monotonic() + PATIENCE_MS / 1000
-        while time.monotonic() < ends and not (_count(server) > before and _latest_states(server)):
+        while time.monotonic() < ends and not _latest_states(server):
             time.sleep(0.2)
         assert _latest_states(server)[-1] is Status.CANCELLED
 
@@ -211,7 +212,7 @@ def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Win
         before = page.get_by_label(label, exact=True).input_value()
         fill(page, label, value)
         press_compare(page)
-        expect(page.locator(f"{STRIP} p")).to_contain_text(message)
+        expected(page, f"{STRIP} p").to_contain_text(message)
         assert wait_for(page, "failed").endswith(".")
         fill(page, label, before)
     compare(page, tokens=8)
@@ -241,7 +242,7 @@ def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itse
         and "{{7*7}}${window.ran=1}" in row.inner_text()
     )
     reopen_latest(page)
-    expect(page.locator("#history-prompt")).to_have_text(
+    expected(page, "#history-prompt").to_have_text(
         HOSTILE.replace("\u202e", "⟨U+202E⟩").replace("\x1b", "␛") + "⟨U+D800⟩"
     )
     assert page.evaluate("window.ran") is None
@@ -260,11 +261,6 @@ def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itse
     assert page.evaluate("window.ran") is None
     assert [url for url in requested if not url.startswith(("data:", "blob:"))] == [report.as_uri()]
     window.outside.clear()  # the file itself
-
-
-def _count(server: Server) -> int:
-    with RunStore(server.database) as store:
-        return store.count()
 
 
 def _latest_states(server: Server) -> list[Status]:
@@ -300,7 +296,7 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
         "[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())"
     )
     expect(heads).to_have_count(4)
-    expect(page.locator(".mars-history-run input:checked")).to_have_count(4)
+    expected(page, ".mars-history-run input:checked").to_have_count(4)
     compared = page.locator(".mars-runs tbody tr:visible")
     every = compared.count()
     page.get_by_label("Differences only").check()
@@ -318,8 +314,8 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
         expect(rows).to_have_count(count)
     page.click("#history-delete")
     expect(rows).to_have_count(0)
-    page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".mars-history-name")).to_have_text("the odd one")
+    button(page, "Undo").click()
+    expected(page, ".mars-history-name").to_have_text("the odd one")
 
 
 def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: Window) -> None:
@@ -329,11 +325,11 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
     add = page.locator("#add-lane")
     for lane in (2, 3):
         add.click()
-        expect(page.locator(f"#rule-{lane}")).to_be_visible()
+        expected(page, f"#rule-{lane}").to_be_visible()
     expect(add).to_be_disabled()
     for lane in (3, 2):
         page.click(f"#remove-lane-{lane}")
-        expect(page.locator(f"#rule-{lane}")).to_be_hidden()
+        expected(page, f"#rule-{lane}").to_be_hidden()
     card = page.locator('.mars-lane-settings [data-lane="1"]')
     pick(page, "Lane 2 rule", "Typical acceptance")
     expect(card.get_by_label("ε", exact=False).first).to_be_visible()
@@ -346,11 +342,11 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
     assert "Typical acceptance" in compare(page, tokens=16)
     open_settings(page)
     page.click("#remove-lane-1")
-    expect(page.locator("#rule-1")).to_be_hidden()
-    expect(page.locator("#remove-lane-0")).to_be_disabled()
+    expected(page, "#rule-1").to_be_hidden()
+    expected(page, "#remove-lane-0").to_be_disabled()
 
     pick(page, "Preset", "Greedy: T = 0, with the target alone")
-    expect(page.locator("#rule-2")).to_be_visible()
+    expected(page, "#rule-2").to_be_visible()
     expect(page.get_by_label("Temperature", exact=True)).to_have_value("0")
     sentence = compare(page, tokens=24)
     assert sentence.startswith("Strict and Target alone wrote the same text, token for token.")
@@ -402,7 +398,7 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     open_settings(page)
     expect(note).to_contain_text("On this pair θ = 0.8 calls")
     assert below.evaluate(PLACE) == selector
-    note.get_by_role("button", name="θ = 0.9, the paper’s").click()
+    button(note, "θ = 0.9, the paper’s").click()
     expect(theta).to_have_value("0.9")
     expect(note).to_contain_text("On this pair θ = 0.9 calls")
 
@@ -440,7 +436,7 @@ def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window
     assert [lane_text(page, lane) for lane in (0, 1)] == before[::-1]
     assert page.inner_text("#compare-strip p").startswith("Strict ")
     page.click("#remove-lane-1")
-    expect(page.locator("#rule-1")).to_be_hidden()
+    expected(page, "#rule-1").to_be_hidden()
     assert page.inner_text("#compare-strip p").startswith("MARS wrote")
 
     fill(page, "Max new tokens", "8")
@@ -456,7 +452,7 @@ def test_an_eagle_run_shows_the_tree_of_the_step_of_a_clicked_token(window: Wind
     page = window.page
     pick(page, "Model pair", "A small random model with a head")
     expect(page.get_by_label("Drafts from", exact=True)).to_have_value("eagle3")
-    expect(page.locator("#tree-depth input")).to_be_visible()
+    expected(page, "#tree-depth input").to_be_visible()
     expect(page.get_by_label("K, drafted tokens", exact=True)).to_be_hidden()
     compare(page, tokens=24)
     details_tab(page, "Tree")
@@ -467,7 +463,7 @@ def test_an_eagle_run_shows_the_tree_of_the_step_of_a_clicked_token(window: Wind
     expect(panel.locator("select[name=lane]")).to_have_value("0")
     last = panel.locator("input[name=step]").input_value()
     expect(panel.locator("figcaption")).to_contain_text(f"Step {last}:")
-    panel.get_by_role("button", name="Previous").click()
+    button(panel, "Previous").click()
     expect(panel.locator("figcaption")).to_contain_text(f"Step {int(last) - 1}:")
     reopen_latest(page)
     details_tab(page, "Tree", "history")

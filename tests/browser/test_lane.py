@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 from typing import Protocol
 
@@ -20,6 +19,7 @@ from evaluation.format import count, displayable, duration, number, share
 from mars_core.margins import finite, sentence
 from mars_core.types import Outcome, RuleConfig, Trace
 from tests.browser.lane_page import open_lanes, send, tell
+from tests.browser.steps import button, expected
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.ui.places import judged
@@ -80,7 +80,7 @@ def whole_text(page: Page, lane: int) -> str:
 def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LanePage) -> None:
     page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     place = page.locator("#lane-0").bounding_box()
-    expect(page.locator(".mars-r-replay")).to_be_hidden()  # what has not ended is not replayed
+    expected(page, ".mars-r-replay").to_be_hidden()  # what has not ended is not replayed
     end = ended_view(MARS, "x/0")
     starts = range(0, len(end.rows), 8)
     for at in starts:
@@ -103,7 +103,7 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LaneP
         "[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)"
     )
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
-    expect(page.locator(".mars-r-replay")).to_be_visible()
+    expected(page, ".mars-r-replay").to_be_visible()
     after = page.locator("#lane-0").bounding_box()
     assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
 
@@ -141,16 +141,16 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(tabs).to_have_text(["Strict", "MARS θ = 0.9"])
-    button = page.get_by_role("button", name="Colours, what if, replay")
+    aids = button(page, "Colours, what if, replay")
     replay = page.get_by_role("button", name="Replay", exact=True)
     expect(replay).to_be_visible()
-    button.click()
+    aids.click()
     expect(replay).to_be_hidden()
-    expect(button).to_have_attribute("aria-expanded", "false")
+    expect(aids).to_have_attribute("aria-expanded", "false")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
-    expect(page.locator("#lane-1 .mars-text")).not_to_be_in_viewport(ratio=0.5)
+    expected(page, "#lane-1 .mars-text").not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
-    expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
+    expected(page, "#lane-1 .mars-text").to_be_in_viewport(ratio=0.5)
     for place in (
         "start",
         "end",
@@ -172,7 +172,7 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
         page, 1, LaneView("MARS θ = 0.9", state="running", run="y/1")
     )  # the one that runs comes into sight
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
-    expect(page.locator("#lane-1 .mars-text")).to_be_in_viewport(ratio=0.5)
+    expected(page, "#lane-1 .mars-text").to_be_in_viewport(ratio=0.5)
     send(page, 1, ended_view(MARS, "y/1"))
     send(page, 0, LaneView("Strict", state="running", run="y/0"))
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
@@ -210,15 +210,15 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
     ]
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"
     assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
-    page.get_by_role("button", name="Run with this θ").click()
+    button(page, "Run with this θ").click()
     assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
     # the slider begins at the θ of the runs
     send(page, 0, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/0"))
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
+    expected(page, ".mars-r-value").to_have_text("θ = 0.84")
     page.locator(".mars-r-theta").fill("0.5")
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.5")
-    page.get_by_role("button", name="Reset").click()
-    expect(page.locator(".mars-r-value")).to_have_text("θ = 0.84")
+    expected(page, ".mars-r-value").to_have_text("θ = 0.5")
+    button(page, "Reset").click()
+    expected(page, ".mars-r-value").to_have_text("θ = 0.84")
 
 
 def count_text(trace: Trace, theta: float) -> str:
@@ -250,8 +250,8 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: L
             )
             assert style == ["underline", line]
     page.select_option(".mars-r-quantity", "r")
-    page.get_by_role("button", name="Reset").click()
-    expect(page.locator("#lane-0 .tok[style]")).to_have_count(0)
+    button(page, "Reset").click()
+    expected(page, "#lane-0 .tok[style]").to_have_count(0)
     # the first token of each step has a border
     ticked = page.eval_on_selector_all(
         "#lane-0 .tok.step", "(all) => all.map((tok) => Number(tok.dataset.i))"
@@ -313,7 +313,7 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LaneP
     expect(popover.locator("button").first).to_be_focused()
     page.keyboard.press("Escape")
     expect(popover).to_be_hidden()
-    expect(page.locator("#lane-0 .mars-text")).to_be_focused()
+    expected(page, "#lane-0 .mars-text").to_be_focused()
     page.locator("#lane-0 .tok").nth(at).click()
     popover.locator("button").first.press("Enter")
     assert page.evaluate("window.triggered.at(-1)") == [
@@ -323,14 +323,14 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LaneP
     ]
     expect(popover).to_be_hidden()
     page.locator("#lane-0 .tok").nth(at).click()
-    popover.get_by_role("button", name="What if it had been rejected here?").press("Enter")
+    button(popover, "What if it had been rejected here?").press("Enter")
     assert page.evaluate("window.triggered.at(-1)[2]") == {"lane": 0, "index": at, "rejected": True}
     page = lane_page(ended_view(MARS, "x/0"))  # where nothing can be continued they are no buttons
     page.locator("#lane-0 .tok").nth(4).click()
-    expect(page.locator("#lane-0 .mars-pop")).to_be_visible()
+    expected(page, "#lane-0 .mars-pop").to_be_visible()
     assert page.locator("#lane-0 .mars-pop .mars-continue").count() == 0
-    page.get_by_role("button", name="Close").click()
-    expect(page.locator("#lane-0 .mars-pop")).to_be_hidden()
+    button(page, "Close").click()
+    expected(page, "#lane-0 .mars-pop").to_be_hidden()
 
 
 def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(
@@ -359,15 +359,15 @@ def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(
     page.select_option(".mars-r-speed", "0.25")
     page.focus(".mars-r-play")
     page.keyboard.press("Space")
-    expect(page.locator(".mars-r-play")).to_have_text("Pause")
+    expected(page, ".mars-r-play").to_have_text("Pause")
     expect(page.locator(".tok.later").first).to_be_attached()
     page.keyboard.press("Space")
-    expect(page.locator(".mars-r-play")).to_have_text("Play")
+    expected(page, ".mars-r-play").to_have_text("Play")
     page.locator(".mars-r-scrub").fill("0.1")
     assert page.inner_text(".mars-r-time").startswith("100 ms of ")
     page.select_option(".mars-r-speed", "4")
     page.click(".mars-r-play")
-    expect(page.locator(".mars-r-play")).to_have_text("Replay")
+    expected(page, ".mars-r-play").to_have_text("Replay")
     assert page.locator(".tok.later").count() == 0
 
 
@@ -380,7 +380,7 @@ def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePa
     page.locator("#lane-0 .tok").nth(6).click()
     page.keyboard.press("ArrowRight")
     assert "first difference" in page.inner_text("#lane-0 .mars-sr")
-    expect(page.locator("#lane-0 .mars-lane-note")).to_have_text("kept a")
+    expected(page, "#lane-0 .mars-lane-note").to_have_text("kept a")
 
 
 def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) -> None:
@@ -388,10 +388,10 @@ def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) ->
     relaxed = [token.position for token in MARS.tokens if token.outcome is Outcome.RELAXED]
     assert len(relaxed) > 2
     active = page.locator("#lane-1 .tok.active")
-    page.get_by_role("button", name="Next relaxed token").click()
+    button(page, "Next relaxed token").click()
     expect(active).to_have_attribute("data-i", str(relaxed[0]))
-    expect(page.locator("#lane-1 .mars-pop.pinned")).to_be_visible()
-    expect(page.locator("#lane-1 .mars-text")).to_be_focused()
+    expected(page, "#lane-1 .mars-pop.pinned").to_be_visible()
+    expected(page, "#lane-1 .mars-text").to_be_focused()
     for key, at in (("n", 1), ("n", 2), ("Shift+N", 1), ("Shift+N", 0), ("Shift+N", -1), ("n", 0)):
         page.keyboard.press(key)
         expect(active).to_have_attribute("data-i", str(relaxed[at]))
@@ -400,16 +400,20 @@ def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) ->
     expect(active).to_have_attribute("data-i", str(relaxed[1]))
 
 
-def test_whether_all_outcomes_are_shown_stays_as_it_was_chosen(
-    browser: Browser, tmp_path: Path
-) -> None:
-    with serving("ui.token_view", tmp_path / "log") as stock:
+@pytest.fixture(scope="module")
+def stock(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A page of Gradio's with the token view."""
+    with serving("ui.token_view", tmp_path_factory.mktemp("stock") / "log") as served:
         page = browser.new_page()
-        page.goto(stock.url)
-        page.evaluate("localStorage.setItem('mars-outcomes', 'true')")
-        page.reload()
-        expect(page.locator("#trace-lane-1 .mars-text.outcomes")).to_be_visible()
+        page.goto(served.url)
+        yield page
         page.close()
+
+
+def test_whether_all_outcomes_are_shown_stays_as_it_was_chosen(stock: Page) -> None:
+    stock.evaluate("localStorage.setItem('mars-outcomes', 'true')")
+    stock.reload()
+    expected(stock, "#trace-lane-1 .mars-text.outcomes").to_be_visible()
 
 
 def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
@@ -424,15 +428,11 @@ def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) 
     assert page.evaluate("window.triggered") == [["lane-0", "select", {"lane": 0, "index": 5}]]
 
 
-def test_the_token_view_works_on_a_stock_gradio_page(browser: Browser, tmp_path: Path) -> None:
-    with serving("ui.token_view", tmp_path / "log") as stock:
-        page = browser.new_page()
-        page.goto(stock.url)
-        page.locator("#trace-lane-1 .tok.relaxed").first.click()
-        pop = page.locator("#trace-lane-1 .mars-pop.pinned")
-        expect(pop).to_contain_text("relaxed")
-        assert pop.evaluate("node => getComputedStyle(node).position") == "absolute"
-        page.close()
+def test_the_token_view_works_on_a_stock_gradio_page(stock: Page) -> None:
+    stock.locator("#trace-lane-1 .tok.relaxed").first.click()
+    pop = stock.locator("#trace-lane-1 .mars-pop.pinned")
+    expect(pop).to_contain_text("relaxed")
+    assert pop.evaluate("node => getComputedStyle(node).position") == "absolute"
 
 
 HARD = [

@@ -13,6 +13,7 @@ from jinja2 import DictLoader
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.lane_page import MOUNT
+from tests.browser.steps import button, expected
 from ui.kit import panel
 from ui.kit.assets import asset, script, with_constants
 from ui.settings.fields import Fields
@@ -87,15 +88,15 @@ def test_a_form_reports_its_fields_and_a_confirmation_its_word_only(page: Page) 
         {"action": "search", **fields},
         {"action": "refresh", **fields},
     ]
-    page.get_by_role("button", name="Delete …").click()
-    expect(page.locator("#word")).to_be_focused()
-    expect(page.get_by_role("button", name="Sure")).to_be_disabled()
+    button(page, "Delete …").click()
+    expected(page, "#word").to_be_focused()
+    expect(button(page, "Sure")).to_be_disabled()
     page.keyboard.type("delete")
     page.keyboard.press("Enter")
     assert events(page)[-1] == ["delete", {"word": "delete", "zone": zone}]
     expect(page.get_by_role("status")).to_have_text("Deleting …")
-    expect(page.locator("#sure")).to_be_hidden()
-    expect(page.get_by_role("button", name="Delete …")).to_be_focused()
+    expected(page, "#sure").to_be_hidden()
+    expect(button(page, "Delete …")).to_be_focused()
 
 
 def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) -> None:
@@ -111,7 +112,7 @@ def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) ->
     page.fill(".kept", "typed")
     page.focus("[data-key=b]")
     send(page, content(["new", "a", "b", "c"], "given"))
-    expect(page.locator("[data-key=b]")).to_be_focused()
+    expected(page, "[data-key=b]").to_be_focused()
     assert (
         page.locator("details").get_attribute("open") is not None
         and page.inner_text("details p") == "4"
@@ -120,7 +121,7 @@ def test_an_update_keeps_focus_scroll_open_details_and_typed_text(page: Page) ->
     assert page.input_value(".kept") == "typed" and page.input_value(".given") == "given"
     page.focus("#elsewhere")
     send(page, content(["c"]))
-    expect(page.locator("#elsewhere")).to_be_focused()
+    expected(page, "#elsewhere").to_be_focused()
 
 
 def test_hostile_text_is_inert_in_content_attributes_and_values(

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from storage import RunStore
 from tests.browser.conftest import Window
-from tests.browser.steps import SLOW, axe_problems, wait_for
+from tests.browser.steps import SLOW, axe_problems, button, expected, wait_for
 from tests.serving import Server
 from tests.unit.evaluation.report.studies import stored_study
 
@@ -53,18 +53,18 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
         == 0
     )
     page.locator("#quality-rest summary", has_text="How to repeat it").click()
-    expect(page.locator("#quality-rest .mq-code")).to_contain_text("mars eval run")
+    expected(page, "#quality-rest .mq-code").to_contain_text("mars eval run")
     assert axe_problems(page) == {}
     link = page.get_by_role("link", name="study-report.html").get_attribute("href")
     assert "<h2>Verdict</h2>" in page.request.get(urljoin(page.url, link)).text()
-    page.get_by_role("button", name="Open in History").click()
-    expect(page.locator("#history-lane-0 .mars-text")).to_be_visible()
+    button(page, "Open in History").click()
+    expected(page, "#history-lane-0 .mars-text").to_be_visible()
 
     page.set_viewport_size({"width": 360, "height": 780})
-    page.get_by_role("button", name="Switch between light and dark").click()
+    button(page, "Switch between light and dark").click()
     page.goto(f"{page.url.split('?')[0]}?study={study}")
     expect(page.locator("#quality-first table").first).to_be_visible()
-    expect(page.locator("#quality-strip .mars-strip")).to_have_attribute("data-state", "done")
+    expected(page, "#quality-strip .mars-strip").to_have_attribute("data-state", "done")
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
     widths = page.locator("#quality-charts figure").first.evaluate(
         "node => [node.clientWidth, node.scrollWidth]"
@@ -75,9 +75,9 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
 @pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
 def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     page, strip = window.page, "#quality-strip .mars-strip"
-    page.get_by_role("button", name="Start a study").click()
+    button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("demo_arithmetic")
-    expect(page.locator("#study-problems")).to_be_visible()
+    expected(page, "#study-problems").to_be_visible()
     for name, value in (("problems", "40"), ("max", "64"), ("values", "0.9")):
         field = page.locator(f"#study-{name} input")
         field.fill(value)
@@ -99,8 +99,8 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     )
     page.click("#quality-stop")
     wait_for(page, "cancelled", strip)
-    expect(page.locator("#quality-resume")).to_be_visible()
-    expect(page.locator("#quality-stop")).to_be_hidden()
+    expected(page, "#quality-resume").to_be_visible()
+    expected(page, "#quality-stop").to_be_hidden()
     expect(page.locator("#quality-first h2").first).to_be_visible()
 
 
@@ -117,10 +117,10 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
             field.fill(value)
             field.blur()
 
-    page.get_by_role("button", name="Start a study").click()
+    button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("prompts")
-    expect(page.locator("#study-prompts textarea")).to_be_visible()
-    expect(page.locator("#study-problems")).to_be_hidden()
+    expected(page, "#study-prompts textarea").to_be_visible()
+    expected(page, "#study-problems").to_be_hidden()
     page.locator("#study-rules").get_by_label("Target alone").uncheck()
     fill(values="0:1:0.0001")
     page.click("#study-run")
@@ -143,13 +143,13 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     wait_for(page, "done", strip)
     expect(curves).to_be_visible()
 
-    page.get_by_role("button", name="Start a study").click()
+    button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("prompts")
     fill(prompts="\n".join(f"{number} {SLOW}" for number in range(200)), temperatures="0", max="32")
     page.click("#study-run")
     expect(page).not_to_have_url(table[0]["study"])
     wait_for(page, "running", strip)
-    expect(page.locator("#quality-first")).to_contain_text("200 prompts")
+    expected(page, "#quality-first").to_contain_text("200 prompts")
     expect(curves).to_be_visible()
     page.click("#quality-stop")
     assert "nobody works on it" in wait_for(page, "cancelled", strip)

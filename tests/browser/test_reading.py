@@ -10,7 +10,16 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Window
-from tests.browser.steps import axe_problems, compare, details_tab, fill, open_aids, wait_for
+from tests.browser.steps import (
+    axe_problems,
+    button,
+    compare,
+    details_tab,
+    expected,
+    fill,
+    open_aids,
+    wait_for,
+)
 
 pytestmark = pytest.mark.browser
 TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
@@ -27,7 +36,7 @@ def test_the_server_is_asked_for_its_device_once_the_example_is_drawn(window: Wi
           return send(address, ...more);
         };""")
     page.reload()
-    expect(page.locator(".mars-chip")).to_have_text("cpu, float32")
+    expected(page, ".mars-chip").to_have_text("cpu, float32")
     assert page.evaluate("window.asked")[0] > 0
 
 
@@ -35,11 +44,11 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     """Nor does reading it: another θ, an alternative and figures as files are then had by the
     mouse."""
     page = window.page
-    expect(page.locator(".mars-chip")).to_have_text("cpu, float32")  # the page is drawn
+    expected(page, ".mars-chip").to_have_text("cpu, float32")  # the page is drawn
     page.keyboard.press("Tab")
-    expect(page.locator("#prompt textarea")).to_be_focused()
+    expected(page, "#prompt textarea").to_be_focused()
     page.keyboard.press("Tab")
-    expect(page.locator("#compare")).to_be_focused()
+    expected(page, "#compare").to_be_focused()
 
     fill(page, "Max new tokens", "24")
     text, popover = (
@@ -59,7 +68,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     assert "position 1" in page.inner_text("#compare-lane-1 .mars-sr")
     page.keyboard.press("End")
     page.keyboard.press("Enter")
-    expect(page.locator("#compare-lane-1 .mars-pop.pinned")).to_be_visible()
+    expected(page, "#compare-lane-1 .mars-pop.pinned").to_be_visible()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('.mars-pop') !== null")
     page.keyboard.press("Escape")
@@ -69,7 +78,7 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     figure = page.locator("#compare-details .mars-figure[data-state=drawn]:visible")
     for name, beginning in (("PNG", b"\x89PNG"), ("SVG", b"<svg"), ("CSV", b"lane,rule,depth")):
         with page.expect_download() as download:
-            figure.get_by_role("button", name=f"as {name}").click()
+            button(figure, f"as {name}").click()
         assert download.value.suggested_filename == f"mars-acceptance.{name.lower()}"
         assert download.value.path().read_bytes().startswith(beginning)
 
@@ -77,8 +86,8 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     open_aids(page)
     reader.get_by_role("slider", name="What would θ change").fill("0.5")
     expect(reader.locator(".mars-r-count").first).to_contain_text("Drafts of Strict")
-    reader.get_by_role("button", name="Run with this θ").click()
-    expect(page.locator("#compare-lane-2 .mars-lane")).to_have_attribute("data-state", "completed")
+    button(reader, "Run with this θ").click()
+    expected(page, "#compare-lane-2 .mars-lane").to_have_attribute("data-state", "completed")
     wait_for(page, "done")
     assert [
         page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)
@@ -88,11 +97,11 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     # the run
     choose = "lane => { lane.querySelectorAll('.tok')[5].click(); lane.querySelector('.mars-pop-top .mars-continue').click(); }"
     page.locator("#compare-lane-0").evaluate(choose)
-    expect(page.locator("#compare-lane-3 .mars-lane")).to_have_attribute("data-state", "completed")
+    expected(page, "#compare-lane-3 .mars-lane").to_have_attribute("data-state", "completed")
     assert "which was chosen at position 5" in wait_for(page, "done")
-    expect(page.locator("#compare-lane-3 .tok.given")).to_have_count(6)
-    expect(page.locator("#compare-lane-3 .tok")).to_have_count(24)
-    reader.get_by_role("button", name="Run with this θ").click()
+    expected(page, "#compare-lane-3 .tok.given").to_have_count(6)
+    expected(page, "#compare-lane-3 .tok").to_have_count(24)
+    button(reader, "Run with this θ").click()
     assert "All 4 lanes are in use" in wait_for(page, "failed")
 
 
@@ -103,14 +112,14 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
         page.locator("#compare-margins-2 .mars-plot"),
         page.locator("#compare-lane-1 .mars-text"),
     )
-    expect(page.locator("#compare-margins-2 .mars-figure[data-state=drawn]")).to_be_visible()
+    expected(page, "#compare-margins-2 .mars-figure[data-state=drawn]").to_be_visible()
     shapes = "node => (node.layout.shapes || []).map(({ x0, y0 }) => [x0 + 0.5, y0 + 0.5])"
     framed = plot.evaluate(shapes)
     text.locator(".tok").nth(37).hover()
-    expect(page.locator("#compare-lane-1 .mars-pop")).to_be_visible()
+    expected(page, "#compare-lane-1 .mars-pop").to_be_visible()
     assert plot.evaluate(shapes) == [*framed, [5, 1]]
     page.mouse.move(0, 0)
-    expect(page.locator("#compare-lane-1 .mars-pop")).to_be_hidden()
+    expected(page, "#compare-lane-1 .mars-pop").to_be_hidden()
     assert plot.evaluate(shapes) == framed
     plot.scroll_into_view_if_needed()
     cells = plot.locator(".nsewdrag").first.bounding_box()
@@ -121,7 +130,7 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     details_tab(page, "When does it pay?")
     verdict = page.locator("#compare-planner .mars-planner-verdict")
     expect(verdict).to_have_text(re.compile(r"Best is K = \d+.*as it was run: [\d.]+×\."))
-    expect(page.locator("#compare-planner svg")).to_be_visible()
+    expected(page, "#compare-planner svg").to_be_visible()
     batch = page.locator("#compare-planner [name=batch]")
     batch.focus()
     page.keyboard.press("End")
@@ -130,13 +139,13 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     expect(batch).to_have_value("10")
     expect(batch).to_be_focused()
     with page.expect_download() as download:
-        page.locator("#compare-planner").get_by_role("button", name="CSV").click()
+        button(page.locator("#compare-planner"), "CSV").click()
     assert download.value.path().read_bytes().startswith(b"size,tokens_a_pass,speedup")
 
     fill(page, "Max new tokens", "12")
     open_aids(page)
     page.locator("#compare-reader").get_by_role("slider", name="What would θ change").fill("0.5")
-    page.get_by_role("button", name="Run with this θ").click()
+    button(page, "Run with this θ").click()
     wait_for(page, "done")
     assert [
         page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)
@@ -182,10 +191,10 @@ def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
     opener.click()
     for number in range(1, 5):
         expect(tour).to_contain_text(f"{number} of 4")
-        expect(page.locator(".mars-toured")).to_be_in_viewport()
+        expected(page, ".mars-toured").to_be_in_viewport()
         page.keyboard.press("Enter")
     expect(tour).to_be_hidden()
-    expect(page.locator(".mars-toured")).to_have_count(0)
+    expected(page, ".mars-toured").to_have_count(0)
 
     page.set_viewport_size({"width": 360, "height": 780})
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
@@ -199,12 +208,12 @@ def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
     page.set_viewport_size({"width": 1280, "height": 900})
     for theme, options in (("light", {}), ("dark", COLOURS)):
         if theme == "dark":
-            page.get_by_role("button", name="Switch between light and dark").click()
-            expect(page.locator("body.dark")).to_be_attached()
+            button(page, "Switch between light and dark").click()
+            expected(page, "body.dark").to_be_attached()
         for tab, selector in TABS.items():
             page.get_by_role("tab", name=tab, exact=True).first.click()
             page.locator(selector).first.wait_for()
             assert axe_problems(page, **options) == {}, (theme, tab)
     page.reload()
-    expect(page.locator("body.dark")).to_be_attached()
+    expected(page, "body.dark").to_be_attached()
     expect(opener).to_have_text("Tour")

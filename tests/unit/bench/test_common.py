@@ -38,20 +38,14 @@ def test_a_cell_cannot_leave_its_row_or_column() -> None:
     assert text.splitlines()[-2:] == [r"| x \| y z | – |", "| whole | 12 |"]
 
 
-def test_the_command_is_reported_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_result_has_the_command_as_it_was_given_the_machine_and_facts_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     command = Command("bench.x", "What it is.", max_runs=7)
-    assert command.read(["--out", "here"]).max_runs == 7
-    assert command.line == "python -m bench.x --out here"
     with pytest.raises(SystemExit):
         command.read(["--max-runs", "0"])
     assert "--max-runs: 0; it must be 1 or more" in capsys.readouterr().err
-
-
-def test_a_result_is_written_with_the_command_the_machine_and_facts_of_its_own(
-    tmp_path: Path,
-) -> None:
-    command = Command("bench.x", "What it is.")
-    command.read(["--out", str(tmp_path)])
+    assert command.read(["--out", str(tmp_path)]).max_runs == 7
     text = command.save(BenchReport("T", facts={"dtype": "float32"}), "x")
     (path,) = tmp_path.glob("*-x-cpu.md")
     assert path.read_text(encoding="utf-8") == text
@@ -67,16 +61,11 @@ SLOW = [
 ]  # in another order
 
 
-def test_ratios_are_of_the_same_prompt_and_round() -> None:
-    samples = {"fast": FAST, "slow": SLOW}
-    assert paired(samples, "fast", "slow") == [2.0, 2.0, 1.5]
-
-
-def test_ratios_need_both_runs() -> None:
-    with pytest.raises(ValueError, match="fast and other have no runs"):
-        paired({"fast": FAST}, "fast", "other")
-    with pytest.raises(ValueError, match="fast and slow have no runs of the same prompts"):
-        paired({"fast": FAST, "slow": SLOW[:2]}, "fast", "slow")
+def test_ratios_are_of_the_same_prompt_and_round_and_need_both_runs() -> None:
+    assert paired({"fast": FAST, "slow": SLOW}, "fast", "slow") == [2.0, 2.0, 1.5]
+    for slow in (SLOW[:2], []):
+        with pytest.raises(ValueError, match="fast and slow have no runs of the same prompts"):
+            paired({"fast": FAST, "slow": slow}, "fast", "slow")
 
 
 def test_every_method_decodes_every_prompt_in_every_round() -> None:

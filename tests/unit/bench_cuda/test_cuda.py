@@ -39,7 +39,6 @@ def rehearsed(monkeypatch: pytest.MonkeyPatch) -> CudaTrial:
     monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
     monkeypatch.setattr("bench.cuda.parts.SETTLED", 1)
     monkeypatch.setattr("bench.cuda.parts.RUNS", 2)
-    monkeypatch.setattr("bench.cuda.speed.REPEATS", 2)
     return CudaTrial(CPU, tiny=True, until=time.perf_counter())
 
 
@@ -85,7 +84,6 @@ def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
         ("meter", "meter, none", "≤ 3"),
         ("memory", "growth of what is reserved on the device", "≤ 0"),
         ("loading", "exact passes after loading", "≥ 1"),
-        ("attention", "folded / enable_gqa, 64 rows, width 128", ""),
     ],
 )
 def test_a_part_names_its_figures_and_their_goals(
@@ -93,7 +91,6 @@ def test_a_part_names_its_figures_and_their_goals(
 ) -> None:
     figures = measured(rehearsed, part)
     assert figures[name].goal == goal
-    assert part != "graphs" or {f"captures, {each}" for each in CHAINS[:3]} <= set(figures)
 
 
 def test_tests_are_counted_line_by_line() -> None:

@@ -142,6 +142,7 @@ def throw_in_a_thread() -> None:
 
 
 def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
+    """As plain lines do."""
     stream = begin(public=False)
     fault(broken(), "compare")
     logging.getLogger("some.library").error("cannot read %s", "that")
@@ -149,6 +150,13 @@ def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
     assert first["error"][0]["message"] == "no value: zebra"
     assert second["message"] == "cannot read that"
     assert second["at"].startswith("test_logs:")
+    with restored():
+        plain = begin(json=False, public=False)
+        fault(broken(), "compare")
+    head, *rest = plain.getvalue().splitlines()
+    assert " ERROR mars.faults: fault fault=" in head and head.endswith(" where=compare")
+    assert rest[0] == "    ValueError: no value: zebra"
+    assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
 @pytest.mark.parametrize("where", ["printed", "thread"])
@@ -171,16 +179,6 @@ def test_a_traceback_for_a_file_is_written_there(begin: Begin) -> None:
         traceback.print_exception(type(error), error, error.__traceback__, file=file)
     assert file.getvalue().count("no value: zebra") == 2
     assert stream.getvalue() == ""
-
-
-def test_plain_lines_tell_the_same(begin: Begin) -> None:
-    stream = begin(json=False, public=False)
-    fault(broken(), "compare")
-    head, *rest = stream.getvalue().splitlines()
-    assert " ERROR mars.faults: fault fault=" in head
-    assert head.endswith(" where=compare")
-    assert rest[0] == "    ValueError: no value: zebra"
-    assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
 def test_a_record_that_cannot_be_written_is_dropped(

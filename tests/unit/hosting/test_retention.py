@@ -4,51 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
-from hosting.retention import AGAIN_S, DAY_S, Retention
+from hosting.retention import AGAIN_S, DAY_S, Retention, remove_old
 from storage import RunStore, StorageError
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
+from tests.unit.storage.studying import counts
 
-
-class Clock:
-    """Its days pass when somebody waits; after ``times`` waits it is the end."""
-
-    def __init__(self, times: int, meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.time, self.times, self.meanwhile = datetime.now(UTC), times, meanwhile
-        self.waited = list[float]()
-
-    def now(self) -> datetime:
-        return self.time
-
-    def wait(self, seconds: float) -> bool:
-        self.waited.append(seconds)
-        self.time += timedelta(seconds=seconds)
-        self.meanwhile()
-        return len(self.waited) == self.times
-
-
-def passed(
-    store: RunStore,
-    times: int,
-    days: int | None = None,
-    meanwhile: Callable[[], object] = lambda: None,
-) -> Clock:
-    """A page that ran for so many waits."""
-    clock = Clock(times, meanwhile)
-    Retention(store, days, clock.now, clock.wait).run()
-    return clock
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as opened:
-        yield opened
+DAY = timedelta(days=1)
 
 
 def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on(
@@ -57,16 +23,9 @@ def test_what_was_deleted_goes_for_good_after_thirty_days_of_a_page_that_runs_on
     """At the start nothing is old enough: that it goes all the same is the daily work."""
     deleted, remaining = (save(store, make_trace(prompt=text)) for text in ("deleted", "kept"))
     store.delete(deleted)
-    counts = list[int]()
-
-    def count() -> None:
-        with store.read() as connection:
-            counts.append(
-                connection.exec_driver_sql("SELECT count(*) FROM comparisons").scalar_one()
-            )
-
-    assert passed(store, 32, meanwhile=count).waited == [DAY_S] * 32
-    assert counts == [2] * 30 + [1] * 2
+    for days, left in ((0, 2), (29, 2), (31, 1), (32, 1)):
+        assert remove_old(store, None, datetime.now(UTC) + days * DAY) == DAY_S
+        assert counts(store)["comparisons"] == left
     assert store.load(remaining).runs
     with pytest.raises(StorageError):
         store.restore(deleted)
@@ -76,9 +35,9 @@ def test_comparisons_whose_process_was_killed_go_after_a_day(store: RunStore) ->
     trace = make_trace()
     saved, killed = (store.new_comparison(trace.config.prompt) for _ in range(2))
     store.save_run(saved, trace, lane=0, order=0)
-    passed(store, 1)
+    remove_old(store, None, datetime.now(UTC))
     assert store.count() == 2  # it may have been begun by another process
-    passed(store, 3)
+    remove_old(store, None, datetime.now(UTC) + 2 * DAY)
     assert store.count() == 1 and store.load(saved).runs
     with pytest.raises(StorageError, match="no comparison"):
         store.load(killed)
@@ -89,52 +48,47 @@ def test_with_a_limit_all_that_is_older_goes_and_the_log_counts_it(
 ) -> None:
     caplog.set_level(logging.INFO, "mars.retention")
     save(store.of("anna"), make_trace())
-    passed(store, 7, days=7)
-    assert store.count() == 1 and not caplog.records
-    passed(store, 9, days=7)
-    assert store.count() == 0
+    for days, left in ((6, 1), (8, 0)):
+        remove_old(store, 7, datetime.now(UTC) + days * DAY)
+        assert store.count() == left and len(caplog.records) == 1 - left
     (record,) = caplog.records
-    assert (record.getMessage(), vars(record)["count"], vars(record)["where"]) == (
-        "removed",
-        1,
-        "older than 7 days",
-    )
+    removed = (record.getMessage(), vars(record)["count"], vars(record)["where"])
+    assert removed == ("removed", 1, "older than 7 days")
 
 
 def test_after_a_failure_it_is_tried_again_sooner(
     store: RunStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    def purge(_store: RunStore, _before: datetime) -> int:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RunStore, "purge", purge)
+        assert remove_old(store, None, datetime.now(UTC)) == AGAIN_S
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == ["not removed"]
+    assert remove_old(store, None, datetime.now(UTC)) == DAY_S
+
+
+def test_it_works_again_and_again_and_stopping_waits_no_longer_than_its_limit(
+    store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    let_go, ended, called = threading.Event(), threading.Event(), threading.Semaphore(0)
     calls = list[datetime]()
 
     def purge(_store: RunStore, before: datetime) -> int:
         calls.append(before)
-        if len(calls) <= 2:
-            raise OSError("the disk is full")
-        return 4
-
-    monkeypatch.setattr(RunStore, "purge", purge)
-    assert passed(store, 4).waited == [AGAIN_S, AGAIN_S, DAY_S, DAY_S]
-    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
-        "not removed"
-    ] * 2
-
-
-def test_stopping_waits_no_longer_than_its_limit(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_go, begun, ended = threading.Event(), threading.Event(), threading.Event()
-
-    def purge(_store: RunStore, _before: datetime) -> int:
-        begun.set()
-        let_go.wait(120)
-        ended.set()
+        called.release()
+        if len(calls) > 1:
+            let_go.wait(120)
+            ended.set()
         return 0
 
     monkeypatch.setattr(RunStore, "purge", purge)
+    monkeypatch.setattr("hosting.retention.DAY_S", 0.0)
     Retention(store, None).stop()  # before it began
     started = Retention(store, None)
     started.start()
-    assert begun.wait(600)
+    assert all(called.acquire(timeout=600) for _ in range(2))
     started.stop(0.05)
     assert not ended.is_set()
     let_go.set()

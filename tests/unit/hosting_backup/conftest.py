@@ -43,12 +43,16 @@ def rows(store: RunStore) -> dict[str, list[str]]:
     return by_table
 
 
+def backup_at(path: Path, url: str, token: str = TOKEN, repo: str = REPO) -> Backup:
+    repository = Repository(HfApi(endpoint=url, token=token), repo)
+    return Backup(path, repository, 60, logging.getLogger("tests.backup"))
+
+
 class Page:
     """A database and its backup, one thing after the other: no thread pushes."""
 
     def __init__(self, path: Path, url: str, token: str = TOKEN, repo: str = REPO) -> None:
-        repository = Repository(HfApi(endpoint=url, token=token), repo)
-        self.backup = Backup(path, repository, 60, logging.getLogger("tests.backup"))
+        self.backup = backup_at(path, url, token, repo)
         self.told = self.backup.restore()
         self.store = RunStore(f"sqlite:///{path}")
         self.backup._store = self.store

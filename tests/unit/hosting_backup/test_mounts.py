@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from hosting.backup import refuse_mounted
-
-DISK = SimpleNamespace(mountpoint="/", fstype="ext4", device="/dev/vda")
-
-
-def mount(point: Path, kind: str, source: str) -> SimpleNamespace:
-    return SimpleNamespace(mountpoint=str(point), fstype=kind, device=source)
+from tests.unit.storage.test_schema import disk
 
 
 @pytest.mark.parametrize(
@@ -33,10 +27,12 @@ def mount(point: Path, kind: str, source: str) -> SimpleNamespace:
     ],
 )
 def test_a_mounted_bucket_is_refused_and_no_disk(
-    tmp_path: Path, kind: str, source: str, bucket: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, source: str, bucket: bool
 ) -> None:
-    table = [DISK, mount(tmp_path, kind, source)]
+    mounts = [disk("/", "ext4"), disk(tmp_path, kind, source)]
+    monkeypatch.setattr("psutil.disk_partitions", lambda **_: mounts)
     with pytest.raises(ValueError, match="mounted bucket") if bucket else nullcontext():
-        refuse_mounted(tmp_path / "deeper" / "runs.db", table)
-    refuse_mounted(Path("/elsewhere/runs.db"), table)
-    refuse_mounted(tmp_path / "runs.db", [])
+        refuse_mounted(tmp_path / "deeper" / "runs.db")
+    refuse_mounted(Path("/elsewhere/runs.db"))
+    mounts.clear()
+    refuse_mounted(tmp_path / "runs.db")

@@ -15,14 +15,12 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
-from huggingface_hub import HfApi
 
 from hosting.backup import backup_of
-from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
 from storage import RunStore
 from tests.unit.children import Child
-from tests.unit.hosting_backup.conftest import REPO, Page, rows
+from tests.unit.hosting_backup.conftest import REPO, Page, backup_at, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub
 from tests.unit.hosting_backup.test_backup import commits, save, table
 
@@ -35,7 +33,7 @@ def run_page(
     path: Path, url: str, seconds: float, wait: Callable[[], object], restore_s: float = 60.0
 ) -> str:
     """A page at the database with the Hub saves a run and ends when it may."""
-    backup = Backup(path, Repository(HfApi(endpoint=url, token=TOKEN), REPO), 60, LOG)
+    backup = backup_at(path, url)
     backup.restore(restore_s)
     with RunStore(f"sqlite:///{path}") as store:
         save(store, "by the child")
@@ -56,31 +54,29 @@ def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
 
 
 @pytest.fixture
-def backup(tmp_path: Path, hub: Hub) -> Backup:
-    """Of a database that is not there yet."""
+def one(tmp_path: Path) -> Path:
+    """A database that is not there yet."""
     (tmp_path / "one").mkdir()
-    return Backup(
-        tmp_path / "one" / "runs.db",
-        Repository(HfApi(endpoint=hub.url, token=TOKEN), REPO),
-        60,
-        LOG,
-    )
+    return tmp_path / "one" / "runs.db"
+
+
+@pytest.fixture
+def backup(one: Path, hub: Hub) -> Backup:
+    return backup_at(one, hub.url)
 
 
 @contextmanager
-def begun(tmp_path: Path, backup: Backup) -> Iterator[RunStore]:
+def begun(backup: Backup) -> Iterator[RunStore]:
     """Its database with one comparison; the backup has been started."""
-    with RunStore(f"sqlite:///{tmp_path / 'one' / 'runs.db'}") as store:
+    with RunStore(f"sqlite:///{backup._database}") as store:
         save(store, "before the start")
         backup.start(store)
         yield store
 
 
-def test_a_page_pushes_at_its_start_and_at_its_end(
-    tmp_path: Path, hub: Hub, page: Open, backup: Backup
-) -> None:
+def test_a_page_pushes_at_its_start_and_at_its_end(hub: Hub, page: Open, backup: Backup) -> None:
     assert backup.restore() == f"There is no backup at the dataset repository {REPO} yet."
-    with begun(tmp_path, backup) as store:
+    with begun(backup) as store:
         until(lambda: backup.pushed_at)
         assert hub.repos[REPO].private
         save(store, "later")
@@ -88,22 +84,20 @@ def test_a_page_pushes_at_its_start_and_at_its_end(
         assert page("two").rows == rows(store)
 
 
-def test_a_page_without_the_hub_works_and_says_so(tmp_path: Path, hub: Hub, backup: Backup) -> None:
+def test_a_page_without_the_hub_works_and_says_so(hub: Hub, backup: Backup) -> None:
     hub.fail("/api/", *[Fault(status=503)] * 100)
     problem = "the dataset repository mars/backup answered with HTTP 503."
     assert backup.restore() == f"The backup was not restored: {problem}"
-    with begun(tmp_path, backup):
+    with begun(backup):
         until(lambda: "not pushed" in backup.problem)
         assert backup.stop(60.0) == f"The backup was not pushed: {problem}"
 
 
-def test_a_page_whose_database_is_another_one_pushes_nothing(
-    tmp_path: Path, hub: Hub, backup: Backup
-) -> None:
+def test_a_page_whose_database_is_another_one_pushes_nothing(hub: Hub, backup: Backup) -> None:
     backup.restore()
     requests = len(hub.asked)
     backup.hold("the database is temporary.")
-    with begun(tmp_path, backup):
+    with begun(backup):
         assert (
             backup.stop(1.0)
             == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
@@ -121,12 +115,10 @@ def test_a_page_whose_database_is_another_one_pushes_nothing(
     ids=["uploading", "before the commit", "after the commit"],
 )
 def test_a_page_killed_while_it_pushes_loses_nothing(
-    tmp_path: Path, hub: Hub, page: Open, word: str, fault: Fault
+    one: Path, hub: Hub, page: Open, word: str, fault: Fault
 ) -> None:
-    path = tmp_path / "one" / "runs.db"
-    path.parent.mkdir()
     hub.fail(word, *[fault] * 10)
-    child = Child(page_to_be_killed, path, hub.url)
+    child = Child(page_to_be_killed, one, hub.url)
     until(lambda: any(word in request for request in hub.asked))
     if fault.late:
         until(lambda: table(hub, "data/runs"))
@@ -135,24 +127,21 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
     first = page("one")
     assert first.push() == ""
     assert first.store.count() == 1
-    assert [each.name for each in (tmp_path / "one").glob(".runs.db.backup/*")] == []
+    assert not list(one.parent.glob(".runs.db.backup/*"))
     second = page("two")
     assert second.rows == first.rows
     assert second.push() == "" and second.tidy() == ""
 
 
 @pytest.mark.parametrize("word", ["/commit/", "/resolve/"])
-def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open, word: str) -> None:
+@pytest.mark.usefixtures("first")
+def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub, word: str) -> None:
     """In a push or a restore; with all that an interpreter does at its end, so it is not forked."""
-    save((first := page("first")).store, "a prompt")
-    first.push()
     hub.asked.clear()
     hub.fail(word, *[Fault(delay_s=600)] * 20)
-    path = tmp_path / "one" / "runs.db"
-    path.parent.mkdir()
     last_s, restore_s = (60, 0.5) if word == "/resolve/" else (0.5, 60)
     code = "from tests.unit.hosting_backup.test_pages import *; "
-    code += f"print(run_page(Path({str(path)!r}), {hub.url!r}, {last_s}, input, {restore_s}))"
+    code += f"print(run_page(Path({str(one)!r}), {hub.url!r}, {last_s}, input, {restore_s}))"
     environment = os.environ | {"HF_HUB_DISABLE_XET": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
@@ -168,27 +157,24 @@ def test_a_hub_that_hangs_keeps_no_process(tmp_path: Path, hub: Hub, page: Open,
         process.communicate()
 
 
-def test_a_page_killed_while_it_restores_begins_again(tmp_path: Path, hub: Hub, page: Open) -> None:
-    first = page("first")
-    save(first.store, "a prompt")
-    first.push()
+def test_a_page_killed_while_it_restores_begins_again(
+    one: Path, hub: Hub, page: Open, first: Page
+) -> None:
     hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
-    path = tmp_path / "one" / "runs.db"
-    path.parent.mkdir()
-    child = Child(page_to_be_killed, path, hub.url)
+    child = Child(page_to_be_killed, one, hub.url)
     until(lambda: any("/resolve/" in request for request in hub.asked))
     child.kill()
     hub.faults.clear()
-    assert not path.exists()
+    assert not one.exists()
     assert page("one").rows == first.rows
 
 
 def test_a_push_that_hangs_is_given_up(
-    tmp_path: Path, hub: Hub, backup: Backup, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hosting.backup.service.PUSH_S", 0.2)
     hub.fail("/commit/", Fault(delay_s=30))
-    with begun(tmp_path, backup):
+    with begun(backup):
         until(lambda: commits(hub))
         backup.push()
         assert (

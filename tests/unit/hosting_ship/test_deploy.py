@@ -20,6 +20,8 @@ from hosting.deploy.__main__ import ROOT, main
 from hosting.deploy.files import (
     DOCKER,
     FLAVOURS,
+    GPU_PAIRS,
+    PRELOAD,
     SINGLE,
     DeployError,
     body,
@@ -139,16 +141,14 @@ def test_front_matter_is_what_the_hub_takes(flavour: Any) -> None:
 
 def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
     by_key = {pair.key: pair for pair in CATALOG}
-    for flavour in FLAVOURS.values():
-        refs = [
-            ref
-            for key in filter(None, flavour.pairs.split(","))
-            for ref in (by_key[key].target, by_key[key].draft)
-        ]
-        wanted = {
-            (ref.name, ref.revision) for ref in refs if ref is not None and ref.revision is not None
-        }
-        assert {(entry.split()[0], entry.split()[2]) for entry in flavour.preload} == wanted
+    refs = [
+        ref
+        for key in GPU_PAIRS.split(",")
+        for ref in (by_key[key].target, by_key[key].draft)
+        if ref
+    ]
+    wanted = {(ref.name, ref.revision) for ref in refs if ref.revision}
+    assert {(entry.split()[0], entry.split()[2]) for entry in PRELOAD} == wanted
 
 
 def test_only_what_belongs_goes(project: Path) -> None:

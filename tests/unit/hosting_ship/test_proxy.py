@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 import subprocess
 import threading
 from contextlib import ExitStack, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.serving import free_port
 from ui.public.access import is_open
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -76,15 +76,12 @@ def test_nginx_limits_the_requests_and_open_connections_of_an_address(tmp_path: 
     Holding.seen.clear()
     with (
         ThreadingHTTPServer(("127.0.0.1", 0), Holding) as page,
-        socket.socket() as probe,
         ExitStack() as held,
     ):
         threading.Thread(target=page.serve_forever, daemon=True).start()
         held.callback(page.shutdown)
         held.callback(Holding.seen.set)
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
+        port = free_port()
         nginx = held.enter_context(
             subprocess.Popen(example(tmp_path, f"http://127.0.0.1:{page.server_port}/", port))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from mars_core.rules import RULES
 from mars_vllm.arguments import GREEDY_ONLY, RequestRule, conflict, defaults, resolve
+
+COINS = {"mars_rule": "threshold", "mars_accumulated": 0.5}
 
 
 def resolved(
@@ -35,40 +38,52 @@ def test_a_parameter_alone_means_mars_and_a_trace_alone_strict() -> None:
     assert (traced.rule.name, traced.trace) == ("strict", True)
 
 
-@pytest.mark.parametrize(
-    "value", [2, -0.1, "0.9", None, float("nan"), float("inf"), True, [0.9], 10**400]
-)
-def test_a_theta_outside_its_range_or_no_number_is_one_sentence(value: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"^mars_theta must be a number from 0 to 1, not .{1,40}\.$"
-    ):
-        resolved({"mars_theta": value})
+PROTECT = r"mars_protect must be token ids in .{1,90}\."
 
 
 @pytest.mark.parametrize(
-    ("extra", "message"),
+    ("extra", "temperature", "message"),
     [
-        ({"mars_rule": "block"}, r"mars_rule must be one of strict, mars, .*, not 'block'\."),
-        ({"mars_rule": ["mars"]}, r"mars_rule must be one of .*, not \['mars'\]\."),
+        *(
+            ({"mars_theta": value}, 0.0, r"mars_theta must be a number from 0 to 1, not .{1,40}\.")
+            for value in (2, -0.1, "0.9", None, math.nan, math.inf, True, [0.9], 10**400)
+        ),
+        ({"mars_rule": "block"}, 0.0, r"mars_rule must be one of strict, mars, .*, not 'block'\."),
+        ({"mars_rule": ["mars"]}, 0.0, r"mars_rule must be one of .*, not \['mars'\]\."),
         (
             {"mars_tetha": 0.9},
+            0.0,
             r"'mars_tetha' is not a parameter of rule mars; its parameters: mars_theta\.",
         ),
         (
             {"mars_rule": "strict", "mars_theta": 0.9},
+            0.0,
             r"'mars_theta' is not a parameter of rule strict; its parameters: none\.",
         ),
-        ({"mars_trace": 2}, r"mars_trace must be 0 or 1, not 2\."),
-        ({"mars_trace": True}, r"mars_trace must be 0 or 1, not True\."),
+        ({"mars_trace": 2}, 0.0, r"mars_trace must be 0 or 1, not 2\."),
+        ({"mars_trace": True}, 0.0, r"mars_trace must be 0 or 1, not True\."),
         (
             {"mars_rule": "x\n\x1b[2J" * 30},
+            0.0,
             r"mars_rule must be one of .*, not 'x\\n\\x1b\[2J.*\.\.\.\.",
         ),
+        *(
+            ({"mars_protect": words}, 0.0, PROTECT)
+            for words in ("42", "[]", "[-1]", "[1, x]", [42], 7, None, "[" + "1, " * 400)
+        ),
+        *(
+            ({"mars_rule": name}, 0.7, rf"temperature must be 0 with mars_rule {name}, not 0\.7\.")
+            for name in sorted(GREEDY_ONLY)
+        ),
+        (COINS, 1.0, r"mars_accumulated must be 1 above temperature 0, not 0\.5\."),
     ],
 )
-def test_what_is_not_known_is_named(extra: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_asked_for_is_one_sentence(
+    extra: dict[str, Any], temperature: float, message: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        resolved(extra)
+        resolved(extra, temperature)
+    assert not temperature or named(extra).greedy
 
 
 def test_a_trace_without_a_file_is_refused() -> None:
@@ -83,30 +98,6 @@ def test_protected_ids_belong_to_the_request() -> None:
     assert (request.rule.name, request.protected) == ("mars", (7, 42))
     assert named({"mars_rule": "always", "mars_protect": "[3]"}).group.protected == (3,)
     assert resolved({"mars_protect": ""}) is None
-
-
-@pytest.mark.parametrize("words", ["42", "[]", "[-1]", "[1, x]", [42], 7, None, "[" + "1, " * 400])
-def test_protected_tokens_that_are_no_ids_are_one_sentence(words: Any) -> None:
-    with pytest.raises(ValueError, match=r"^mars_protect must be token ids in .{1,90}\.$"):
-        resolved({"mars_protect": words})
-
-
-@pytest.mark.parametrize("name", sorted(GREEDY_ONLY))
-def test_rules_that_are_exact_at_temperature_0_only_are_refused_above(name: str) -> None:
-    assert named({"mars_rule": name}).greedy
-    with pytest.raises(
-        ValueError, match=rf"^temperature must be 0 with mars_rule {name}, not 0\.7\.$"
-    ):
-        resolved({"mars_rule": name}, 0.7)
-
-
-def test_a_threshold_that_draws_coins_is_refused() -> None:
-    request = {"mars_rule": "threshold", "mars_accumulated": 0.5}
-    assert named(request).greedy
-    with pytest.raises(
-        ValueError, match=r"^mars_accumulated must be 1 above temperature 0, not 0\.5\.$"
-    ):
-        resolved(request, 1.0)
 
 
 def test_the_environment_gives_defaults_of_its_rule() -> None:

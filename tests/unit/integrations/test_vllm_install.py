@@ -39,58 +39,66 @@ def config(
     )
 
 
-def refused(settings: SimpleNamespace, temperature: float = 0.0, rule: str = "mars") -> str | None:
-    request = resolve({"mars_rule": rule}, temperature, {}, False)
-    return refusal(settings, request, SimpleNamespace(temperature=temperature))
+CPU, V2 = config(device="cpu"), config(v2=True, processors=[PROCESSOR])
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "temperature", "rule", "message"),
     [
         (
             config(rejection_sample_method="block"),
+            0.0,
+            "mars",
             "rejection_sample_method of --speculative-config must be standard ",
         ),
         (
             config(draft_sample_method="probabilistic"),
+            0.0,
+            "mars",
             "draft_sample_method of --speculative-config must be greedy ",
         ),
-        (config(v2=True), f"mars_rule needs --logits-processors {PROCESSOR} with runner V2."),
-        (config(v2=True, processors=["other:Processor"]), "mars_rule needs --logits-processors"),
+        (
+            config(v2=True),
+            0.0,
+            "mars",
+            f"mars_rule needs --logits-processors {PROCESSOR} with runner V2.",
+        ),
+        (config(v2=True, processors=["other:Processor"]), 0.0, "mars", "mars_rule needs --logits"),
         (
             config(v2=True, processors=[PROCESSOR], sharded=True),
+            0.0,
+            "mars",
             "enable_batch_sharded_sampling of vLLM must be off with mars_rule.",
         ),
         (
             SimpleNamespace(**vars(config()) | {"speculative_config": None}),
+            0.0,
+            "mars",
             "mars_rule needs speculative decoding; ",
         ),
+        (CPU, 0.7, "mars", "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"),
+        (CPU, 0.7, "strict", None),  # vLLM's own sampling
+        (CPU, 0.0, "mars", None),
+        (config(), 0.7, "mars", None),
+        (V2, 0.0, "mars", None),
     ],
 )
-def test_a_configuration_that_would_not_be_the_rule_is_refused(
-    settings: SimpleNamespace, message: str
+def test_what_would_not_be_the_rule_is_refused(
+    settings: SimpleNamespace,
+    temperature: float,
+    rule: str,
+    message: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem = refused(settings)
-    assert problem is not None and problem.startswith(message)
-    assert refusal(settings, None, None) is None, "a request that asks for nothing"
-
-
-@pytest.mark.parametrize(
-    "settings", [config(), config(v2=True, processors=[PROCESSOR]), config(device="cpu")]
-)
-def test_other_configurations_are_not(settings: SimpleNamespace) -> None:
-    assert refused(settings) is None
-
-
-def test_on_a_cpu_temperatures_need_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MARS_MEND_CPU", raising=False)
-    problem = refused(config(device="cpu"), 0.7)
-    assert problem is not None
-    assert problem.startswith("temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses")
-    assert refused(config(device="cpu"), 0.7, "strict") is None, "strict is vLLM's own sampling"
-    assert refused(config(), 0.7) is None
-    monkeypatch.setenv("MARS_MEND_CPU", "1")
-    assert refused(config(device="cpu"), 0.7) is None
+    request = resolve({"mars_rule": rule}, temperature, {}, False)
+    params = SimpleNamespace(temperature=temperature)
+    problem = refusal(settings, request, params)
+    assert problem is None if message is None else str(problem).startswith(message)
+    assert refusal(settings, None, None) is None, "a request that asks for nothing"
+    if settings is CPU:
+        monkeypatch.setenv("MARS_MEND_CPU", "1")
+        assert refusal(settings, request, params) is None
 
 
 def test_the_repair_expands_values_of_any_type() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import resource
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from mars_core.rules import RULES
 from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import Best
 from mars_vllm.tracing import JudgedStep, TracedEngine
+from tests.unit.storage.exports import file_limit
 
 ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
 NAME = 'a\n"b'  # of a request
@@ -153,13 +153,9 @@ def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
 ) -> None:
     recorder.begin("short", ASK, params(), [])
     recorder.finish(["short"])
-    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (Path(recorder.path).stat().st_size + 100, usual[1]))
-    try:
+    with file_limit(Path(recorder.path).stat().st_size + 100):
         recorder.begin("long", ASK, params(), [1] * 1000)
         recorder.finish(["long"])
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert [line["id"] for line in lines(recorder)] == ["short"]
     assert "could not write the trace" in caplog.text
 

@@ -1,4 +1,4 @@
-"""What the tests of the exports share: a saved comparison, the files, what they should hold."""
+"""What the tests of the store share: a saved comparison, errors, exported files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from mars_core.types import Trace
-from storage import RunStore, Source
+from storage import RunStore, Source, StorageError
 from storage.export import write_csv
 
 
@@ -25,6 +26,11 @@ def save(store: RunStore, *traces: Trace, source: Source = Source.COMPARE) -> st
     for lane, trace in enumerate(traces):
         store.save_run(comparison_id, trace, lane=lane, order=lane)
     return comparison_id
+
+
+def failing(message: str) -> pytest.RaisesExc[StorageError]:
+    """What is done here raises a StorageError with this message (a pattern)."""
+    return pytest.raises(StorageError, match=message)
 
 
 def csv_of(name: str, store: RunStore, ids: list[str] | None = None) -> str:

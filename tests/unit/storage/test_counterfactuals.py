@@ -6,13 +6,11 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from mars_core.counterfactual import Counterfactual
 from mars_core.types import PromptConfig
-from storage import RunStore, StorageError
+from storage import RunStore
 from tests.traces import NAN, make_trace
-from tests.unit.storage.exports import csv_of, parsed
+from tests.unit.storage.exports import csv_of, failing, parsed
 
 ONE = Counterfactual(
     3, "number", 0.95, 0.5, 1.25, 4, 10, 12, -0.5, -0.75, changed=True, strict_score=1.0
@@ -35,7 +33,7 @@ def test_they_come_back_to_their_owner_and_in_exports(store: RunStore) -> None:
     anna.save_counterfactuals(run, [ONE])  # in place of the earlier one
     assert repr(anna.counterfactuals([run])) == repr({run: (ONE, TWO)})
     assert boris.counterfactuals([run]) == {}
-    with pytest.raises(StorageError, match="There is no run with the id"):
+    with failing("There is no run with the id"):
         boris.save_counterfactuals(run, [ONE])
     rows = parsed(csv_of("counterfactuals", anna))
     assert [row["run_id"] for row in rows] == [run, run] and parsed(

@@ -8,14 +8,11 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
-from mars_core.types import PromptConfig
-from storage import Choice, RunStore, Search, StorageError, write_csv
+from storage import Choice, RunStore, Search, write_csv
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.exports import csv_of, parsed, save
+from tests.unit.storage.exports import csv_of, failing, parsed, save
 from tests.unit.storage.studying import counts
 
 LATER = datetime.now(UTC) + timedelta(days=1)
@@ -47,38 +44,31 @@ def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
     assert {row["comparison_id"] for name in EXPORTS for row in parsed(csv_of(name, store))} == {
         remaining
     }
-    refused: tuple[Callable[[], object], ...] = (
-        lambda: store.load(gone),
-        lambda: store.delete(gone),
-        lambda: store.annotate(gone, name="x"),
-        lambda: store.save_run(gone, run.trace, lane=5, order=5),
-        lambda: store.add_vote(gone, left_lane=0, right_lane=1, choice=Choice.TIE),
-        lambda: write_csv("runs", store, io.BytesIO(), [gone]),
-    )
-    for action in refused:
-        with pytest.raises(StorageError, match="There is no comparison with the id"):
+    refused: dict[Callable[[], object], str] = {
+        lambda: store.load(gone): "comparison",
+        lambda: store.delete(gone): "comparison",
+        lambda: store.annotate(gone, name="x"): "comparison",
+        lambda: store.save_run(gone, run.trace, lane=5, order=5): "comparison",
+        lambda: store.add_vote(gone, left_lane=0, right_lane=1, choice=Choice.TIE): "comparison",
+        lambda: write_csv("runs", store, io.BytesIO(), [gone]): "comparison",
+        lambda: store.records([run.id]): "run",
+        lambda: store.comment_vote(vote.id, "x"): "vote",
+    }
+    for action, noun in refused.items():
+        with failing(f"There is no {noun} with the id"):
             action()
-    with pytest.raises(StorageError, match="There is no run with the id"):
-        store.records([run.id])
-    with pytest.raises(StorageError, match="There is no vote with the id"):
-        store.comment_vote(vote.id, "x")
 
 
 def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
     _, gone = two(store)
     store.annotate(gone, name="A name", tags=["t"])
-    before = (store.load(gone), store.votes(), [csv_of(name, store) for name in EXPORTS])
-    store.delete(gone)
-    store.restore(gone)
-    after = (store.load(gone), store.votes(), [csv_of(name, store) for name in EXPORTS])
-    assert same(after[0].runs[0].trace, before[0].runs[0].trace)
-    assert (after[0].name, after[0].tags, after[0].created_at) == (
-        "A name",
-        ("t",),
-        before[0].created_at,
-    )
-    assert after[1:] == before[1:]
-    store.restore(gone)  # what is there stays there
+    before, after = [], []
+    for seen in (before, after):
+        seen += [repr(store.load(gone)), store.votes(), *(csv_of(name, store) for name in EXPORTS)]
+        if seen is before:
+            store.delete(gone)
+        store.restore(gone)  # what is there stays there
+    assert after == before
     assert store.count() == 2
 
 
@@ -91,10 +81,11 @@ def test_purge_takes_everything_below(store: RunStore) -> None:
         "facets": before["facets"] // 2
     }  # search no longer returns it
     assert store.purge(LATER) == 1
-    assert {(before[name], counts(store)[name]) for name in ("comparisons", "votes")} == {(2, 1)}
-    assert {(before[name], counts(store)[name]) for name in ("runs", "run_traces")} == {(4, 2)}
+    after = counts(store)
+    for name in ("comparisons", "votes", "runs", "run_traces", "facets"):
+        assert after[name] == before[name] // 2 > 0
     assert same(store.load(remaining).runs[0].trace, trace)
-    with pytest.raises(StorageError, match="There is no comparison with the id"):
+    with failing("There is no comparison with the id"):
         store.restore(gone)
 
 
@@ -116,14 +107,3 @@ def test_killed_in_a_purge_leaves_what_was_deleted(url: str) -> None:
         assert counts(store) == before
         store.restore(gone)
         assert same(store.load(gone).runs[0].trace, trace)
-
-
-def test_purge_spares_what_was_deleted_later(store: RunStore) -> None:
-    first, second, third = (store.new_comparison(PromptConfig(name)) for name in "abc")
-    store.delete(first)
-    between = datetime.now(UTC)
-    store.delete(second)
-    assert store.purge(between) == 1
-    store.restore(second)
-    assert store.comparisons()["id"].tolist() == [third, second]
-    assert store.purge(LATER) == 0

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from mars_core.types import Alternative, Outcome, Trace
-from storage import Choice, RunStore, StorageError, write_csv, write_everything, write_parquet
+from storage import Choice, RunStore, write_csv, write_everything, write_parquet
 from storage.export.cells import cell
 from storage.export.tables import EXPORTS
 from storage.schema.text import decode, mapped
 from tests.traces import make_trace, make_tree_trace, same
-from tests.unit.storage.exports import csv_of, parsed, peak, read_parquet, save
+from tests.unit.storage.exports import csv_of, failing, parsed, peak, read_parquet, save
 from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 from tests.unit.storage.test_roundtrip import HOSTILE, TRACES, hostile_trace, odd_numbers
 
@@ -225,7 +225,7 @@ def test_exports_take_constant_memory(
     export: Callable[[RunStore, Path], None],
 ) -> None:
     monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 100)
-    monkeypatch.setattr("storage.export.tables.COMPARISONS_A_READ", 2)
+    monkeypatch.setattr("storage.export.reading.COMPARISONS_A_READ", 2)
     monkeypatch.setattr("storage.export.ROWS_A_GROUP", 200)
     trace = make_trace(new_tokens=60, prompt="p" * 5000)
     for _ in range(8):  # enough for what is read ahead
@@ -249,6 +249,6 @@ def test_no_column_is_a_map() -> None:
 def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:
     (tmp_path / "taken.parquet").mkdir()
     for path, reason in (("missing/runs.parquet", ": .*missing"), ("taken.parquet", "")):
-        with pytest.raises(StorageError, match=f"The Parquet file was not written{reason}"):
+        with failing(f"The Parquet file was not written{reason}"):
             write_parquet("runs", sqlite_store, tmp_path / path)
     assert list(tmp_path.glob("*.part")) == []

@@ -12,10 +12,10 @@ import pytest
 
 from mars_core.types import Trace
 from mars_playground.__main__ import main
-from storage import RunStore, StorageError, write_everything, write_parquet
+from storage import RunStore, write_everything, write_parquet
 from storage.importing import Imported, import_files
 from tests.traces import make_trace
-from tests.unit.storage.exports import save
+from tests.unit.storage.exports import failing, save
 from tests.unit.storage.test_roundtrip import HOSTILE, TRACES, hostile_trace
 
 
@@ -88,7 +88,7 @@ def test_imported_runs_belong_to_whom_they_were_imported_for(
         assert import_files(ann, paths).runs == 0  # what was deleted stays so
         assert ann.count() == 1
         other.save_run(second, make_trace(new_tokens=1), lane=1, order=1)
-        with pytest.raises(StorageError, match="belongs to another owner"):
+        with failing("belongs to another owner"):
             import_files(bob, parquet(other, tmp_path))
         assert bob.count() == 0
         assert import_files(ann, parquet(other, tmp_path)) == Imported(runs=1, known=2)
@@ -117,7 +117,7 @@ def test_what_is_no_export_is_named(
         ),
         ([tmp_path / "empty.zip"], "empty.zip is not an export of MARS Playground"),
     ):
-        with pytest.raises(StorageError, match=message):
+        with failing(message):
             import_files(sqlite_store, sources)
 
 
@@ -151,7 +151,7 @@ def test_sizes_are_checked_before_a_file_is_read(
     ):
         with (
             monkeypatch.context() as limited,
-            pytest.raises(StorageError, match=f"Nothing was imported: .*{sentence}"),
+            failing(f"Nothing was imported: .*{sentence}"),
         ):
             limited.setattr(name, 1)
             import_files(sqlite_store, files)
@@ -164,5 +164,5 @@ def test_a_file_that_is_damaged_inside_is_one_sentence(
     data = bytearray(paths[1].read_bytes())
     data[100:400] = bytes(300)
     (damaged := tmp_path / "tokens.parquet").write_bytes(data)
-    with pytest.raises(StorageError, match="The import ended: a file is damaged"):
+    with failing("The import ended: a file is damaged"):
         import_files(sqlite_store, [paths[0], damaged, paths[2]])

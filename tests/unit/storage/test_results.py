@@ -3,15 +3,14 @@ where they failed; judgements."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from mars_core.types import PromptConfig
-from storage import Preferred, ResultExists, RunStore, Source, StorageError
+from storage import Preferred, ResultExists, RunStore, Source
 from tests.traces import same
+from tests.unit.storage.exports import failing
 from tests.unit.storage.studying import (
     DATA,
     MARS,
@@ -55,24 +54,15 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     run_ids = saved(lasting_store, at, 1, MARS, FAILED)
     saved(lasting_store, at, 0, [])
     open_ = lasting_store.task_results(study_id, 0)
-    assert list(open_) == [0, 1]
-    assert (open_[1].task, open_[1].lane, open_[1].run_ids, open_[1].worker) == (
-        0,
-        1,
-        run_ids,
-        "wörker\x00",
-    )
-    assert (open_[1].data, open_[1].relative, open_[0].data, open_[0].run_ids) == (
-        FAILED,
-        None,
-        DATA,
-        (),
-    )
-    assert abs(open_[1].created_at - datetime.now(UTC)) < timedelta(minutes=1)
+    first, second = open_.values()
+    assert (first.lane, first.run_ids, first.data) == (0, (), DATA)
+    at_work = (0, 1, run_ids, at.worker, second.created_at, FAILED, None, first.comparison_ids)
+    assert astuple(second) == at_work
+    assert abs(second.created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.results(study_id) == tuple(open_.values())  # though the task is not done
     lasting_store.finish_task(study_id, 0, {1: {"cause": "␛relaxed", "bleu": "nan"}})
     closed = lasting_store.results(study_id)
-    assert closed == (open_[0], replace(open_[1], relative={"cause": "␛relaxed", "bleu": "nan"}))
+    assert closed == (first, replace(second, relative={"cause": "␛relaxed", "bleu": "nan"}))
     assert tuple(lasting_store.task_results(study_id, 0).values()) == closed
     assert lasting_store.task_results(study_id, 1) == lasting_store.task_results(study_id, 99) == {}
 
@@ -109,21 +99,18 @@ def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
     at = begun(lasting_store)
     first, second = MARS
 
-    def refused(
-        message: str, lane: int, *result: Any, kind: type[Exception] = StorageError
-    ) -> None:
+    def refused(message: str, lane: int, *result: Any) -> None:
         before = counts(lasting_store)
-        with pytest.raises(kind, match=message):
+        with failing(message) as caught:
             saved(lasting_store, at, lane, *result)
         assert counts(lasting_store) == before
+        assert isinstance(caught.value, ResultExists) is ("has a result" in message)
 
     refused("The result was not saved", 0, [first, with_impossible_last_token(second)])
-    refused("numbered", 0, [first, replace(second, steps=second.steps[1:])])
     refused("JSON has no type for object", 0, MARS, {"x": object()})
     saved(lasting_store, at, 0, MARS)
     refused("its prompt is not the prompt of its comparison", 1, [second, first])
-    message = "Lane 0 of task 0 of the study has a result; nothing was saved"
-    refused(message, 0, MARS, FAILED, kind=ResultExists)
+    refused("Lane 0 of task 0 of the study has a result; nothing was saved", 0, MARS, FAILED)
 
 
 def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
@@ -190,5 +177,5 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
     assert lasting_store.judgements(other) == ()
     for task, lane in ((0, 2), (1, 2), (99, 0)):
         message = f"lane {lane} of task {task} of the study has no result"
-        with pytest.raises(StorageError, match=message):
+        with failing(message):
             judge(lasting_store, study_id, task, lane, Preferred.TIE)

@@ -19,11 +19,11 @@ import pytest
 from sqlalchemy import Engine, event
 
 from mars_core.types import Trace
-from storage import RunStore, StorageError, open_or_set_aside
+from storage import RunStore, open_or_set_aside
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.exports import save
+from tests.unit.storage.exports import failing, save
 from tests.unit.storage.studying import counts
 from tests.unit.storage.test_workers import trace_of, work_off
 
@@ -153,9 +153,8 @@ def test_full_disk_is_one_sentence_and_harms_nothing(sqlite_url: str) -> None:
     with (
         page_limit(80),
         RunStore(sqlite_url) as store,
-        pytest.raises(
-            StorageError,
-            match=r"not saved: database or disk is full \(.*runs.db\)\. Free some space",
+        failing(
+            r"not saved: database or disk is full \(.*runs.db\)\. Free some space",
         ),
     ):
         for trace in traces:
@@ -180,7 +179,7 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
     comparison_id = store.new_comparison(trace.config.prompt)
 
     def refused(wrong: Trace, message: str) -> None:
-        with pytest.raises(StorageError, match=message) as caught:
+        with failing(message) as caught:
             store.save_run(comparison_id, wrong, lane=0, order=0)
         assert not [word for word in ("private", "INSERT", "secret") if word in str(caught.value)]
 

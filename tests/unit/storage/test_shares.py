@@ -10,10 +10,11 @@ import pytest
 from sqlalchemy import text
 
 from mars_core.types import PromptConfig
-from storage import RunStore, Search, Shared, StorageError, write_csv
+from storage import RunStore, Search, Shared, write_csv
 from storage.export.tables import EXPORTS
 from storage.shares import ENDED
 from tests.traces import same
+from tests.unit.storage.exports import failing
 from tests.unit.storage.test_owners import LISTS, UNKNOWN, WRITES, Things, everything_of, make
 
 World = tuple[RunStore, Things, Things]
@@ -41,7 +42,7 @@ def shared_by_anna(world: World, kind: Shared) -> tuple[str, RunStore]:
 
 def ended(store: RunStore, *tokens: str) -> None:
     for token in tokens:
-        with pytest.raises(StorageError, match=ENDED):
+        with failing(ENDED):
             store.through(token)
 
 
@@ -66,7 +67,7 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
             ):
                 assert read(linked, head.id) == read(store, getattr(anna, OBJECTS[kind]))
         for other in {*shared.values(), anna.deleted, boris.comparison} - {thing}:
-            with pytest.raises(StorageError, match="There is no comparison with the id"):
+            with failing("There is no comparison with the id"):
                 linked.load(other)
         assert (linked.votes(), linked.shares(), linked.counts().votes) == ((), (), 0)
         for name in ("runs", "tokens"):
@@ -75,7 +76,7 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
             written = stream.getvalue().decode()
             assert thing in written
             assert not [mark for mark in (anna.deleted, anna.vote, *boris.marks) if mark in written]
-        with pytest.raises(StorageError, match="There is no comparison with the id"):
+        with failing("There is no comparison with the id"):
             write_csv("runs", linked, io.BytesIO(), [boris.comparison])
         assert (linked.owner, linked.read_only) == (None, True)
         for owner in (None, "anna", "boris"):
@@ -98,7 +99,7 @@ def test_link_lets_nobody_write(sqlite_world: World) -> None:
         _token, linked = shared_by_anna(sqlite_world, kind)
         before = everything_of(store)
         for call in (call for every in calls.values() for call in every):
-            with pytest.raises(StorageError, match="a link gives read access only"):
+            with failing("a link gives read access only"):
                 call(linked, anna)
         with pytest.raises(ValueError, match="Only the objects of one owner"):
             linked.delete_everything()
@@ -126,7 +127,7 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         mine.unshare(kind, thing)
         assert [table for exported in begun for table in exported] == []
         assert (linked.count(), linked.studies(), mine.shares()) == (0, (), ())
-        with pytest.raises(StorageError, match="There is no comparison"):
+        with failing("There is no comparison"):
             linked.load(anna.comparison)
         ended(store, before, token)
         mine.unshare(kind, thing)  # nothing to end
@@ -199,7 +200,7 @@ def test_table_takes_no_link_to_two_things(store: RunStore) -> None:
     values = f"'h', '', '2026-01-01', '{things.comparison}', '{things.study}'"
     for row in (values, values.replace(f"'{things.comparison}', '{things.study}'", "NULL, NULL")):
         with (
-            pytest.raises(StorageError, match=r"(?i)check constraint"),
+            failing(r"(?i)check constraint"),
             store._write("Nothing was written") as connection,
         ):
             connection.execute(text(f"INSERT INTO shares ({columns}) VALUES ({row})"))

@@ -12,10 +12,10 @@ from storage import (
     RunStore,
     Search,
     Source,
-    StorageError,
     StudyHead,
 )
 from tests.traces import same
+from tests.unit.storage.exports import failing
 from tests.unit.storage.studying import (
     OpenTask,
     conversation,
@@ -83,7 +83,7 @@ def test_study_that_cannot_be_kept_is_refused(
     lasting_store: RunStore, name: str, plan: dict[str, object], tasks: int, message: str
 ) -> None:
     before = len(lasting_store.studies(limit=1000))
-    with pytest.raises(StorageError, match=message):
+    with failing(message):
         lasting_store.new_study(name, plan, tasks)
     assert len(lasting_store.studies(limit=1000)) == before
 
@@ -129,9 +129,9 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     left = lasting_store.find(Search(source=Source.STUDY, limit=100))
     put_away = set(everything.frame["id"]) - set(left.frame["id"])
     assert (everything.total - left.total, len(put_away)) == (4, 4)
-    with pytest.raises(StorageError, match="There is no study"):
+    with failing("There is no study"):
         lasting_store.results(study_id)
-    with pytest.raises(StorageError, match="There is no study"):
+    with failing("There is no study"):
         saved(lasting_store, task, 1)
     assert len(lasting_store.results(remaining)) == 2
     for comparison_id in put_away:

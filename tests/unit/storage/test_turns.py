@@ -19,7 +19,7 @@ from storage import RunStore, Search, StorageError
 from storage.journal import SIDES
 from tests.traces import make_trace, same
 from tests.unit.children import Child
-from tests.unit.storage.exports import save
+from tests.unit.storage.exports import failing, save
 from tests.unit.storage.test_opening import lock_it
 from tests.unit.storage.test_owners import make
 from tests.unit.storage.test_safety import assert_sound
@@ -88,7 +88,7 @@ def test_waiting_writers_fail_side_by_side_at_their_deadline(
     message = r"The comparison was not saved: database is locked \(.*runs.db\)\. Another program is writing to it"
 
     def fails(_number: int) -> None:
-        with pytest.raises(StorageError, match=message):
+        with failing(message):
             new(either)
 
     assert other.pipe.recv() == "locked"
@@ -107,9 +107,7 @@ def test_a_writer_on_a_server_waits_until_its_deadline_too(
     with RunStore(postgres_store._engine.url.render_as_string(hide_password=False)) as other:
         with other._write("") as connection:
             connection.exec_driver_sql("SELECT * FROM comparisons FOR UPDATE").all()
-            with pytest.raises(
-                StorageError, match=r"not changed: .* lock timeout .*Another program is writing"
-            ):
+            with failing(r"not changed: .* lock timeout .*Another program is writing"):
                 postgres_store.annotate(comparison_id, name="x")
         postgres_store.annotate(comparison_id, name="x")
 
@@ -164,7 +162,7 @@ def test_a_store_that_was_closed_touches_nothing(store: RunStore) -> None:
     one = closed.of("anna")
     closed.close()
     for use in (one.count, lambda: new(one), one.delete_everything):
-        with pytest.raises(StorageError, match="it was closed"):
+        with failing("it was closed"):
             use()
     assert closed._engine.pool.checkedin() == 0  # type: ignore[attr-defined]
 

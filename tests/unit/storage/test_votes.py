@@ -6,42 +6,47 @@ from __future__ import annotations
 from dataclasses import astuple, replace
 from pathlib import Path
 
-import pytest
-
 from mars_core.types import Status
-from storage import Choice, RunStore, Source, StorageError, write_parquet
+from storage import Choice, RunStore, Source, write_parquet
+from storage.export.columns import SCHEMA_VERSION
 from storage.schema.text import decode
 from tests.traces import make_trace
-from tests.unit.storage.exports import csv_of, parsed, read_parquet, save
+from tests.unit.storage.exports import csv_of, failing, parsed, read_parquet, save
+
+SIDES = ("left", "right", "winner")
 
 
 def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
     """A comparison of none (lane 0) and mars (lane 1), and the ids of its runs."""
-    traces = (
-        make_trace(rule="none", new_tokens=5, prompt=prompt),
-        make_trace(rule="mars", new_tokens=5, prompt=prompt),
+    rules = ("none", "mars")
+    comparison_id = save(
+        store, *(make_trace(rule=rule, new_tokens=5, prompt=prompt) for rule in rules)
     )
-    comparison_id = save(store, *traces)
     left, right = store.load(comparison_id).runs
     return comparison_id, left.id, right.id
 
 
-def test_vote_is_kept(store: RunStore) -> None:
-    for choice in Choice:
-        comparison_id, plain, mars = pair(store)
+def test_vote_is_kept_and_exported(store: RunStore, tmp_path: Path) -> None:
+    for choice, prompt in zip(Choice, ("=1+1", "\x00", "c", "d"), strict=True):
+        comparison_id, plain, mars = pair(store, prompt)
         vote_id = store.add_vote(
-            comparison_id, left_lane=1, right_lane=0, choice=choice, comment="short"
+            comparison_id, left_lane=1, right_lane=0, choice=choice, comment="@x"
         )
-        vote = store.votes()[0]
-        assert (vote.id, vote.comparison_id, vote.choice, vote.comment) == (
-            vote_id,
-            comparison_id,
-            choice,
-            "short",
-        )
-        assert (vote.left_run, vote.right_run, vote.prompt) == (mars, plain, "Who?")
-        assert (vote.left_rule, vote.right_rule) == ("mars(theta=0.9)", "none")
+        vote, *_ = store.votes()
+        rules = ("mars(theta=0.9)", "none")
+        known = (vote_id, comparison_id, vote.created_at, choice, *rules, mars, plain, "@x", prompt)
+        assert astuple(vote) == known
         assert vote.winner_run == {Choice.LEFT: mars, Choice.RIGHT: plain}.get(choice)
+    write_parquet("votes", store, tmp_path / "votes.parquet")
+    names = {"vote_id": "id"} | {f"{side}_run_id": f"{side}_run" for side in SIDES}
+    for row, vote in zip(
+        read_parquet(tmp_path / "votes.parquet"), store.votes()[::-1], strict=True
+    ):
+        row["prompt"] = decode(row["prompt"])
+        assert row.pop("schema_version") == SCHEMA_VERSION
+        assert row == {name: getattr(vote, names.get(name, name)) for name in row}
+    (line,) = parsed(csv_of("votes", store, [comparison_id]))
+    assert (line["comparison_id"], line["comment"]) == (comparison_id, "'@x")
 
 
 def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None:
@@ -55,9 +60,9 @@ def test_votes_are_latest_first_and_comments_can_follow(store: RunStore) -> None
         (ids[1], ""),
         (ids[0], "\x00 later"),
     ]
-    with pytest.raises(StorageError, match="A comment may have 10,000 characters at most"):
+    with failing("A comment may have 10,000 characters at most"):
         store.comment_vote(ids[0], "x" * 10_001)
-    with pytest.raises(StorageError, match="There is no vote with the id"):
+    with failing("There is no vote with the id"):
         store.comment_vote("0" * 32, "x")
     assert store.votes()[1].comment == "\x00 later"
 
@@ -70,33 +75,15 @@ def test_vote_is_one_and_between_the_last_runs_of_two_lanes(store: RunStore) -> 
         (0, 2, "lane 3 of the comparison has no run"),
         (-1, 0, "no run"),
     ):
-        with pytest.raises(StorageError, match=message):
+        with failing(message):
             store.add_vote(comparison_id, left_lane=left, right_lane=right, choice=Choice.TIE)
     assert store.votes() == ()
     store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
-    with pytest.raises(StorageError, match="this comparison has one already"):
+    with failing("this comparison has one already"):
         store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=Choice.RIGHT)
     assert [(vote.choice, vote.left_run, vote.right_run) for vote in store.votes()] == [
         (Choice.LEFT, again, mars)
     ]
-
-
-def test_exports_hold_every_vote(store: RunStore, tmp_path: Path) -> None:
-    prompts = ["=1+1", "\x00", "c", "d"]
-    pairs = [pair(store, prompt) for prompt in prompts]
-    for (comparison_id, _, _), choice in zip(pairs, Choice, strict=True):
-        store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=choice, comment="@x")
-    write_parquet("votes", store, tmp_path / "votes.parquet")
-    rows = read_parquet(tmp_path / "votes.parquet")
-    assert [row["winner_run_id"] for row in rows] == [pairs[0][2], pairs[1][1], None, None]
-    assert [decode(row["prompt"]) for row in rows] == prompts
-    for row, vote in zip(rows, store.votes()[::-1], strict=True):
-        ids = (row["vote_id"], row["left_run_id"], row["right_run_id"])
-        assert ids == (vote.id, vote.left_run, vote.right_run)
-        for name in ("comparison_id", "created_at", "choice", "left_rule", "right_rule", "comment"):
-            assert row[name] == getattr(vote, name)
-    (row,) = parsed(csv_of("votes", store, [pairs[2][0]]))
-    assert (row["comparison_id"], row["comment"]) == (pairs[2][0], "'@x")
 
 
 def test_votes_are_counted_by_rules_and_choice(store: RunStore) -> None:

@@ -144,7 +144,7 @@ class FakeStore:
     def study(self, study_id: str) -> StoredStudy:
         done = len({row.task for row in self.stored})
         return StoredStudy(
-            study_id, START, self.plan.name, self.plan.as_dict(), self.plan.tasks, done
+            study_id, START, self.plan.name, self.plan.tasks, done, self.plan.as_dict()
         )
 
     def results(self, _: str) -> tuple[StoredResult, ...]:

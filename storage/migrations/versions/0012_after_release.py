@@ -1,22 +1,32 @@
-"""From 0.1.0: the shape of the passes of an exact run is `exact` in its environment, runs have the
-further logits processors of their sampling, the table of sweeps, which nothing wrote, goes, and the
-runs of sweeps are those of studies."""
+"""From 0.1.0: the shape of the passes of an exact run is `exact` in its environment; runs have
+further logits processors, overshoot, loops and what their given tokens have spent; what would have
+followed relaxed tokens; tasks are not claimed, a study says until when somebody works on it. The
+table of sweeps, which nothing wrote, goes, and the runs of sweeps are those of studies."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0009"
+from storage.schema.columns import SafeJson
+
+revision = "0012"
 down_revision = "0007"
 _RUNS = sa.table(
-    "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", sa.JSON)
+    "runs", *map(sa.column, ("id", "pass_rows", "pass_width")), sa.column("environment", SafeJson)
 )
 _EXACT = sa.select(_RUNS).where(_RUNS.c.pass_rows.is_not(None))
 _SAY = (
     sa.update(_RUNS)
     .where(_RUNS.c.id == sa.bindparam("at"))
-    .values(environment=sa.bindparam("exact", type_=sa.JSON))
+    .values(environment=sa.bindparam("exact", type_=SafeJson))
+)
+_JSON = sa.JSON().with_variant(JSONB, "postgresql")
+_TOKENS = ("strict_tokens", "relaxed_tokens")
+_NUMBERS = (
+    *("r", "gap", "entropy", "strict_logprob", "relaxed_logprob"),
+    *("strict_score", "relaxed_score"),
 )
 _OBJECTS = {"comparison_id": "comparisons.id", "study_id": "studies.id"}
 _SHARES = sa.table("shares", *map(sa.column, ("token_hash", "owner", "created_at", *_OBJECTS)))
@@ -32,7 +42,13 @@ def upgrade() -> None:
         op.execute(f"UPDATE {table} SET source = 'study' WHERE source = 'sweep'")
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
-    op.add_column("runs", sa.Column("processors", sa.JSON, nullable=False, server_default="{}"))
+    for column in (
+        sa.Column("processors", sa.JSON, nullable=False, server_default="{}"),
+        sa.Column("overshoot_max", sa.Double),
+        sa.Column("loop_tokens", sa.Integer, nullable=False, server_default="-1"),
+        sa.Column("spent", _JSON, nullable=False, server_default="[]"),
+    ):
+        op.add_column("runs", column)
     triggers = (
         connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()
     )
@@ -60,3 +76,22 @@ def upgrade() -> None:
     op.create_index("ix_shares_owner_created_at", "shares", ["owner", "created_at"])
     op.bulk_insert(_SHARES, links)
     op.drop_table("sweeps")
+    for name in ("token", "worker", "claimed_until"):
+        op.drop_column("study_tasks", name)
+    op.drop_index("ix_study_results_study_id_worker_created_at", "study_results")
+    op.create_index(
+        "ix_study_results_study_id_created_at", "study_results", ["study_id", "created_at"]
+    )
+    op.add_column("studies", sa.Column("working_until", sa.DateTime(timezone=True)))
+    op.create_table(
+        "counterfactuals",
+        sa.Column(
+            "run_id", sa.String(32), sa.ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True
+        ),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("kind", sa.Text, nullable=False),
+        sa.Column("meets_after", sa.Integer),
+        *(sa.Column(name, sa.Integer, nullable=False) for name in _TOKENS),
+        sa.Column("changed", sa.Boolean),
+        *(sa.Column(name, sa.Double) for name in _NUMBERS),
+    )
