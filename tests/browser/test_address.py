@@ -109,6 +109,42 @@ def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, serve
     assert prompt_of(page) == "one" and page.evaluate("window.ran") is None
 
 
+def test_an_expression_is_typed_checked_run_linked_and_loaded_again(window: Window) -> None:
+    page, typed = window.page, "0.9 - 0.5*min(1, entropy/2)"
+    open_settings(page)
+    card = page.locator('.mars-lane-settings [data-lane="1"]')
+    theta, where = (card.get_by_label(name, exact=True) for name in ("θ", "where"))
+    card.get_by_role("button", name="θ as an expression").click()
+    expect(theta).to_have_attribute("type", "text")
+    expect(theta).to_have_value("0.9")
+    theta.fill("0.9 - surprise")
+    expect(theta).to_have_attribute("aria-invalid", "true")
+    expect(card).to_contain_text("theta is '0.9 - surprise': 'surprise' is unknown; it takes")
+    press_compare(page)
+    assert "'surprise' is unknown" in wait_for(page, "failed")
+    open_settings(page)
+    theta.fill(typed)
+    card.get_by_role("button", name="where as an expression").click()
+    where.fill("position < 9")
+    expect(theta).to_have_attribute("aria-invalid", "false")
+    page.click("#link")
+    expect(page).to_have_url(re.compile("rule=mars"))
+    page.goto(page.url)
+    expect(page.locator(f"{STRIP} p").first).to_contain_text("Settings from the address")
+    open_settings(page)
+    expect(where).to_have_value("position < 9")
+    compare(page, tokens=8)
+    expect(page.locator("#compare-lane-1")).to_contain_text(f"θ = {typed}")
+    expect(page).to_have_url(PERMALINK)
+    page.goto(page.url)
+    assert wait_for(page, "done")
+    open_settings(page)
+    expect(theta).to_have_value(typed)
+    assert axe_problems(page) == {}
+    card.get_by_role("button", name="θ as an expression").click()
+    expect(theta).to_have_attribute("type", "number")
+
+
 @pytest.mark.parametrize("size", [ViewportSize(width=1280, height=900)])
 def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
     window: Window, tmp_path: Path

@@ -39,7 +39,7 @@ AUTO_REPEATS, AUTO_S = (
     2.0,
 )  # runs of each lane without a number of one's own, where none takes longer
 _RULE = re.compile(r"([a-z0-9-]+)\s*(?:\((.*)\))?", re.DOTALL)
-_LONGEST_RULE = 400  # characters
+_LONGEST_RULE = 1000  # characters, of several expressions
 EXACT_INTEGER = 2**53  # the browser's numbers are doubles
 
 

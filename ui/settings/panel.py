@@ -18,7 +18,7 @@ import gradio as gr
 from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
 from mars_core.models.catalog import Theta
-from mars_core.rules import RULES
+from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, to_json, with_constants
@@ -28,7 +28,7 @@ from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import OWN, Fields, LaneFields, default_theta, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, read_custom_pair, read_rule
 from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
-from ui.settings.values import Values, as_number, as_text, lane_form, lanes_of, parse
+from ui.settings.values import Values, as_number, as_parameter, as_text, lane_form, lanes_of, parse
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "k", "ks", "shape", "mode", "temperature", "temperatures"),
@@ -37,6 +37,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "rules": ("others",),
     "parameter": ("values", "others"),
 }
+EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
@@ -171,6 +172,7 @@ class SettingsPanel:
             else {}
         )
         what, theta = changed.get("changed"), default_theta(self.spec(values))
+        kind, _, name = str(what).partition(" ")
         if what == "other theta" and index is not None:
             where["theta"] = other_theta(as_number(where.get("theta")), theta).value
         elif what == "other theta":
@@ -184,6 +186,13 @@ class SettingsPanel:
                 for name, field in self._fields({}, spec).by_name.items():
                     if name != "pair" and values.get(name) == field.value:
                         del values[name]
+        elif kind == "expression" and name in EXPRESSIBLE:
+            typed = where.pop(name, None)
+            number = as_number(as_parameter(typed))
+            if not isinstance(typed, str):  # with its point: a text of digits is a number
+                where[name] = "" if number is None else str(float(number))
+            elif number is not None:
+                where[name] = number
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
 
