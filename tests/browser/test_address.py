@@ -89,29 +89,12 @@ def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
     expect(page.locator("#settings [data-lane]")).to_have_count(2)
 
 
-def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, server: Server) -> None:
-    page = window.page
+def test_expressions_are_typed_and_checked_and_settings_are_an_address(
+    window: Window, server: Server
+) -> None:
+    page, typed = window.page, "0.9 - 0.5*min(1, entropy/2)"
     page.fill("#prompt textarea", HOSTILE)
     fill(page, "Temperature", "0.5")
-    pick(page, "Lane 2 rule", "Typical acceptance")
-    page.click("#link")
-    expect(page).to_have_url(re.compile("prompt=.*rule=strict&rule=typical"))
-    page.goto(page.url)
-    expect(page.locator(f"{STRIP} p").first).to_contain_text("Settings from the address")
-    assert prompt_of(page) == HOSTILE
-    open_settings(page)
-    expect(page.get_by_label("Temperature", exact=True)).to_have_value("0.5")
-    expect(page.locator("#rule-1 select")).to_have_value("typical")
-    compare(page, tokens=8)
-    expect(page).to_have_url(PERMALINK)
-    page.goto(f"{server.url}?prompt=one&k=<script>window.ran=1</script>&temperature=0")
-    assert "it must be a number" in wait_for(page, "failed")
-    assert prompt_of(page) == "one" and page.evaluate("window.ran") is None
-
-
-def test_an_expression_is_typed_checked_run_linked_and_loaded_again(window: Window) -> None:
-    page, typed = window.page, "0.9 - 0.5*min(1, entropy/2)"
-    open_settings(page)
     card = page.locator('.mars-lane-settings [data-lane="1"]')
     theta, where = (card.get_by_label(name, exact=True) for name in ("θ", "where"))
     card.get_by_role("button", name="θ as an expression").click()
@@ -128,10 +111,12 @@ def test_an_expression_is_typed_checked_run_linked_and_loaded_again(window: Wind
     where.fill("position < 9")
     expect(theta).to_have_attribute("aria-invalid", "false")
     page.click("#link")
-    expect(page).to_have_url(re.compile("rule=mars"))
+    expect(page).to_have_url(re.compile("prompt=.*rule=strict&rule=mars"))
     page.goto(page.url)
     expect(page.locator(f"{STRIP} p").first).to_contain_text("Settings from the address")
+    assert prompt_of(page) == HOSTILE
     open_settings(page)
+    expect(page.get_by_label("Temperature", exact=True)).to_have_value("0.5")
     expect(where).to_have_value("position < 9")
     compare(page, tokens=8)
     expect(page.locator("#compare-lane-1")).to_contain_text(f"θ = {typed}")
@@ -143,6 +128,9 @@ def test_an_expression_is_typed_checked_run_linked_and_loaded_again(window: Wind
     assert axe_problems(page) == {}
     card.get_by_role("button", name="θ as an expression").click()
     expect(theta).to_have_attribute("type", "number")
+    page.goto(f"{server.url}?prompt=one&k=<script>window.ran=1</script>&temperature=0")
+    assert "it must be a number" in wait_for(page, "failed")
+    assert prompt_of(page) == "one" and page.evaluate("window.ran") is None
 
 
 @pytest.mark.parametrize("size", [ViewportSize(width=1280, height=900)])

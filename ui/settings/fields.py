@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
-from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
 from mars_core.types import PROCESSORS, PROTECTED, DraftMode, Processors
@@ -21,17 +20,16 @@ from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.form import CUSTOM
+from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
 from ui.settings.values import SHARED, Values, as_number, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
-STUDIED_THETAS = (0.84, 0.9, 0.96)
 OWN = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
     "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
     "own_head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
 }
-EXAMPLE, EXAMPLE_WHERE = "0.9 - 0.1*min(1, entropy/2)", "thinking"
 IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the name
 
 
@@ -134,7 +132,7 @@ class Fields:
         value, switches = self.values.get(name), not parameter.is_integer
         if switches and isinstance(value, str):
             error = expression_error(rule, name, value)
-            example = EXAMPLE_WHERE if parameter is WHERE else EXAMPLE
+            example = EXAMPLES[parameter is WHERE]
             self.text(
                 name,
                 title,
@@ -285,39 +283,6 @@ def lane(index: int, spec: PairSpec | None, values: Values, *, votes: bool = Fal
     for parameter in RULES[rule].settable:
         numbers.parameter(RULES[rule], parameter)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
-
-
-def expression_error(rule: Rule, name: str, text: str) -> str:
-    """What is wrong with a typed value; empty where nothing is, or nothing was typed."""
-    try:
-        rule.values({name: text} if text.strip() else {})
-    except ValueError as error:
-        return str(error)
-    return ""
-
-
-def default_theta(spec: PairSpec | None) -> Theta:
-    """A pair of one's own has the paper's."""
-    return spec.theta if spec else PAPER_THETA
-
-
-def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
-    """Values worth trying: around the paper's θ with the pair's own, else around the default."""
-    if parameter.name == "theta":
-        found = sorted({*STUDIED_THETAS, default_theta(spec).value})
-    else:
-        wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
-        wide = wide if parameter.default else [parameter.low, parameter.high]
-        fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
-        found = [
-            float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
-            for value in fitting
-        ]
-    return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
-
-
-def step_of(parameter: Parameter) -> float:
-    return 0.01 if parameter.high <= 1 else 1 if parameter.is_integer else 0.1
 
 
 def rule_html(name: str) -> str:

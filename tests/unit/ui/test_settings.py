@@ -15,34 +15,24 @@ from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
-from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, RuleConfig, TreeShape
+from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
-from ui.settings.fields import DEFAULT_RULES, rule_html, step_of
-from ui.settings.form import (
-    CUSTOM,
-    DraftForm,
-    Form,
-    LaneForm,
-    processor_values,
-    read_drafter,
-    read_processors,
-    read_rule,
-    read_rule_text,
-    rule_of,
-)
+from ui.settings.fields import DEFAULT_RULES, rule_html
+from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
 from ui.settings.panel import SettingsPanel
+from ui.settings.parameters import step_of
 from ui.settings.presets import PRESETS, presets_for
+from ui.settings.readers import processor_values, read_drafter, read_processors
 from ui.settings.thresholds import UNMEASURED
 from ui.settings.values import (
     Values,
     form_values,
     lane_form,
-    lane_values,
     lanes_of,
     parse,
     read_form,
@@ -499,15 +489,6 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
     for pairs, offers in ((services.catalog, True), ((BUNDLED_PAIR,), False)):
         alone = PromptPanel(replace(services, catalog=pairs))
         assert alone.about("capital", bundled)[alone.other]["visible"] is offers
-
-
-def test_an_expression_is_read_from_a_form_and_from_a_rule_as_text() -> None:
-    values = {"theta": "0.9 - 0.1*min(1, entropy/2)", "where": "thinking"}
-    lane = lane_form({"rule": "mars", **values})
-    assert read_rule(lane) == RuleConfig("mars", values)
-    text = "mars(theta=0.9 - 0.1*min(1, entropy/2), where=thinking)"
-    assert rule_of(*read_rule_text(text)).parameters == values
-    assert lane_values(lane) == {"rule": "mars", **values}
 
 
 @pytest.mark.parametrize(
