@@ -51,9 +51,9 @@ def tree_nodes(trace: Trace, step: int) -> list[Node]:
     for index, node in enumerate(chosen.nodes, start=1):
         facts = f"p {number(node.p)}   q {number(node.q)}<br>depth {node.depth}, node {index}"
         hover = _hover(node.piece, f"  {node.outcome}<br>{facts}")
-        kept, values = index in accepted, (node.id, node.piece, node.p, node.q)
+        in_text, values = index in accepted, (node.id, node.piece, node.p, node.q)
         nodes.append(
-            Node(index, node.parent, node.outcome, kept, node.piece, hover, node.depth, values)
+            Node(index, node.parent, node.outcome, in_text, node.piece, hover, node.depth, values)
         )
     for token in chosen.emitted:
         if token.outcome not in OWN:

@@ -146,7 +146,8 @@ class SettingsPanel:
         """On the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
         notes: list[ThresholdNote | None] = []
-        for each in lanes_of(values) or [None]:
+        lanes: list[Values | None] = [*lanes_of(values)]
+        for each in lanes or [None]:
             try:
                 rules = self._rules(values, each)
                 notes.append(threshold_note(rules, margins, default_theta(spec)))
@@ -163,7 +164,8 @@ class SettingsPanel:
 
     def _change(self, values: dict[str, Any], changed: Mapping[str, Any]) -> None:
         index, lanes = changed.get("lane"), lanes_of(values)
-        where = values if index is None else dict(enumerate(lanes)).get(as_number(index), {})
+        at_index = (each for at, each in enumerate(lanes) if at == index)
+        where = values if index is None else next(at_index, {})
         what, theta = changed.get("changed"), default_theta(self.spec(values))
         kind, _, name = str(what).partition(" ")
         if what == "other theta":
