@@ -91,21 +91,45 @@ def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
     expected(page, "#settings [data-lane]").to_have_count(2)
 
 
-def test_settings_are_an_address_and_hostile_ones_are_text(window: Window, server: Server) -> None:
-    page = window.page
+def test_expressions_are_typed_and_checked_and_settings_are_an_address(
+    window: Window, server: Server
+) -> None:
+    page, typed = window.page, "0.9 - 0.5*min(1, entropy/2)"
     page.fill("#prompt textarea", HOSTILE)
     fill(page, "Temperature", "0.5")
-    pick(page, "Lane 2 rule", "Typical acceptance")
+    card = page.locator('.mars-lane-settings [data-lane="1"]')
+    theta, where = (card.get_by_label(name, exact=True) for name in ("θ", "where"))
+    card.get_by_role("button", name="θ as an expression").click()
+    expect(theta).to_have_attribute("type", "text")
+    expect(theta).to_have_value("0.9")
+    theta.fill("0.9 - surprise")
+    expect(theta).to_have_attribute("aria-invalid", "true")
+    expect(card).to_contain_text("theta is '0.9 - surprise': 'surprise' is unknown; it takes")
+    press_compare(page)
+    assert "'surprise' is unknown" in wait_for(page, "failed")
+    open_settings(page)
+    theta.fill(typed)
+    card.get_by_role("button", name="where as an expression").click()
+    where.fill("position < 9")
+    expect(theta).to_have_attribute("aria-invalid", "false")
     page.click("#link")
-    expect(page).to_have_url(re.compile("prompt=.*rule=strict&rule=typical"))
+    expect(page).to_have_url(re.compile("prompt=.*rule=strict&rule=mars"))
     page.goto(page.url)
     expect(page.locator(f"{STRIP} p").first).to_contain_text("Settings from the address")
     assert prompt_of(page) == HOSTILE
     open_settings(page)
     expect(page.get_by_label("Temperature", exact=True)).to_have_value("0.5")
-    expected(page, "#rule-1 select").to_have_value("typical")
+    expect(where).to_have_value("position < 9")
     compare(page, tokens=8)
+    expect(page.locator("#compare-lane-1")).to_contain_text(f"θ = {typed}")
     expect(page).to_have_url(PERMALINK)
+    page.goto(page.url)
+    assert wait_for(page, "done")
+    open_settings(page)
+    expect(theta).to_have_value(typed)
+    assert axe_problems(page) == {}
+    card.get_by_role("button", name="θ as an expression").click()
+    expect(theta).to_have_attribute("type", "number")
     page.goto(f"{server.url}?prompt=one&k=<script>window.ran=1</script>&temperature=0")
     assert "it must be a number" in wait_for(page, "failed")
     assert prompt_of(page) == "one" and page.evaluate("window.ran") is None

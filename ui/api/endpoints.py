@@ -22,7 +22,8 @@ from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
 from ui.settings.admission import admit
-from ui.settings.form import Form, read_configs
+from ui.settings.form import Form
+from ui.settings.readers import read_configs
 
 if TYPE_CHECKING:
     from mars_core.session import Session

@@ -16,18 +16,9 @@ from ui.jobs.services import Services
 from ui.public.access import parse
 from ui.settings.drafters import CHAIN, TREE, tree_shape
 from ui.settings.fields import OWN
-from ui.settings.form import (
-    MOST_REPEATS,
-    Form,
-    LaneForm,
-    catalog_pair,
-    number_of,
-    quoted,
-    read_custom_pair,
-    read_rule_text,
-    rule_of,
-    thinking_word,
-)
+from ui.settings.form import MOST_REPEATS, Form, LaneForm
+from ui.settings.readers import catalog_pair, read_custom_pair, thinking_word
+from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call

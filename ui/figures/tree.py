@@ -32,13 +32,15 @@ class Node(NamedTuple):
     piece: str
     hover: str
     x: int
+    values: tuple[Value, ...] = ()  # the last of HEADS
     y: float = 0.0
 
 
 def tree_plot(trace: Trace, step: int) -> Plot:
     """The tree of step number ``step``, which must be one of the trace's."""
-    chosen = trace.steps[step]
-    return Plot(tree_figure(tree_nodes(trace, step)), Data(HEADS, _numbers(chosen)), _title(chosen))
+    nodes = tree_nodes(trace, step)
+    rows = [(step, *_numbers(node)) for node in nodes if node.outcome]
+    return Plot(tree_figure(nodes), Data(HEADS, rows), _title(trace.steps[step]))
 
 
 def tree_nodes(trace: Trace, step: int) -> list[Node]:
@@ -49,15 +51,20 @@ def tree_nodes(trace: Trace, step: int) -> list[Node]:
     for index, node in enumerate(chosen.nodes, start=1):
         facts = f"p {number(node.p)}   q {number(node.q)}<br>depth {node.depth}, node {index}"
         hover = _hover(node.piece, f"  {node.outcome}<br>{facts}")
+        in_text, values = index in accepted, (node.id, node.piece, node.p, node.q)
         nodes.append(
-            Node(index, node.parent, node.outcome, index in accepted, node.piece, hover, node.depth)
+            Node(index, node.parent, node.outcome, in_text, node.piece, hover, node.depth, values)
         )
-    for token in _drawn_by_target(chosen):
+    for token in chosen.emitted:
+        if token.outcome not in OWN:
+            continue
         hover = _hover(
             token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token"
         )
-        depth = nodes[token.parent].x + 1
-        nodes.append(Node(len(nodes), token.parent, token.outcome, True, token.piece, hover, depth))
+        depth, values = nodes[token.parent].x + 1, (token.id, token.piece, token.p, token.q)
+        nodes.append(
+            Node(len(nodes), token.parent, token.outcome, True, token.piece, hover, depth, values)
+        )
     rows = _rows(nodes)
     return [node._replace(y=rows[node.number]) for node in nodes]
 
@@ -71,10 +78,6 @@ def _root(trace: Trace, step: int) -> Node:
 
 def _hover(piece: str, facts: str) -> str:
     return f"<b>{plotly_text(piece)}</b>{facts}"
-
-
-def _drawn_by_target(step: Step) -> list[Token]:
-    return [token for token in step.emitted if token.outcome in OWN]
 
 
 def _rows(nodes: Sequence[Node]) -> dict[int, float]:
@@ -114,17 +117,10 @@ def _named(token: Token | None) -> str:
     return f"“{visible(token.piece.removeprefix(' ') or token.piece)}”" if token else "nothing"
 
 
-def _numbers(step: Step) -> list[tuple[Value, ...]]:
-    accepted = {token.node for token in step.emitted if token.node}
-    drafted = [
-        (at, n.parent, n.depth, n.outcome, at in accepted, n.id, n.piece, n.p, n.q)
-        for at, n in enumerate(step.nodes, start=1)
-    ]
-    drawn = [
-        (0, t.parent, t.draft_position, t.outcome, True, t.id, t.piece, t.p, t.q)
-        for t in _drawn_by_target(step)
-    ]
-    return [(step.index, *node[:3], node[3].value, *node[4:]) for node in (*drafted, *drawn)]
+def _numbers(node: Node) -> tuple[Value, ...]:
+    """A token that the target drew has no number."""
+    number = 0 if node.outcome in OWN else node.number
+    return number, node.parent, node.x, node.outcome, node.accepted, *node.values
 
 
 def tree_figure(nodes: Sequence[Node]) -> go.Figure:

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mars_core.panics import contained
+from ui.public.origin import page_path
 
 LOG = logging.getLogger("mars.faults")
 _PATH = re.compile(
@@ -79,8 +80,7 @@ class ErrorPages:
 def _miscalled(scope: Scope, error: Exception) -> bool:
     """Whether Gradio did not find what a call names. Nothing of this program runs where these
     routes look for it."""
-    path = str(scope["path"]).removeprefix(str(scope.get("root_path") or ""))
-    return path.startswith(CALLS) and (
+    return page_path(scope).startswith(CALLS) and (
         isinstance(error, KeyError | TypeError) or "FnIndex" in type(error).__name__
     )
 

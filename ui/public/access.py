@@ -20,10 +20,10 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ui.public.latest import Latest
-from ui.public.visitors import session_key
+from ui.public.origin import page_path
+from ui.public.visitors import LONGEST_SESSION, session_key
 
 LONGEST_BODY = 1 << 20  # bytes, in public mode; the fields of the page are far below
-LONGEST_SESSION = 256  # characters
 DEEPEST = 64  # levels of nested JSON
 MOST_SESSIONS = 20_000
 MOST_NAMED = 4  # sessions in one request: a page names one, perhaps in its address and in its body
@@ -72,7 +72,7 @@ class Access:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            path = scope["path"].removeprefix(str(scope.get("root_path") or ""))
+            path = page_path(scope)
             try:
                 receive = await self._checked(path, scope, receive)
             except HTTPException as error:

@@ -170,10 +170,10 @@ def root_path(scope: Scope) -> str:
     return path if path.startswith("/") and plain else "/"
 
 
+def page_path(scope: Scope) -> str:
+    """The path of a request below that of the page."""
+    return str(scope["path"]).removeprefix(str(scope.get("root_path") or ""))
+
+
 def asks_for_the_page(scope: Scope) -> bool:
-    root = str(scope.get("root_path") or "")
-    return (
-        scope["type"] == "http"
-        and scope["method"] == "GET"
-        and scope["path"].removeprefix(root) in ("", "/")
-    )
+    return scope["type"] == "http" and scope["method"] == "GET" and page_path(scope) in ("", "/")

@@ -15,7 +15,7 @@ from typing import Any
 EVERYBODY = ""  # the owner of what was made in private mode
 COOKIE, HEADER = "mars_visitor", "x-mars-visitor"  # of a browser; of a program
 _SECRET = re.compile("[A-Za-z0-9_-]{22,128}")
-_LONGEST_SESSION = 256  # characters
+LONGEST_SESSION = 256  # characters
 # MCP tools reach the queue through one client of the server's own, whoever uses them.
 _SHARED = ("x-gradio-user", "mcp")
 
@@ -63,7 +63,7 @@ def browser_of(request: Any) -> Visitor | None:
 
 
 def _session(request: Any) -> str:
-    return str(getattr(request, "session_hash", None) or "")[:_LONGEST_SESSION]
+    return str(getattr(request, "session_hash", None) or "")[:LONGEST_SESSION]
 
 
 def browser_owner(secret: str) -> str:

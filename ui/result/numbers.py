@@ -24,7 +24,7 @@ from ui.kit.labels import (
 )
 from ui.kit.values import Check, Row, ValueCell, ValueTable
 from ui.result.speed import SpeedRatio, speed_ratio
-from ui.settings.form import thinking_word
+from ui.settings.readers import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 

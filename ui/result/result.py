@@ -18,7 +18,7 @@ from ui.result.details import Details, details_of
 from ui.result.headline import headlines
 from ui.result.overlap import Spans, shared_spans
 from ui.result.sentence import broken_sentence, divergence, verdict
-from ui.token_view.view import LaneView, Row, ended_view
+from ui.token_view.view import LaneView, TokenRow, ended_view
 
 OTHER = "The other run"
 
@@ -36,7 +36,7 @@ def ended_result(
     labels: Sequence[str],
     *,
     side: str = "",
-    rows: Mapping[int, tuple[Row, ...]] | None = None,
+    rows: Mapping[int, tuple[TokenRow, ...]] | None = None,
     ids: Mapping[int, str] = MappingProxyType({}),
     speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> ComparisonResult:

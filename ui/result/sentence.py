@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evaluation.format import displayable, number, plural, shorten
-from evaluation.scoring.extraction import answers
+from evaluation.scoring.extraction import TextAnswers, answers
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     Cause,
@@ -125,11 +125,15 @@ def _relaxed_on_the_left(difference: Divergence, right: Trace) -> bool:
     return relaxed and _token(right, difference.position).outcome is not Outcome.RELAXED
 
 
-def _answer(left: Trace, right: Trace) -> Sentence:
-    """Whether both texts give the same answer; nothing where none is found in both, or one was cut
-    off before it."""
+def answer_pair(left: Trace, right: Trace) -> TextAnswers | None:
+    """The answers of two texts; None where none is found in both, or one was cut off before it."""
     cut = StopReason.LENGTH in (left.stop_reason, right.stop_reason)
-    pair = None if cut else answers(right.config.prompt.text, left.text, right.text)
+    return None if cut else answers(right.config.prompt.text, left.text, right.text)
+
+
+def _answer(left: Trace, right: Trace) -> Sentence:
+    """Whether both texts give the same answer."""
+    pair = answer_pair(left, right)
     if pair is None:
         return ()
     words = [SentencePart(" Same " if pair.left == pair.right else " Another ")]

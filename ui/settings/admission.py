@@ -5,7 +5,8 @@ from __future__ import annotations
 from mars_core.models import PairSpec
 from ui.jobs.admission import LIST_ONLY, job_errors
 from ui.jobs.services import Services
-from ui.settings.form import CUSTOM, Form, RunForm, catalog_pair, read_custom_pair, read_prompt
+from ui.settings.form import CUSTOM, Form, RunForm
+from ui.settings.readers import catalog_pair, read_custom_pair, read_prompt
 
 
 def admit(services: Services, form: Form) -> PairSpec:

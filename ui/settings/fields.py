@@ -12,19 +12,19 @@ from markupsafe import Markup
 
 from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
-from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
+from mars_core.rules.expression import VARIABLES
 from mars_core.types import PROCESSORS, PROTECTED, DraftMode, Processors
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.form import CUSTOM
-from ui.settings.values import SHARED, Values, as_number, as_parameter, as_text
+from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
+from ui.settings.values import SHARED, Values, as_number, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
-STUDIED_THETAS = (0.84, 0.9, 0.96)
 OWN = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
     "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
@@ -35,9 +35,10 @@ IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the n
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """``kind``: number, text, lines, choice, radio, check or many. ``redraws``: a change has the
-    panel drawn again, because other fields follow; a ``live`` one also while it is typed.
-    ``width``: of the field, at least, in pixels."""
+    """``kind``: number, text, lines, choice, radio, check, many, or none for a mere switch.
+    ``redraws``: a change has the panel drawn again, because other fields follow; a ``live`` one
+    also while it is typed. ``width``: of the field, at least, in pixels. ``switches``: it has a
+    button that makes it a number or an expression. ``wrong``: ``help`` is an error."""
 
     id: str
     name: str
@@ -54,6 +55,8 @@ class FormField:
     visible: bool = True
     redraws: bool = False
     live: bool = False
+    switches: bool = False
+    wrong: bool = False
 
 
 class LaneFields(NamedTuple):
@@ -121,6 +124,40 @@ class Fields:
         values = self.values.get(name, default)
         chosen = [value for _, value in choices if isinstance(values, Sequence) and value in values]
         self._add(name, "many", label, chosen, choices=tuple(choices), **more)
+
+    def parameter(self, rule: Rule, parameter: Parameter) -> None:
+        """A number, or the text of an expression, which is checked as it is typed; of WHERE only
+        this."""
+        name, title = parameter.name, parameter_title(parameter.name)
+        value, switches = self.values.get(name), not parameter.is_integer
+        if switches and isinstance(value, str):
+            error = expression_error(rule, name, value)
+            example = EXAMPLES[parameter is WHERE]
+            self.text(
+                name,
+                title,
+                placeholder=example,
+                help=error
+                or f"{parameter.help}. An expression of {', '.join(VARIABLES)}, such as {example}; "
+                f"values are moved into {parameter.low:g} to {parameter.high:g}.",
+                width=240,
+                live=True,
+                switches=True,
+                wrong=bool(error),
+            )
+        elif parameter is WHERE:
+            self._add(name, "none", title, None, help=parameter.help, width=0, switches=True)
+        else:
+            self.number(
+                name,
+                title,
+                default_theta(self.spec).value if name == "theta" else parameter.default,
+                step=step_of(parameter),
+                help=parameter.help,
+                width=90,
+                live=rule.room is not None,
+                switches=switches,
+            )
 
     # what several tabs ask for
 
@@ -242,43 +279,10 @@ def lane(index: int, spec: PairSpec | None, values: Values, *, votes: bool = Fal
         fields.number("k", "K, this lane", fields.k)
         fields.tree()
     by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
-    numbers = Fields(values, f"{id_}-parameter")
+    numbers = Fields(values, f"{id_}-parameter", spec)
     for parameter in RULES[rule].settable:
-        title, step = parameter_title(parameter.name), step_of(parameter)
-        if isinstance(as_parameter(values.get(parameter.name)), str):
-            numbers.text(parameter.name, title, help=parameter.help, width=240)
-        if parameter.name in numbers.by_name or parameter is WHERE:
-            continue
-        default = default_theta(spec).value if parameter.name == "theta" else parameter.default
-        live = RULES[rule].room is not None
-        numbers.number(
-            parameter.name, title, default, step=step, help=parameter.help, width=90, live=live
-        )
+        numbers.parameter(RULES[rule], parameter)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
-
-
-def default_theta(spec: PairSpec | None) -> Theta:
-    """A pair of one's own has the paper's."""
-    return spec.theta if spec else PAPER_THETA
-
-
-def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
-    """Values worth trying: around the paper's θ with the pair's own, else around the default."""
-    if parameter.name == "theta":
-        found = sorted({*STUDIED_THETAS, default_theta(spec).value})
-    else:
-        wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
-        wide = wide if parameter.default else [parameter.low, parameter.high]
-        fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
-        found = [
-            float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
-            for value in fitting
-        ]
-    return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
-
-
-def step_of(parameter: Parameter) -> float:
-    return 0.01 if parameter.high <= 1 else 1 if parameter.is_integer else 0.1
 
 
 def rule_html(name: str) -> str:

@@ -9,7 +9,8 @@ from dataclasses import Field, fields
 from typing import Any
 
 from ui.settings.drafters import FIELDS, taken
-from ui.settings.form import DraftForm, Form, number_of, quoted, read_rule_text, rule_of
+from ui.settings.form import DraftForm, Form
+from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
 from ui.settings.values import Values, as_number, as_text, form_values, lane_values
 
 _FIELDS: Mapping[str, Field[Any]] = {

@@ -17,18 +17,19 @@ import gradio as gr
 
 from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
-from mars_core.models.catalog import Theta
-from mars_core.rules import RULES
+from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, to_json, with_constants
 from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import OWN, Fields, LaneFields, default_theta, lane
-from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES, LaneForm, read_custom_pair, read_rule
+from ui.settings.fields import OWN, Fields, LaneFields, lane
+from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES
+from ui.settings.parameters import default_theta
+from ui.settings.readers import read_custom_pair, read_rule
 from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
-from ui.settings.values import Values, as_number, as_text, lane_form, lanes_of, parse
+from ui.settings.values import Values, as_number, as_parameter, as_text, lane_form, lanes_of, parse
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "k", "ks", "shape", "mode", "temperature", "temperatures"),
@@ -37,6 +38,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "rules": ("others",),
     "parameter": ("values", "others"),
 }
+EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
@@ -143,13 +145,12 @@ class SettingsPanel:
     def _notes(self, values: Values, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """On the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
-        theta = default_theta(spec)
-        forms: list[LaneForm | None] = [*map(lane_form, lanes_of(values))]
         notes: list[ThresholdNote | None] = []
-        for form in forms or [None]:
+        lanes: list[Values | None] = [*lanes_of(values)]
+        for each in lanes or [None]:
             try:
-                rules = [read_rule(form)] if form else self._thresholds(values)
-                notes.append(threshold_note(rules, margins, theta))
+                rules = self._rules(values, each)
+                notes.append(threshold_note(rules, margins, default_theta(spec)))
             except ValueError:  # said when the runs are asked for
                 notes.append(ThresholdNote(("",)))
         return notes
@@ -163,18 +164,16 @@ class SettingsPanel:
 
     def _change(self, values: dict[str, Any], changed: Mapping[str, Any]) -> None:
         index, lanes = changed.get("lane"), lanes_of(values)
-        where = (
-            values
-            if index is None
-            else lanes[index]
-            if isinstance(index, int) and 0 <= index < len(lanes)
-            else {}
-        )
+        at_index = (each for at, each in enumerate(lanes) if at == index)
+        where = values if index is None else next(at_index, {})
         what, theta = changed.get("changed"), default_theta(self.spec(values))
-        if what == "other theta" and index is not None:
-            where["theta"] = other_theta(as_number(where.get("theta")), theta).value
-        elif what == "other theta":
-            where["values"] = f"{other_theta(self._chosen(values, theta), theta).value:g}"
+        kind, _, name = str(what).partition(" ")
+        if what == "other theta":
+            rules: Sequence[RuleConfig] = ()
+            with suppress(ValueError):
+                rules = self._rules(values, None if index is None else where)
+            other = other_theta(rules, theta).value
+            where.update({"values": f"{other:g}"} if index is None else {"theta": other})
         elif what == "pair":  # a default gives way to that of another pair
             known = {default_theta(spec).value for spec in (None, *self.services.catalog)}
             for each in lanes:
@@ -184,17 +183,19 @@ class SettingsPanel:
                 for name, field in self._fields({}, spec).by_name.items():
                     if name != "pair" and values.get(name) == field.value:
                         del values[name]
+        elif kind == "expression" and name in EXPRESSIBLE:
+            typed = where.pop(name, None)
+            number = as_number(as_parameter(typed))
+            if not isinstance(typed, str):  # with its point: a text of digits is a number
+                where[name] = "" if number is None else str(float(number))
+            elif number is not None:
+                where[name] = number
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
 
-    def _chosen(self, values: Values, theta: Theta) -> float | None:
-        """The pair's own θ, if it is among the thresholds."""
-        with suppress(ValueError):
-            if any(
-                each.parameters.get("theta") == theta.value for each in self._thresholds(values)
-            ):
-                return theta.value
-        return None
+    def _rules(self, values: Values, lane: Values | None) -> Sequence[RuleConfig]:
+        """The rule of a lane; None: those beside the lanes. Raises ValueError."""
+        return self._thresholds(values) if lane is None else [read_rule(lane_form(lane))]
 
     def wire(
         self,

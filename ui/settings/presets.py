@@ -14,7 +14,7 @@ from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import Processors, TreeShape
 from ui.settings.drafters import TREE, TREE_NUMBERS
-from ui.settings.form import processor_values
+from ui.settings.readers import processor_values
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))

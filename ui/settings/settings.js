@@ -74,7 +74,8 @@ function update() {
   const { html, at } = JSON.parse(props.value);
   if (html === undefined) return;
   if (at !== null && at < newest) return keep();
-  newest = at ?? ++now;
+  newest = at ?? now + 1;
+  now = Math.max(now, newest); // after a reload comes a form with a later time
   unanswered = unanswered.filter((each) => at !== null && each.at > at);
   for (const [key, when] of edited) if (at === null || when <= at) edited.delete(key);
   const mine = new Map(

@@ -13,15 +13,8 @@ from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig, TreeShape
 from storage import StoredComparison
 from ui.settings.drafters import CHAIN, TREE
-from ui.settings.form import (
-    CUSTOM,
-    MOST_LANES,
-    DraftForm,
-    Form,
-    LaneForm,
-    processor_values,
-    thinking_word,
-)
+from ui.settings.form import CUSTOM, MOST_LANES, DraftForm, Form, LaneForm
+from ui.settings.readers import processor_values, thinking_word
 
 
 def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:

@@ -32,14 +32,14 @@ def threshold_note(
     if not rules:
         return None
     lines = [*dict.fromkeys(sentence(rule, margins) for rule in rules)] if margins else [UNMEASURED]
-    chosen = {rule.parameters["theta"] for rule in rules if "theta" in rule.parameters}
-    if not chosen or not theta.reason:
+    if not theta.reason or not any("theta" in rule.parameters for rule in rules):
         return ThresholdNote(tuple(lines), not margins)
-    other = other_theta(theta.value if theta.value in chosen else None, theta)
+    other = other_theta(rules, theta)
     whose = "this pair’s" if other is theta else "the paper’s"
     return ThresholdNote((*lines, theta.sentence), not margins, f"θ = {other.value:g}, {whose}")
 
 
-def other_theta(chosen: object, theta: Theta) -> Theta:
+def other_theta(rules: Sequence[RuleConfig], theta: Theta) -> Theta:
     """What the button offers: the paper's in place of the pair's, and else the pair's."""
-    return PAPER_THETA if chosen in (theta.value, f"{theta.value:g}") else theta
+    chosen = [rule.parameters.get("theta") for rule in rules]
+    return PAPER_THETA if theta.value in chosen else theta

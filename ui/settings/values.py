@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
-from mars_core.rules import RULES, WHERE
+from mars_core.rules import RULES, WHERE, as_value
 from ui.settings.form import DraftForm, Form, LaneForm
 
 Values = Mapping[str, Any]
@@ -30,9 +30,10 @@ def as_number(value: object) -> float | None:
 
 
 def as_parameter(value: object) -> float | str | None:
-    """A number, or the text of an expression; None for what is none."""
-    number = as_number(value)
-    return as_text(value).strip() or None if number is None else number
+    """A number, also as text, or the text of an expression; None for what is none."""
+    text = as_text(value).strip()
+    number = as_number(as_value(text) if text else value)
+    return text or None if number is None else number
 
 
 def as_text(value: object) -> str:
@@ -78,7 +79,7 @@ def read(form: type[Any], values: Values) -> dict[str, Any]:
 def lane_form(values: Values) -> LaneForm:
     rule = as_text(values.get("rule"))
     names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
-    names += [WHERE.name] * (WHERE.name in values)
+    names += [WHERE.name] * (as_parameter(values.get(WHERE.name)) is not None)
     separate = values.get("drafter", SHARED) != SHARED
     return LaneForm(
         rule,

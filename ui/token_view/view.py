@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 
@@ -81,10 +81,23 @@ GREEDY, SAMPLED, BOUND = (
     2,
     4,
 )  # flags of a row: temperature 0; a sampled draft; TV and KL are upper bounds
-# [text, outcome, piece, numbers, own, refused siblings, top, flags, story], as lane.js takes them.
-# numbers: one string, by FIELDS; own: [piece, id] or nothing; each refused sibling: [piece,
-# "id,p,q"]; top: [pieces, "id,p,id,p,…"]; story: of a relaxed token, as relaxed_story tells it.
-Row = list[Any]
+
+
+class TokenRow(NamedTuple):
+    """One emitted token, as lane.js takes it. ``outcome``: its place in OUTCOMES, or PREFIX;
+    ``numbers``: one string, by FIELDS; ``own``: piece and id of the target's own draw, or nothing;
+    each of the ``refused`` siblings: piece and "id,p,q"; ``top``: the pieces, and "id,p,id,p,…";
+    ``flags``: see ``row_flags``; ``story``: of a relaxed token, as relaxed_story tells it."""
+
+    text: str
+    outcome: int
+    piece: str
+    numbers: str = ""
+    own: tuple[str, int] | tuple[()] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    top: tuple[tuple[str, ...], str] = ((), "")
+    flags: int = 0
+    story: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +148,7 @@ class LaneView:
     empty: str = "The output appears here, token by token."
     run: str = ""
     start: int = 0
-    rows: tuple[Row, ...] = ()
+    rows: tuple[TokenRow, ...] = ()
     whole: bool = True
     tiles: tuple[Tile, ...] = stat_tiles(LaneCounts())
     progress: float = 0.0
@@ -161,12 +174,12 @@ def row_flags(config: RunConfig, kind: ShiftKind) -> int:
     return SAMPLED if samples_drafts(config) else BOUND if kind is ShiftKind.BOUND else 0
 
 
-def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig) -> list[Row]:
+def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig) -> list[TokenRow]:
     """One row an emitted token; the rejected siblings before it become its struck-through
     alternatives. ``greedy``: temperature 0, where p is one-hot and the alternatives show the
     distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
     would have written, and is left out."""
-    rows: list[Row] = []
+    rows: list[TokenRow] = []
     refused: list[Token] = []
     for token in tokens:
         if token.outcome is Outcome.REJECTED:
@@ -177,20 +190,10 @@ def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig)
     return rows
 
 
-def prefix_rows(prefix: Iterable[PrefixToken], text: str) -> list[Row]:
+def prefix_rows(prefix: Iterable[PrefixToken], text: str) -> list[TokenRow]:
     """The rows of given tokens: text without numbers."""
     return [
-        [
-            displayable(text[each.start : each.end]),
-            PREFIX,
-            _visible(each.piece),
-            "",
-            [],
-            [],
-            [[], ""],
-            0,
-            [],
-        ]
+        TokenRow(displayable(text[each.start : each.end]), PREFIX, _visible(each.piece))
         for each in prefix
     ]
 
@@ -200,31 +203,25 @@ _visible = lru_cache(maxsize=1 << 15)(
 )  # a text repeats its pieces, and its alternatives are few
 
 
-def _row(token: Token, text: str, refused: Sequence[Token], flags: int, rule: RuleConfig) -> Row:
-    drawn = (
-        [_visible(token.own_piece), token.own]
-        if token.own not in (token.id, UNKNOWN) and flags != SAMPLED
-        else []
-    )
-    struck = [[_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}"] for s in refused]
-    top = [
-        [_visible(piece) for _, piece, _ in token.top],
-        ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top]),
-    ]
-    numbers = NUMBERS % _numbers(token)
-    return [
+def _row(
+    token: Token, text: str, refused: Sequence[Token], flags: int, rule: RuleConfig
+) -> TokenRow:
+    drawn = token.own not in (token.id, UNKNOWN) and flags != SAMPLED
+    relaxed = token.outcome is Outcome.RELAXED
+    return TokenRow(
         displayable(text),
         PLACES[token.outcome],
         _visible(token.piece),
-        numbers,
-        drawn,
-        struck,
-        top,
+        NUMBERS % _numbers(token),
+        (_visible(token.own_piece), token.own) if drawn else (),
+        tuple([(_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}") for s in refused]),
+        (
+            tuple([_visible(piece) for _, piece, _ in token.top]),
+            ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top]),
+        ),
         flags,
-        relaxed_story(token, rule, sampled=flags == SAMPLED)
-        if token.outcome is Outcome.RELAXED
-        else [],
-    ]
+        relaxed_story(token, rule, sampled=flags == SAMPLED) if relaxed else (),
+    )
 
 
 def ended_view(
@@ -234,7 +231,7 @@ def ended_view(
     diverges: int | None = None,
     shared: tuple[tuple[int, int], ...] = (),
     note: str = "",
-    rows: Sequence[Row] | None = None,
+    rows: Sequence[TokenRow] | None = None,
 ) -> LaneView:
     """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
     were built while it ran; ``note``: a sentence below the text, in place of the error."""
@@ -267,15 +264,17 @@ def ended_view(
     )
 
 
-def _all_rows(trace: Trace, built: Sequence[Row] | None) -> tuple[Row, ...]:
+def _all_rows(trace: Trace, built: Sequence[TokenRow] | None) -> tuple[TokenRow, ...]:
     """Those of the given tokens first; ``built`` may hold them already."""
     if built is None:
         tokens = (token for step in trace.steps for token in step.tokens)
         flags = row_flags(trace.config, trace.config.shift_kind)
         built = token_rows(tokens, trace.text, flags, trace.config.rule)
     if not trace.text and "server" in trace.config.environment:  # a record of token ids
-        for row, token in zip(built, trace.tokens, strict=True):
-            row[0] = row[2] = f"#{token.id} "
+        named = [f"#{token.id} " for token in trace.tokens]
+        built = [
+            row._replace(text=name, piece=name) for row, name in zip(built, named, strict=True)
+        ]
     first = prefix_rows(trace.given, trace.text) if len(built) <= trace.summary.new_tokens else []
     return (*first, *built)
 

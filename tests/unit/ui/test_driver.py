@@ -25,7 +25,7 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
-from ui.settings.form import read_configs
+from ui.settings.readers import read_configs
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.votes.round import Rounds

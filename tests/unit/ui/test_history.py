@@ -29,7 +29,8 @@ from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
-from ui.settings.form import LaneForm, read_prompt
+from ui.settings.form import LaneForm
+from ui.settings.readers import read_prompt
 from ui.settings.stored import few, stored_form
 from ui.tabs.history.chart import NUMBERS, run_chart
 from ui.tabs.history.list import NOT_FOUND, NOTHING, OF_A_MODEL, PAGE, listing

@@ -29,6 +29,8 @@ from ui.public.preview import PICTURE
 from ui.report.picture import picture_json
 from ui.settings.form import CUSTOM, DraftForm, LaneForm
 from ui.settings.link import read_link, settings_link
+from ui.settings.parameters import EXAMPLES
+from ui.settings.readers import read_rule
 from ui.settings.values import parse, read_form
 from ui.sharing import READ_ONLY
 from ui.tabs.compare.opening import FILLED, Opening
@@ -115,6 +117,7 @@ def test_an_unshared_result_opens_for_its_owner_and_a_link_for_everybody_to_read
         replace(FORM, drafter="eagle3", tree_tokens=9, tree_depth=4, tree_top_k=2, shape="tree"),
         replace(FORM, drafter="ngram", k=3, stop="a\nb", system=HOSTILE, chat=False, top_p=0.1),
         replace(FORM, lanes=(*FORM.lanes, LaneForm("mars", {"theta": 0.1}, DraftForm("ngram", 2)))),
+        replace(FORM, lanes=(LaneForm("mars", {"theta": EXAMPLES[0], "where": EXAMPLES[1]}),)),
         replace(FORM, pair=CUSTOM, own_target="a/b", own_draft="c&d=e", min_p=0.05),
         replace(FORM, prompt=HOSTILE, lanes=(LaneForm("none", {}),), seed=2**40, repeats=0),
     ],
@@ -125,9 +128,7 @@ def test_a_link_asks_for_the_same_settings(form: Any) -> None:
     assert wrong == ""
     again = read_form(link["prompt"], values)
     assert settings_link(again) == link
-    assert [(lane.rule, lane.parameters) for lane in again.lanes] == [
-        (lane.rule, lane.parameters) for lane in form.lanes
-    ]
+    assert list(map(read_rule, again.lanes)) == list(map(read_rule, form.lanes))
 
 
 def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:

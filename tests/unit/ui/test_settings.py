@@ -15,34 +15,24 @@ from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
-from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, RuleConfig, TreeShape
+from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
 from tests.unit.ui.places import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
-from ui.settings.fields import DEFAULT_RULES, rule_html, step_of
-from ui.settings.form import (
-    CUSTOM,
-    DraftForm,
-    Form,
-    LaneForm,
-    processor_values,
-    read_drafter,
-    read_processors,
-    read_rule,
-    read_rule_text,
-    rule_of,
-)
+from ui.settings.fields import DEFAULT_RULES, rule_html
+from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
 from ui.settings.panel import SettingsPanel
+from ui.settings.parameters import step_of
 from ui.settings.presets import PRESETS, presets_for
+from ui.settings.readers import processor_values, read_drafter, read_processors
 from ui.settings.thresholds import UNMEASURED
 from ui.settings.values import (
     Values,
     form_values,
     lane_form,
-    lane_values,
     lanes_of,
     parse,
     read_form,
@@ -501,10 +491,43 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
         assert alone.about("capital", bundled)[alone.other]["visible"] is offers
 
 
-def test_an_expression_is_read_from_a_form_and_from_a_rule_as_text() -> None:
-    values = {"theta": "0.9 - 0.1*min(1, entropy/2)", "where": "thinking"}
-    lane = lane_form({"rule": "mars", **values})
-    assert read_rule(lane) == RuleConfig("mars", values)
-    text = "mars(theta=0.9 - 0.1*min(1, entropy/2), where=thinking)"
-    assert rule_of(*read_rule_text(text)).parameters == values
-    assert lane_values(lane) == {"rule": "mars", **values}
+@pytest.mark.parametrize(
+    ("values", "name", "typed", "read"),
+    [
+        ({"theta": 0.9}, "theta", "0.9", 0.9),
+        ({"theta": 1}, "theta", "1.0", 1),
+        ({"theta": None}, "theta", "", None),
+        ({"theta": "0.5 "}, "theta", 0.5, 0.5),
+        ({"theta": "1 - p1"}, "theta", 0.9, 0.9),  # its default again
+        ({}, "where", "", None),
+        ({"where": "thinking"}, "where", None, None),
+    ],
+)
+def test_a_switch_makes_a_number_an_expression_and_back(
+    panel: SettingsPanel, values: Values, name: str, typed: object, read: object
+) -> None:
+    lanes = [{"rule": "strict"}, {"rule": "mars", **values}]
+    after = lanes_of(redrawn(panel, {"lanes": lanes}, changed=f"expression {name}", lane=1))[1]
+    assert after.get(name) == typed and lane_form(after).parameters.get(name) == read
+
+
+@pytest.mark.parametrize(
+    ("values", "error"),
+    [
+        ({"theta": "0.9 - 0.1*min(1, entropy/2)", "where": "thinking"}, ""),
+        ({"theta": "", "where": ""}, ""),
+        ({"theta": "7"}, "theta is 7; rule mars takes 0 to 1."),
+        ({"theta": "x"}, "theta is 'x': 'x' is unknown; it takes a number or an expression of"),
+        ({"where": "p2"}, "where is 'p2': 'p2' is unknown; it takes a number or an expression of"),
+    ],
+)
+def test_an_expression_is_checked_under_its_field(
+    panel: SettingsPanel, values: Values, error: str
+) -> None:
+    html = fields_of(panel, {"lanes": [{"rule": "mars", **values}]})
+    typed = [each for each in html.all("input") if "aria-invalid" in each.attributes]
+    assert {each.attributes["data-name"]: each.attributes["value"] for each in typed} == values
+    wrong = [each for each in typed if each.attributes["aria-invalid"] == "true"]
+    notes = {each.attributes.get("id"): each.text for each in html.all("small")}
+    (note,) = [notes[each.attributes["aria-describedby"]] for each in wrong] or [""]
+    assert note.startswith(error) and bool(note) is bool(error)

@@ -47,7 +47,7 @@ from ui.token_view.view import (
     OUTCOMES,
     PREFIX,
     LaneView,
-    Row,
+    TokenRow,
     ended_view,
     prefix_rows,
     token_rows,
@@ -96,7 +96,7 @@ def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
     assert len(rows) == len(trace.tokens)
 
 
-def numbers_of(row: Row) -> dict[str, float]:
+def numbers_of(row: TokenRow) -> dict[str, float]:
     return dict(zip((name for name, _ in FIELDS), map(float, row[3].split(",")), strict=True))
 
 
@@ -119,7 +119,7 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
             )
         ids = [float(value) for value in row[6][1].split(",")[::2]]
         assert ids == [alternative.id for alternative in token.top] and len(row[6][0]) == len(ids)
-        assert row[4] == ([visible(token.own_piece), token.own] if token.own != token.id else [])
+        assert row[4] == ((visible(token.own_piece), token.own) if token.own != token.id else ())
 
 
 def test_given_tokens_come_first_and_carry_no_number() -> None:
@@ -133,8 +133,8 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
     built = token_rows(tokens, trace.text, 0, trace.config.rule)
     for rows in (ended_view(shifted, "run").rows, ended_view(shifted, "run", rows=built).rows):
         assert [row[:4] for row in rows[:2]] == [
-            ["Once", PREFIX, "Once", ""],
-            [" upon", PREFIX, "␣upon", ""],
+            ("Once", PREFIX, "Once", ""),
+            (" upon", PREFIX, "␣upon", ""),
         ]
         assert len(rows) == 8
     whole = [*prefix_rows(shifted.given, shifted.text), *built]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from evaluation.format import plural, shorten, visible
 from evaluation.report.document.blocks import Opened, Side
-from evaluation.scoring.extraction import answers
 from mars_core.counterfactual import Counterfactual, compared, ending
-from mars_core.types import StopReason, Trace
+from mars_core.types import Trace
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
+from ui.result.sentence import answer_pair
 
 
 def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace) -> str:
@@ -31,7 +31,7 @@ def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace
         "result/panels/counterfactual.html.jinja",
         title=f"If “{visible(token.piece)}” had been rejected",
         lead=f"{lane_label(run.config)}, position {position}. Strict continues in both texts, with the same noise.",
-        text=f"{_meeting(result)} {_answer(run.config.prompt.text, strict, relaxed)}",
+        text=f"{_meeting(result)} {_answer(strict, relaxed)}",
         block=Opened("", "", "", "", sides),
     )
 
@@ -44,10 +44,9 @@ def _meeting(result: Counterfactual) -> str:
     return f"The texts meet again after {plural(result.meets_after, 'token')}; {likelihood}"
 
 
-def _answer(prompt: str, strict: Trace, relaxed: Trace) -> str:
-    """Whether both give the same answer; empty where none is in both, or one was cut."""
-    cut = StopReason.LENGTH in (strict.stop_reason, relaxed.stop_reason)
-    both = None if cut else answers(prompt, strict.text, relaxed.text)
+def _answer(strict: Trace, relaxed: Trace) -> str:
+    """Whether both give the same answer."""
+    both = answer_pair(strict, relaxed)
     if both is None:
         return ""
     if both.left == both.right:

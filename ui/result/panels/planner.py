@@ -92,12 +92,8 @@ def planner_html(fields: PlannerFields | None) -> str:
     if fields is None:
         return render("result/panels/planner.html.jinja", nothing=NOTHING)
     run, unchanged = fields.runs[fields.run], fields.was == fields.run
-    measured = (
-        min(DEAREST, max(CHEAPEST, round(100 * math.log10(run.draft))))
-        if run.draft > 0
-        else CHEAPEST
-    )
-    slider = min(DEAREST, max(CHEAPEST, fields.draft)) if unchanged else measured
+    measured = _on_slider(round(100 * math.log10(run.draft)) if run.draft > 0 else CHEAPEST)
+    slider = _on_slider(fields.draft) if unchanged else measured
     draft = run.draft if slider == measured else 10 ** (slider / 100)
     batch = min(LARGEST_BATCH, max(0, fields.batch))
     plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, fields.budget))
@@ -131,6 +127,10 @@ def planner_html(fields: PlannerFields | None) -> str:
         rates=", ".join(map(share, run.acceptance.rates[:MOST])),
         beyond=share(run.acceptance.beyond),
     )
+
+
+def _on_slider(draft: float) -> float:
+    return min(DEAREST, max(CHEAPEST, draft))
 
 
 class PlannerPanel:

@@ -18,7 +18,7 @@ from ui.result.details import Details
 from ui.result.headline import headlines
 from ui.result.result import ended_result, speed_of
 from ui.token_view.tiles import LaneCounts, lane_check, stat_tiles
-from ui.token_view.view import LaneView, Row, ended_view, prefix_rows, row_flags, token_rows
+from ui.token_view.view import LaneView, TokenRow, ended_view, prefix_rows, row_flags, token_rows
 
 FIRST = "Runs first, after a short warm-up."
 LATER = "Runs {}: running them at once would distort the timings."
@@ -60,7 +60,7 @@ class WritingLane:
 
     column: int
     turn: int
-    rows: list[Row]
+    rows: list[TokenRow]
     counts: LaneCounts = field(default_factory=LaneCounts)
     sent: int = 0  # rows up to the frame before
     repeated: int = 0  # up to the one before that, from which the next delta starts
@@ -81,7 +81,7 @@ class Lanes:
     configs: tuple[RunConfig, ...] = ()  # by column
     order: tuple[int, ...] = ()
     first: int = 0  # column of the first run of this go
-    rows: dict[int, tuple[Row, ...]] = field(default_factory=dict)
+    rows: dict[int, tuple[TokenRow, ...]] = field(default_factory=dict)
     unsaved: str = ""  # why a run could not be saved
     writing: WritingLane | None = None
     displayed: DisplayedComparison | None = None  # goes with the next frame

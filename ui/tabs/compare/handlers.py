@@ -17,7 +17,8 @@ from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.result import by_column
 from ui.settings.admission import admit
-from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form, read_configs, read_repeats
+from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form
+from ui.settings.readers import read_configs, read_repeats
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
 
 if TYPE_CHECKING:

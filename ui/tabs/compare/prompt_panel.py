@@ -19,10 +19,11 @@ from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import PRIVATE, Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.fields import Fields
-from ui.settings.form import FIRST_LANES, Form, read_drafter, read_thinking, settings_label
+from ui.settings.form import FIRST_LANES, Form, settings_label
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
+from ui.settings.readers import read_drafter, read_thinking
 from ui.settings.values import Values, parse, read_form
 from ui.sharing import consent_line
 

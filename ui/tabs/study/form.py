@@ -19,9 +19,10 @@ from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.admission import chosen_pair
 from ui.settings.drafters import taken
-from ui.settings.fields import Fields, default_theta, suggestion
-from ui.settings.form import (
-    RunForm,
+from ui.settings.fields import Fields
+from ui.settings.form import RunForm
+from ui.settings.parameters import default_theta, suggestion
+from ui.settings.readers import (
     read_drafter,
     read_integer,
     read_number,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal, InvalidOperation
 
-from ui.settings.form import read_number
+from ui.settings.readers import read_number
 
 LONGEST_LIST = 200
 

@@ -27,7 +27,8 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
 from ui.public.latest import Latest
 from ui.settings.admission import admit
-from ui.settings.form import Form, read_configs
+from ui.settings.form import Form
+from ui.settings.readers import read_configs
 from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
 
 if TYPE_CHECKING:
