@@ -37,12 +37,15 @@ class ChartQuantity(NamedTuple):
     cost: int = 0
     shift: bool = False
 
+    def of(self, point: Point) -> Interval:
+        return self.read(point.measured)
+
     def known(self, measured: Measured) -> bool:
         return math.isfinite(self.read(measured).value)
 
     def text(self, point: Point) -> str:
         """Its value at a point with its interval, marked where it is an upper bound."""
-        value = beside(self.read(point.measured), self.write)
+        value = beside(self.of(point), self.write)
         return f"{self.title} {bounded(value, point.tv_kind) if self.shift else value}"
 
 
@@ -120,7 +123,7 @@ class Chart(NamedTuple):
                 series.parameter,
                 point.x,
                 point.tv_kind,
-                *(end for each in self.quantities for end in each.read(point.measured)),
+                *(end for each in self.quantities for end in each.of(point)),
             )
             for series in self.series
             for point in (series.every if series in varied else series.points)

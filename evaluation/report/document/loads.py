@@ -23,16 +23,10 @@ from evaluation.report.document.blocks import (
 from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
 from evaluation.report.document.drawing import (
-    FOOT,
     GREY,
-    HEIGHT,
-    LEFT,
-    PANEL,
-    RIGHT,
-    TOP,
-    corner,
-    scaled_axis,
-    upright,
+    Scale,
+    empty_panel,
+    interval_mark,
     with_legend,
 )
 from evaluation.report.values import Report, Throughput
@@ -194,29 +188,19 @@ def _panel(
     looks: dict[str, Look],
 ) -> Panel:
     """``every``: of all panels, which have the same axes."""
-    left, top = corner(at)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     loads = [math.log2(load) for load in sorted({row.load for row in every})]
-    ends = [end for row in every for end in row.tokens_per_s if math.isfinite(end)]
-    x = scaled_axis("Runs in the batch", loads, 0.08, left + LEFT, right, _power, loads)
-    y = scaled_axis(f"Tokens/s: {title}", ends, 0.08, bottom, top + TOP, "{:g}".format)
-    lines = []
-    for name in dict.fromkeys(row.lane.drafts for row in rows):
+    ends = (end for row in every for end in row.tokens_per_s)
+    x_scale = Scale("Runs in the batch", loads, _power, ticks=loads)
+    panel = empty_panel(at, x_scale, Scale(f"Tokens/s: {title}", ends, "{:g}".format))
+    series: dict[str, list[Mark]] = {}
+    for row in rows:
+        name, rate = row.lane.drafts, row.tokens_per_s
         shift = DODGE * (list(looks).index(name) - (len(looks) - 1) / 2)
-        lines.append(
-            tuple(
-                Mark(
-                    looks[name],
-                    x.at(math.log2(row.load)) + shift,
-                    y.at(row.tokens_per_s.value),
-                    f"{name or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
-                    upright(x.at(math.log2(row.load)) + shift, row.tokens_per_s, y),
-                )
-                for row in rows
-                if row.lane.drafts == name
-            )
-        )
-    return Panel(left, right, x, y, tuple(lines), tuple(lines))
+        text = f"{name or 'none'}, {count(row.load)} runs: {beside(rate)} tokens/s"
+        x = panel.x.at(math.log2(row.load)) + shift
+        series.setdefault(name, []).append(interval_mark(panel, looks[name], x, rate, text))
+    lines = tuple(map(tuple, series.values()))
+    return panel._replace(series=lines, lines=lines)
 
 
 def _power(exponent: float) -> str:
