@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+BOOTSTRAP = 2000  # resamples of prompts
 BLOCK = 4_000_000  # weights of the bootstrap at once: 32 MB
 RESAMPLES = (
     999,
@@ -57,11 +58,13 @@ def over(part: float, total: float) -> float:
     return part / total if total else math.nan
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile, by linear interpolation (R's type 7); nan where
-    there is no value."""
-    low, median, high = np.quantile(values, (0.25, 0.5, 0.75)) if len(values) else (math.nan,) * 3
-    return float(low), float(median), float(high)
+def quartiles(values: Array) -> Interval:
+    """The median between first and third quartile, by linear interpolation (R's type 7); nan where
+    there is no value. Values of nan are left out."""
+    known = values[~np.isnan(values)]
+    return (
+        Interval(*map(float, np.quantile(known, (0.5, 0.25, 0.75)))) if known.size else Interval()
+    )
 
 
 def paired_ratios(values: Sequence[float], bases: Sequence[float]) -> list[float]:
@@ -117,12 +120,14 @@ def count_interval(part: int, total: int) -> Interval:
 
 
 def share_interval(hits: Array, prompt: Places) -> Interval:
-    """Share of 1 among ``hits`` (0 or 1 a run, [R]).
+    """Share of 1 among ``hits`` (0 or 1 a run, [R]; nan is left out).
 
     Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs,
     with one prompt added whose seeds all agree; at least 1. With one seed per prompt it is Wilson's
     interval.
     """
+    known = np.isfinite(hits)
+    hits, prompt = hits[known], prompt[known]
     if not hits.size:
         return Interval()
     share = float(hits.mean())
@@ -160,12 +165,12 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     return np.concatenate(totals)
 
 
-def totals_by_prompt(values: Array, prompt: Places, resamples: int, seed: int) -> Array:
-    """Totals of ``values`` [R, C] over all rows, then over every resample of ``resampled_totals``,
+def totals_by_prompt(values: Array, prompt: Places) -> Array:
+    """Totals of ``values`` [R, C] over all rows, then over every one of ``BOOTSTRAP`` resamples,
     [1 + B, C]; prompt [R]: the number of each row's prompt, 0 to N - 1."""
     by_prompt = np.zeros((int(prompt.max(initial=-1)) + 1, values.shape[1]))
     np.add.at(by_prompt, prompt, values)
-    return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)])
+    return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, BOOTSTRAP, 0)])
 
 
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:

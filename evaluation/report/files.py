@@ -227,15 +227,14 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
     return page, *write_document(full, folder / "report.md"), *(folder / name for name in TABLES)
 
 
-def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
-    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths. With a store the worst
-    prompts have their texts."""
-    return write_document(document(report, worst_texts(store, report) if store else None), path)
+def write_markdown(report: Report, path: Path, store: RunStore) -> tuple[Path, ...]:
+    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths."""
+    return write_document(document(report, worst_texts(store, report)), path)
 
 
 def markdown_of(report: Report) -> str:
     """Markdown alone, without texts and charts, for a terminal."""
-    return markdown(document(report, None, pictures=False))
+    return markdown(document(report, None))
 
 
 def write_document(full: ReportDocument, path: Path) -> tuple[Path, ...]:

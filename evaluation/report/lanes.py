@@ -81,9 +81,7 @@ class GroupSample:
         return (lane,) if not over else () if other is None else (lane, other)
 
 
-def measured(
-    grid: Grid, group: Group, temperature: float, resamples: int, seed: int
-) -> tuple[Measured, ...]:
+def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
     """Every lane of the plan, in its order."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
@@ -95,7 +93,7 @@ def measured(
     }
     columns = [column for estimate in estimates.values() for column in estimate.columns]
     # [C, 1 + B], first of all runs
-    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt, resamples, seed).T
+    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt).T
     by_lane: list[dict[str, Array]] = [{} for _ in grid.plan.lanes]
     start = 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,11 +187,10 @@ def _lane(
     spread = dict(zip(resampled, intervals, strict=True))
     for name, metric in METRICS.items():
         if isinstance(metric.average, ShareOfRuns):
-            spread[name] = _share(sample, metric.average.field, lane, used)
+            values = sample.number(metric.average.field, lane)
+            spread[name] = share_interval(values[used], sample.prompt[used])
         elif isinstance(metric.average, Quartiles):
-            values = sample.number(metric.average.field, lane)[used]
-            low, median, high = quartiles(values[~np.isnan(values)].tolist())
-            spread[name] = Interval(median, low, high)
+            spread[name] = quartiles(sample.number(metric.average.field, lane)[used])
     drafted_at, kept_at = (
         counts[sample.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
     )
@@ -213,13 +210,6 @@ def _lane(
         scores={metric: _score(sample, lane, metric, spread) for metric in sample.scores},
         **{name: spread.get(name, BLANK) for name in METRICS},
     )
-
-
-def _share(sample: GroupSample, name: str, lane: int, used: Mask) -> Interval:
-    """Share of runs with a value; Wilson interval."""
-    values = sample.number(name, lane)
-    known = used & np.isfinite(values)
-    return share_interval(values[known], sample.prompt[known])
 
 
 def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:

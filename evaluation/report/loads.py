@@ -24,11 +24,11 @@ from evaluation.statistics import (
 from mars_core.types import DrafterConfig
 
 
-def load_rows(grid: Grid, resamples: int, seed: int) -> Iterator[LoadRow]:
+def load_rows(grid: Grid) -> Iterator[LoadRow]:
     """Intervals by prompt. The lanes of a batch are compared with none in a batch of the same
     size."""
     for temperature, load, rows in _cells(grid):
-        rates, ratios = _rates(grid, rows, load, resamples, seed)
+        rates, ratios = _rates(grid, rows, load)
         for lane, (rate, ratio) in enumerate(zip(rates, ratios, strict=True)):
             ttft, wall = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
             tokens = float(grid.numbers["new_tokens"][rows, lane].sum())
@@ -63,7 +63,7 @@ def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Pl
 
 
 def _rates(
-    grid: Grid, rows: Places, load: int, resamples: int, seed: int
+    grid: Grid, rows: Places, load: int
 ) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
     """Tokens a second of every lane, and over those of none."""
     plan, lanes = grid.plan, len(grid.plan.lanes)
@@ -71,7 +71,7 @@ def _rates(
     share = (math.nan if plan.served.baseline_url else load) if plan.served else 1
     sums = np.hstack([grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)])
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    totals = totals_by_prompt(sums, prompt, resamples, seed)
+    totals = totals_by_prompt(sums, prompt)
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = share * totals[:, :lanes] / totals[:, lanes:]
         ratios = rates / (math.nan if plan.none is None else rates[:, [plan.none]])

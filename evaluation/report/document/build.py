@@ -28,11 +28,10 @@ CHARTS_LEAD = (
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
 
-def document(
-    report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True
-) -> ReportDocument:
-    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None
-    leaves them out."""
+def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> ReportDocument:
+    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None, for
+    a terminal, leaves out texts and pictures."""
+    pictures = texts is not None
     sections = (
         *first_sections(report),
         warning_section(report),

@@ -316,7 +316,7 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
 
 def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     report = make_report()
-    panel, page = read_panel(charts_html(report)), html(document(report, None))
+    panel, page = read_panel(charts_html(report)), html(document(report, {}))
     cards = panel.all(".mars-quality-chart")
     kinds = [each.attributes["data-name"] for each in cards]
     assert kinds == ["parameter", "tradeoff", "tau"] * 3  # gsm8k, news and all

@@ -63,7 +63,7 @@ def test_a_batch_is_compared_with_none_in_a_batch_of_the_same_size() -> None:
         replace(one, data=one.data | {"batch": (1, 4)[one.task % 2], "batch_s": 0.1 + one.lane})
         for one in drawn_results(plan)
     ]
-    report = measure(FakeStore(plan, rows), "study", resamples=100)  # type: ignore[arg-type]
+    report = measure(FakeStore(plan, rows), "study")  # type: ignore[arg-type]
     assert {each.runs for each in report.measured if each.group == "all"} == {plan.tasks // 2}
     for load in report.loads:
         here = [one for one in rows if one.data["batch"] == load.concurrency]

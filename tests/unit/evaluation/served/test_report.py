@@ -49,7 +49,7 @@ def results(plan: Plan = PLAN, **lane_1: Any) -> list[StoredResult]:
 
 
 def reported(rows: list[StoredResult], plan: Plan = PLAN) -> Report:
-    return measure(FakeStore(plan, rows), "study", resamples=100)  # type: ignore[arg-type]
+    return measure(FakeStore(plan, rows), "study")  # type: ignore[arg-type]
 
 
 def test_loads_are_recomputed_from_the_results() -> None:

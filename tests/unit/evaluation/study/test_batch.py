@@ -74,7 +74,7 @@ def test_a_study_in_batches_has_the_tokens_of_single_runs(
             assert trace.config.environment.get("batch") == (None if alone else "3")
             times_of = [trace.summary.tokens_per_s, *(step.elapsed_s for step in trace.steps)]
             assert {math.isnan(each) for each in times_of} == {not alone}
-    report = measure(store, study, resamples=100)
+    report = measure(store, study)
     assert [(row.temperature, row.concurrency, row.lane) for row in report.loads] == [
         (temperature, 3, lane) for temperature in times for lane in range(len(lanes))
     ]
@@ -90,7 +90,7 @@ def test_times_are_those_of_the_tasks_that_ran_alone(store: RunStore, session: S
     plan = replace(small_plan(session), batch=2, alone=1)
     for alone in (1, 0):
         changed = replace(plan, alone=alone)
-        report = measure(store, _run(store, changed, session), resamples=100)
+        report = measure(store, _run(store, changed, session))
         (row, *_) = (row for row in report.measured if row.lane == 2 and row.group == "all")
         speeds = (row.tokens_per_s, row.speedup, row.speedup_strict, row.speedup_strict_mean)
         assert [math.isnan(speed.value) for speed in speeds] == [not alone] * 4
@@ -112,7 +112,7 @@ def test_every_task_is_decoded_in_a_batch_of_each_size(
     texts, alone = _texts(store, study), _texts(store, _run(store, single, session))
     for (task, lane), ids in texts.items():
         assert ids == alone[task // 2, lane]
-    report = measure(store, study, resamples=100)
+    report = measure(store, study)
     assert {row.runs for row in report.measured if row.group == "all"} == {single.tasks}
     assert [(row.concurrency, row.lane, row.answers) for row in report.loads] == [
         (load, lane, single.tasks) for load in plan.loads for lane in range(3)

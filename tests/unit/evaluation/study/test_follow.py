@@ -135,9 +135,9 @@ def test_texts_are_graded_by_their_suite(store: RunStore, session: Session, stud
 def test_a_report_has_shares_by_properties_of_the_tokens(
     store: RunStore, session: Session, study: str
 ) -> None:
-    assert not measure(store, study, resamples=100).followed
+    assert not measure(store, study).followed
     deque(follow_tokens(store, study, session, 4), maxlen=0)
-    report, plan = measure(store, study, resamples=100), planned(session)
+    report, plan = measure(store, study), planned(session)
     ids = {(row.task, row.lane): row.run_ids for row in store.results(study)}
     for lane, temperature in ((1, 1.0), (3, 1.0)):
         of_lane = [

@@ -68,7 +68,7 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     numbers = ", ".join(f"{rate:.0f} in batches of {size}" for size, rate in rates.items())
     line = f"Tokens/s: {numbers}. 2 tasks run in batches of {used}.\n"
     assert capsys.readouterr().err == line
-    report = measure(store, study, resamples=100)
+    report = measure(store, study)
     tasks = [4 + 2 * (used == 1), 4 + 2 * (used == 4), 5]
     assert [(row.concurrency, row.answers) for row in report.loads if row.lane == 1] == [
         *zip((1, 4, 5), tasks, strict=True)
