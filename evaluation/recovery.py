@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from evaluation.statistics import Array, Interval, Places, Z, over
+from evaluation.statistics import Array, Interval, Places, Z, bisected, over
 
 POWER = 0.8
 MAX_NEEDED = 1_000_000  # prompts; above that no number is reported
@@ -97,8 +97,8 @@ def ratio_interval(pairs: Paired) -> Interval:
         )
 
     share = value / (1 + value)
-    low = _bisect(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
-    return Interval(value, low, _bisect(lambda ratio: statistic(ratio) > -Z, share, 1.0))
+    low = _end(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
+    return Interval(value, low, _end(lambda ratio: statistic(ratio) > -Z, share, 1.0))
 
 
 def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
@@ -134,13 +134,10 @@ def design_effect(pairs: Paired) -> float:
     return max(1.0, effect) if pairs.binary else effect
 
 
-def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
+def _end(above: Callable[[float], bool], low: float, high: float) -> float:
     """The ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio / (1 +
     ratio)."""
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if above(middle / (1 - middle)) else (low, middle)
-    middle = (low + high) / 2
+    middle = sum(bisected(low, high, ROUNDS, lambda share: above(share / (1 - share)))) / 2
     return middle / (1 - middle) if middle < 1 else math.inf
 
 

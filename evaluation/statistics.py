@@ -58,6 +58,17 @@ def over(part: float, total: float) -> float:
     return part / total if total else math.nan
 
 
+def bisected(
+    low: float, high: float, rounds: int, above: Callable[[float], bool]
+) -> tuple[float, float]:
+    """The ends, after so many halvings, around the number up to which ``above`` is true: whether
+    that number is larger than a middle."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high
+
+
 def quartiles(values: Array) -> Interval:
     """The median between first and third quartile, by linear interpolation (R's type 7); nan where
     there is no value. Values of nan are left out."""

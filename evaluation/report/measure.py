@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from evaluation.report.lanes import measured
 from evaluation.report.loads import errors, load_rows, predicted
 from evaluation.report.texts import records_of
 from evaluation.report.values import Measured, PromptRow, Report, Throughput, VoteRow
-from evaluation.statistics import Interval, count_interval, holm
+from evaluation.statistics import Interval, count_interval, holm, over
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
@@ -139,50 +138,37 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     """In the order of items and temperatures."""
-    baseline, items = grid.baseline(lane), items_of(grid.plan)
+    baseline, items, numbers = grid.baseline(lane), items_of(grid.plan), grid.numbers
     both = grid.completed[:, lane] & grid.completed[:, baseline]
-    rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
-    change = np.nan_to_num(grid.main_scores[rows, lane] - grid.main_scores[rows, baseline], nan=0.0)
-    first = np.nan_to_num(grid.numbers["divergence"][rows, lane], nan=np.inf)
-    keys = np.stack([grid.item[rows].astype(np.float64), grid.temperature[rows]], axis=1)
-    settings, setting = np.unique(keys, axis=0, return_inverse=True)
-    setting = setting.reshape(-1)
-    order = np.lexsort((first, change, setting))
-    worst = rows[
-        order[np.unique(setting[order], return_index=True)[1]]
-    ]  # largest loss, else earliest difference
-    earliest = np.full(len(settings), np.inf)
-    np.minimum.at(earliest, setting, first)
-    total = partial(np.bincount, setting, minlength=len(settings))
-    runs, differ = total(), total(1 - grid.numbers["same"][rows, lane])
-    gained, lost = total(change.clip(0)), total((-change).clip(0))
-    tv = total(grid.numbers["tv_sum"][rows, lane]) / runs
-    tokens, strict = (total(grid.numbers["new_tokens"][rows, each]) for each in (lane, baseline))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        length_ratio = tokens / strict
-    for number, (item, temperature) in enumerate(settings):
-        suite, entry = items[int(item)]
-        pairs = tuple(
-            zip(
-                grid.run_ids[worst[number], baseline],
-                grid.run_ids[worst[number], lane],
-                strict=False,
-            )
-        )
+    every = np.flatnonzero(both & np.isfinite(numbers["same"][:, lane]))
+    change = np.nan_to_num(grid.main_scores[:, lane] - grid.main_scores[:, baseline], nan=0.0)
+    first = np.nan_to_num(numbers["divergence"][:, lane], nan=np.inf)
+    by_setting = defaultdict[tuple[int, float], list[int]](list)
+    for row in every:
+        by_setting[int(grid.item[row]), float(grid.temperature[row])].append(row)
+    for (number, temperature), rows in sorted(by_setting.items()):
+        (suite, item), runs = items[number], len(rows)
+        # largest loss, else earliest difference
+        worst = min(rows, key=lambda row: (change[row], first[row]))
+        pairs = tuple(zip(grid.run_ids[worst, baseline], grid.run_ids[worst, lane], strict=False))
+
+        def total(name: str, lane: int = lane, rows: Sequence[int] = rows) -> float:
+            return sum(numbers[name][rows, lane].tolist())
+
         yield PromptRow(
             suite,
-            entry.category,
-            entry.id,
-            entry.turns[0][:BEGINNING],
-            float(temperature),
+            item.category,
+            item.id,
+            item.turns[0][:BEGINNING],
+            temperature,
             lane,
-            int(runs[number]),
-            int(differ[number]),
-            gained=float(gained[number]),
-            lost=float(lost[number]),
-            tv_sum=float(tv[number]),
-            length_ratio=float(length_ratio[number]),
-            divergence=int(earliest[number]) if np.isfinite(earliest[number]) else None,
+            runs,
+            differ=runs - int(total("same")),
+            gained=sum(change[rows].clip(0).tolist()),
+            lost=sum((-change[rows]).clip(0).tolist()),
+            tv_sum=total("tv_sum") / runs,
+            length_ratio=over(total("new_tokens"), total("new_tokens", baseline)),
+            divergence=int(earliest) if (earliest := min(first[rows])) < math.inf else None,
             worst=pairs[0] if pairs else ("", ""),
             turns=pairs,
         )

@@ -63,14 +63,12 @@ class Measured:
         "tokens/s",
         "all new tokens / all seconds",
         Pooled("new_tokens", "wall_s", known=True),
-        better=1,
     ).field
     speedup: Interval = ReportMetric(
         "ratio of means",
         "all tokens / all seconds, over the same of none",
         Pooled("new_tokens", "wall_s", "none", known=True),
         ratio,
-        better=1,
         group="Speed-up over none",
     ).field
     speedup_mean: Interval = ReportMetric(
@@ -78,7 +76,6 @@ class Measured:
         "mean over runs of tokens/s over none's",
         Mean("new_tokens", "wall_s", "none"),
         ratio,
-        better=1,
         group="Speed-up over none",
     ).field
     speedup_strict: Interval = ReportMetric(
@@ -86,7 +83,6 @@ class Measured:
         "over strict with the same drafts",
         Pooled("new_tokens", "wall_s", "strict", known=True),
         ratio,
-        better=1,
         group="Speed-up over strict",
     ).field
     speedup_strict_mean: Interval = ReportMetric(
@@ -94,28 +90,24 @@ class Measured:
         "over strict with the same drafts",
         Mean("new_tokens", "wall_s", "strict"),
         ratio,
-        better=1,
         group="Speed-up over strict",
     ).field
     tau: Interval = ReportMetric(
         "τ",
         "all new tokens / all steps: as EAGLE, with the bonus token, of all requests together",
         Pooled("new_tokens", "steps"),
-        better=1,
         panel="τ",
     ).field
     tau_vllm: Interval = ReportMetric(
         "as vLLM",
         "1 + accepted drafts / steps that drafted, of all requests together",
         Pooled("verified", "draft_steps"),
-        better=1,
         group="τ elsewhere",
     ).field
     tau_specforge: Interval = ReportMetric(
         "as SpecForge",
         "mean over requests of new tokens / steps, so that a short answer counts as much as a long one",
         Mean("new_tokens", "steps"),
-        better=1,
         group="τ elsewhere",
     ).field
     tau_ratio: Interval = ReportMetric(
@@ -123,7 +115,6 @@ class Measured:
         "over strict's",
         Pooled("new_tokens", "steps", "strict"),
         ratio,
-        better=1,
         panel="τ ratio",
     ).field
     acceptance_rate: Interval = ReportMetric(
@@ -131,7 +122,6 @@ class Measured:
         "accepted and relaxed drafts / drafted",
         Pooled("kept", "drafted"),
         percent,
-        better=1,
     ).field
     relaxed_share: Interval = ReportMetric(
         "Relaxed",
@@ -139,12 +129,14 @@ class Measured:
         Pooled("relaxed", "new_tokens"),
         percent,
         panel="Relaxed tokens",
+        better=0,
     ).field
     length_ratio: Interval = ReportMetric(
         "Length",
         "all new tokens over strict's: longer texts raise tokens/s",
         Pooled("new_tokens", over="strict"),
         ratio,
+        better=0,
     ).field
     unended: Interval = ReportMetric(
         "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
@@ -161,7 +153,6 @@ class Measured:
         "share of runs with the same tokens; Wilson",
         ShareOfRuns("same"),
         percent,
-        better=1,
         panel="Texts equal to strict's",
         likeness=True,
     ).field
@@ -170,7 +161,6 @@ class Measured:
         "share of runs with the tokens of decoding without drafts; Wilson",
         ShareOfRuns("same_as_none"),
         percent,
-        better=1,
         likeness=True,
     ).field
     divergence: Interval = ReportMetric(
@@ -178,12 +168,11 @@ class Measured:
         "output position, from 0: median and quartiles over the runs that differ",
         Quartiles("divergence"),
         likeness=True,
+        better=0,
     ).field
-    bleu: Interval = ReportMetric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True).field
-    chrf: Interval = ReportMetric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True).field
-    rouge_l: Interval = ReportMetric(
-        "ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True
-    ).field
+    bleu: Interval = ReportMetric("BLEU", TEXTS, Mean("bleu"), likeness=True).field
+    chrf: Interval = ReportMetric("chrF", TEXTS, Mean("chrf"), likeness=True).field
+    rouge_l: Interval = ReportMetric("ROUGE-L", TEXTS, Mean("rouge_l"), likeness=True).field
     tv: Interval = ReportMetric(
         "TV per run",
         "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
@@ -212,7 +201,6 @@ class Measured:
         "ln p per token",
         "log-likelihood under the target, nats",
         Pooled("log_likelihood", "new_tokens", known=True),
-        better=1,
         likeness=True,
     ).field
     log_likelihood_difference: Interval = ReportMetric(
@@ -220,7 +208,6 @@ class Measured:
         "nats per token",
         Pooled("log_likelihood", "new_tokens", "strict", minus=True, known=True),
         signed,
-        better=1,
         likeness=True,
     ).field
     acceptance_by_position: tuple[float, ...] = ()
