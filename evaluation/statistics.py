@@ -40,6 +40,11 @@ class Interval(NamedTuple):
     high: float = math.nan
 
 
+def interval_columns(name: str) -> tuple[str, str, str]:
+    """The columns of an interval in CSV files."""
+    return name, f"{name}_low", f"{name}_high"
+
+
 @dataclass(frozen=True, slots=True)
 class McNemar:
     """Exact test of two paired proportions. ``gained``: right here and wrong under the baseline;

@@ -7,13 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from evaluation.format import bounded, percent, plural, ratio
 from evaluation.report.document.cells import Write, beside, margin, short_percent, times
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
-from evaluation.statistics import Interval
+from evaluation.statistics import Interval, interval_columns
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.types import Parameters, ShiftKind, numbers
 
@@ -108,8 +109,7 @@ class Chart(NamedTuple):
 
     @property
     def heads(self) -> tuple[str, ...]:
-        columns = (f"{each.name}{end}" for each in self.quantities for end in ("", "_low", "_high"))
-        return (*HEADS, *columns)
+        return (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
 
     @property
     def rows(self) -> list[tuple[str | float, ...]]:

@@ -30,6 +30,7 @@ from evaluation.report.document.drawing import (
     with_legend,
 )
 from evaluation.report.values import Report, Throughput
+from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
     "With so many requests in flight, the lanes in random order. Rates are concurrency × answers (or tokens) / the sum of their latencies: "
@@ -45,11 +46,9 @@ PREDICTED = (
     "to be the same at every load. The ends are as far as the predictions of measured rates are off."
 )
 HEADS = (
-    "temperature",
-    "runs",
-    "rule",
-    "drafter",
-    *(f"{name}{end}" for name in ("tokens_per_s", "over_none") for end in ("", "_low", "_high")),
+    *("temperature", "runs", "rule", "drafter"),
+    *interval_columns("tokens_per_s"),
+    *interval_columns("over_none"),
 )
 DODGE = 4.0  # pixels between the bars of lines that have the same load
 Family = tuple[str, str]

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
-from evaluation.arguments import read_plan_options
+from evaluation.options import read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts
 from evaluation.report.document.panels import drawings

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.arguments import read_served_options
 from evaluation.commands import study_command
+from evaluation.options import read_served_options
 from evaluation.report.document.blocks import ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
