@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +38,7 @@ class RecoveryVerdict:
     sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
 
 
-@dataclass(frozen=True, slots=True)
-class Paired:
+class Paired(NamedTuple):
     """The scores of a rule and its baseline, summed over the seeds of each prompt: all [N].
 
     A score of 0 to 1 counts as that fraction of a right answer: ``gained`` sums max(r − b, 0),

@@ -5,7 +5,7 @@ logits of every such position are known."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from evaluation.planner import acceptance_of, expected_tokens
@@ -30,8 +30,7 @@ class Rejection(NamedTuple):
     near: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StrictRuns:
+class StrictRuns(NamedTuple):
     """``rates``: acceptance by depth; τ is new tokens over steps."""
 
     rejections: tuple[Rejection, ...]

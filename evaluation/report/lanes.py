@@ -7,9 +7,7 @@ and its bootstrap interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +33,22 @@ ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
 
 
 class Estimate(NamedTuple):
-    """A function of sums over runs. ``columns``: what is summed, each [R]; ``value``: of the sums,
-    of any shape."""
+    """A ratio of sums over runs; over a second one, or minus that, if there are four. ``columns``:
+    what is summed, each [R]."""
 
     columns: tuple[Array, ...]
-    value: Callable[..., Array]
+    minus: bool = False
+
+    def value(self, top: Array, bottom: Array, *other: Array) -> Array:
+        """Of the sums, of any shape."""
+        ratio = top / bottom
+        if not other:
+            return ratio
+        reference = other[0] / other[1]
+        return ratio - reference if self.minus else ratio / reference
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSample:
+class GroupSample(NamedTuple):
     """One group at one temperature: R done tasks of N prompts."""
 
     grid: Grid
@@ -133,10 +138,10 @@ def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
         )
         runs = scored.astype(np.float64)
         estimates |= {
-            f"{score}:value": Estimate((rule, runs), np.divide),
-            f"{score}:baseline": Estimate((baseline, runs), np.divide),
-            f"{score}:recovery": Estimate((rule, baseline), np.divide),
-            f"{score}:difference": Estimate((rule - baseline, runs), np.divide),
+            f"{score}:value": Estimate((rule, runs)),
+            f"{score}:baseline": Estimate((baseline, runs)),
+            f"{score}:recovery": Estimate((rule, baseline)),
+            f"{score}:difference": Estimate((rule - baseline, runs)),
         }
     return estimates
 
@@ -153,16 +158,7 @@ def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estim
         for each in lanes
         for name in (average.top, average.bottom)
     )
-    return Estimate(tuple(columns), partial(_compared, minus=average.minus))
-
-
-def _compared(top: Array, bottom: Array, *other: Array, minus: bool) -> Array:
-    """A ratio of sums; over that of another lane, or minus that, if there is one."""
-    ratio = top / bottom
-    if not other:
-        return ratio
-    reference = other[0] / other[1]
-    return ratio - reference if minus else ratio / reference
+    return Estimate(tuple(columns), average.minus)
 
 
 def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
@@ -173,7 +169,7 @@ def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
         )
         values = ratio / other[0] if other else ratio
     counted = sample.used(lanes[0]) & np.isfinite(values)
-    return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)), np.divide)
+    return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)))
 
 
 def _lane(

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
 from evaluation.report.grid import Grid
-from evaluation.report.values import BLANK, LoadRow, Throughput
+from evaluation.report.values import BLANK, LoadRow
 from evaluation.statistics import (
     Array,
     Interval,
@@ -36,14 +36,13 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
             ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in (ttft, wall)]
             yield LoadRow(
                 temperature,
-                concurrency=load,
-                lane=lane,
-                answers=len(rows),
-                answers_per_s=rate.value * over(len(rows), tokens),
-                tokens_per_s=rate,
-                over_none=BLANK if lane == grid.plan.none else ratio,
-                ttft_s=tuple(ends[0].tolist()),
-                latency_s=tuple(ends[1].tolist()),
+                load,
+                grid.plan.lanes[lane],
+                rate,
+                BLANK if lane == grid.plan.none else ratio,
+                len(rows),
+                rate.value * over(len(rows), tokens),
+                *(tuple(each.tolist()) for each in ends),
             )
 
 
@@ -88,7 +87,7 @@ def _seconds(grid: Grid, rows: Places, load: int) -> Array:
     return seconds
 
 
-def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[Throughput]:
+def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[LoadRow]:
     """Of none and of every rule that drafts chains, with each K, in batches of these sizes: from
     the times of steps and the acceptance of all runs. Raises ValueError for too few."""
     plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
@@ -116,9 +115,9 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[T
                 rate = Interval(load * acceptance.tokens(k) / times.of(load, k))
                 none = load / times.of(load, 0)
                 if k:
-                    yield Throughput(temperature, load, lane, rate, Interval(rate.value / none))
+                    yield LoadRow(temperature, load, lane, rate, Interval(rate.value / none))
                 elif plan.none is not None and number == min(families.values()):
-                    yield Throughput(temperature, load, plan.lanes[plan.none], rate, BLANK)
+                    yield LoadRow(temperature, load, plan.lanes[plan.none], rate, BLANK)
 
 
 def errors(grid: Grid) -> Iterator[float]:

@@ -6,18 +6,19 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from evaluation.advise.certificate import certify, differences
-from evaluation.report.caveats import lane_name, other_texts, warnings
+from evaluation.report.caveats import other_texts, warnings
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.loads import errors, load_rows, predicted
 from evaluation.report.texts import records_of
-from evaluation.report.values import Measured, PromptRow, Report, Throughput, VoteRow
-from evaluation.statistics import Interval, count_interval, holm, over
+from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
+from evaluation.statistics import Interval, count_interval, holm
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
@@ -63,7 +64,7 @@ def measure(store: RunStore, study_id: str) -> Report:
 
 def predict(
     store: RunStore, study_id: str, loads: Sequence[int], ks: Sequence[int]
-) -> tuple[tuple[Throughput, ...], tuple[float, ...]]:
+) -> tuple[tuple[LoadRow, ...], tuple[float, ...]]:
     """Throughput of these batches and K, and how far predictions are from what was measured, which
     gives them their ends. Raises StorageError, and ValueError as ``measure`` and for a study that
     measured too little."""
@@ -138,37 +139,50 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     """In the order of items and temperatures."""
-    baseline, items, numbers = grid.baseline(lane), items_of(grid.plan), grid.numbers
+    baseline, items = grid.baseline(lane), items_of(grid.plan)
     both = grid.completed[:, lane] & grid.completed[:, baseline]
-    every = np.flatnonzero(both & np.isfinite(numbers["same"][:, lane]))
-    change = np.nan_to_num(grid.main_scores[:, lane] - grid.main_scores[:, baseline], nan=0.0)
-    first = np.nan_to_num(numbers["divergence"][:, lane], nan=np.inf)
-    by_setting = defaultdict[tuple[int, float], list[int]](list)
-    for row in every:
-        by_setting[int(grid.item[row]), float(grid.temperature[row])].append(row)
-    for (number, temperature), rows in sorted(by_setting.items()):
-        (suite, item), runs = items[number], len(rows)
-        # largest loss, else earliest difference
-        worst = min(rows, key=lambda row: (change[row], first[row]))
-        pairs = tuple(zip(grid.run_ids[worst, baseline], grid.run_ids[worst, lane], strict=False))
-
-        def total(name: str, lane: int = lane, rows: Sequence[int] = rows) -> float:
-            return sum(numbers[name][rows, lane].tolist())
-
+    rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
+    change = np.nan_to_num(grid.main_scores[rows, lane] - grid.main_scores[rows, baseline], nan=0.0)
+    first = np.nan_to_num(grid.numbers["divergence"][rows, lane], nan=np.inf)
+    keys = np.stack([grid.item[rows].astype(np.float64), grid.temperature[rows]], axis=1)
+    settings, setting = np.unique(keys, axis=0, return_inverse=True)
+    setting = setting.reshape(-1)
+    order = np.lexsort((first, change, setting))
+    worst = rows[
+        order[np.unique(setting[order], return_index=True)[1]]
+    ]  # largest loss, else earliest difference
+    earliest = np.full(len(settings), np.inf)
+    np.minimum.at(earliest, setting, first)
+    total = partial(np.bincount, setting, minlength=len(settings))
+    runs, differ = total(), total(1 - grid.numbers["same"][rows, lane])
+    gained, lost = total(change.clip(0)), total((-change).clip(0))
+    tv = total(grid.numbers["tv_sum"][rows, lane]) / runs
+    tokens, strict = (total(grid.numbers["new_tokens"][rows, each]) for each in (lane, baseline))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        length_ratio = tokens / strict
+    for number, (item, temperature) in enumerate(settings):
+        suite, entry = items[int(item)]
+        pairs = tuple(
+            zip(
+                grid.run_ids[worst[number], baseline],
+                grid.run_ids[worst[number], lane],
+                strict=False,
+            )
+        )
         yield PromptRow(
             suite,
-            item.category,
-            item.id,
-            item.turns[0][:BEGINNING],
-            temperature,
+            entry.category,
+            entry.id,
+            entry.turns[0][:BEGINNING],
+            float(temperature),
             lane,
-            runs,
-            differ=runs - int(total("same")),
-            gained=sum(change[rows].clip(0).tolist()),
-            lost=sum((-change[rows]).clip(0).tolist()),
-            tv_sum=total("tv_sum") / runs,
-            length_ratio=over(total("new_tokens"), total("new_tokens", baseline)),
-            divergence=int(earliest) if (earliest := min(first[rows])) < math.inf else None,
+            int(runs[number]),
+            int(differ[number]),
+            gained=float(gained[number]),
+            lost=float(lost[number]),
+            tv_sum=float(tv[number]),
+            length_ratio=float(length_ratio[number]),
+            divergence=int(earliest[number]) if np.isfinite(earliest[number]) else None,
             worst=pairs[0] if pairs else ("", ""),
             turns=pairs,
         )
@@ -202,7 +216,7 @@ def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow,
     for (lane, _), choices in orders.items():
         if len(choices) == 2:
             counts[lane][choices[0] if len(set(choices)) == 1 else Preferred.TIE] += 1
-    return tuple(_vote_row(lane_name(plan, lane), counts[lane]) for lane in sorted(counts))
+    return tuple(_vote_row(plan.title(plan.lanes[lane]), counts[lane]) for lane in sorted(counts))
 
 
 def _vote_row(rule: str, counts: Mapping[Preferred, int]) -> VoteRow:

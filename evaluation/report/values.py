@@ -6,6 +6,7 @@ Every number comes with its number of prompts and seeds. Undefined numbers are n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -265,36 +266,25 @@ class VoteRow:
     share: Interval
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRow:
+class LoadRow(NamedTuple):
     """One lane at one temperature with a number of requests in flight at a server, or of runs in a
-    batch, over the tasks that every lane completed.
+    batch, over the tasks that every lane completed; or what is predicted of it.
 
-    Rates of servers are concurrency × number / sum of the latencies, and nan with two of them;
+    Rates of servers are load × number / sum of the latencies, and nan with two of them;
     those of a batch number / sum of the runs' parts of its time. ``over_none``: the rate over that
     of the lane none with as many. Times are seconds of all turns together, as median and 95th
     percentile, and nan in a batch.
     """
 
     temperature: float
-    concurrency: int
-    lane: int
-    answers: int
-    answers_per_s: float
-    tokens_per_s: Interval
-    over_none: Interval
-    ttft_s: tuple[float, float]  # of the first turn
-    latency_s: tuple[float, float]
-
-
-class Throughput(NamedTuple):
-    """Tokens a second of a batch of ``load`` runs, and over those of none."""
-
-    temperature: float
     load: int
     lane: Lane
     tokens_per_s: Interval
     over_none: Interval
+    answers: int = 0
+    answers_per_s: float = math.nan
+    ttft_s: tuple[float, float] = (math.nan, math.nan)  # of the first turn
+    latency_s: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,19 +328,9 @@ class Report:
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 
     @property
-    def throughputs(self) -> tuple[Throughput, ...]:
+    def throughputs(self) -> tuple[LoadRow, ...]:
         """Of a study that compares batches."""
-        return tuple(
-            Throughput(
-                row.temperature,
-                row.concurrency,
-                self.plan.lanes[row.lane],
-                row.tokens_per_s,
-                row.over_none,
-            )
-            for row in self.loads
-            if self.plan.loads
-        )
+        return self.loads if self.plan.loads else ()
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -92,6 +92,11 @@ class Lane:
         shape = f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else f"K={drafter.k}"
         return f"{drafter.kind} {shape}" + ("" if plain else f" {drafter.mode.value}")
 
+    @property
+    def family(self) -> str:
+        """The drafter, whatever its K."""
+        return self.drafts.replace(f" K={self.drafter.k}", "")
+
     def tv_kind(self, temperature: float) -> ShiftKind:
         """What TV and KL of its runs are."""
         served = self.drafter.kind == SERVER
@@ -276,6 +281,11 @@ class Plan:
         """The number of the lane that imitates this one."""
         here = self.lanes[lane]
         return self._number(lambda each: (each.imitates, each.drafter) == (here.rule, here.drafter))
+
+    def title(self, lane: Lane) -> str:
+        """The rule, with its drafter if the plan has several."""
+        several = len({each.drafts for each in self.lanes} - {""}) > 1
+        return f"{lane.name} ({lane.drafts})" if several and lane.drafts else lane.name
 
     @property
     def none(self) -> int | None:

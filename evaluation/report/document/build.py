@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluation.commands import study_command
 from evaluation.format import count, plural
 from evaluation.item import Suite
 from evaluation.report.document import tables
@@ -18,6 +17,7 @@ from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
+from evaluation.study_commands import study_command
 from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"

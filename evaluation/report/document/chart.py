@@ -203,7 +203,7 @@ def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
     }
     if len(alike) < 2:
         return name, lane.drafts, ""
-    return name, lane.drafts.replace(f" K={lane.drafter.k}", ""), "K"
+    return name, lane.family, "K"
 
 
 def _several(parameters: Sequence[Parameters]) -> list[str]:

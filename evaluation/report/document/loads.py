@@ -29,7 +29,7 @@ from evaluation.report.document.drawing import (
     interval_mark,
     with_legend,
 )
-from evaluation.report.values import Report, Throughput
+from evaluation.report.values import LoadRow, Report
 from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
@@ -67,10 +67,8 @@ def load_section(report: Report) -> Section | None:
         heads.append(Head("Over none", "in a batch of the same size"))
     rows = []
     for row in report.loads:
-        lane = report.plan.lanes[row.lane]
-        drafts = f" ({lane.drafts})" if len(report.drafts) > 1 and lane.drafts else ""
-        name = f"{lane.name}{drafts}" + (f", T = {row.temperature:g}" if several else "")
-        first = (count(row.concurrency), name, count(row.answers), number(row.answers_per_s))
+        name = report.plan.title(row.lane) + (f", T = {row.temperature:g}" if several else "")
+        first = (count(row.load), name, count(row.answers), number(row.answers_per_s))
         last = [*map(TableCell, map(duration, (*row.ttft_s, *row.latency_s)))]
         rates = spread(row.tokens_per_s), *(last if served else [spread(row.over_none, ratio)])
         rows.append((*map(TableCell, first), *rates))
@@ -87,7 +85,7 @@ def load_section(report: Report) -> Section | None:
 
 
 def predicted_document(
-    rows: Sequence[Throughput], errors: Sequence[float], *, pictures: bool
+    rows: Sequence[LoadRow], errors: Sequence[float], *, pictures: bool
 ) -> ReportDocument:
     """``errors``: of predictions of what was measured."""
     off = f"{signed(100 * min(errors))} to {signed(100 * max(errors))} %"
@@ -97,7 +95,7 @@ def predicted_document(
     return ReportDocument("Predicted throughput of batches", (), (section,))
 
 
-def best_blocks(rows: Sequence[Throughput]) -> Iterator[ReportTable | Paragraph]:
+def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:
     """The best K of every rule at each load, and the load from which on none is faster."""
     for temperature, here in _by_temperature(rows):
         loads, table = sorted({row.load for row in here}), list[tuple[TableCell, ...]]()
@@ -120,7 +118,7 @@ def best_blocks(rows: Sequence[Throughput]) -> Iterator[ReportTable | Paragraph]
         yield ReportTable(label, heads, tuple(table))
 
 
-def _pays(loads: Sequence[int], best: Sequence[Throughput | None]) -> str:
+def _pays(loads: Sequence[int], best: Sequence[LoadRow | None]) -> str:
     """From which load on speculation is not faster than none."""
     faster = [at for at, row in enumerate(best) if row and row.over_none.low > 1]
     last = faster[-1] if faster else -1
@@ -131,13 +129,13 @@ def _pays(loads: Sequence[int], best: Sequence[Throughput | None]) -> str:
     return f"not faster than none {f'from {count(loads[last + 1])} runs on' if faster else 'at any load'}"
 
 
-def _best_cell(row: Throughput) -> TableCell:
+def _best_cell(row: LoadRow) -> TableCell:
     over_none, drafts = row.over_none, row.lane.drafts.split()[1]
     mark = "good" if over_none.low > 1 else "bad" if over_none.high < 1 else "open"
     return TableCell(f"{drafts}: {ratio(over_none.value)}", between(over_none, ratio), mark)
 
 
-def load_drawings(rows: Sequence[Throughput]) -> Iterator[tuple[str, Drawing]]:
+def load_drawings(rows: Sequence[LoadRow]) -> Iterator[tuple[str, Drawing]]:
     """Name and drawing of every temperature: a panel for each rule, with a line for each K and for
     none."""
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
@@ -158,32 +156,25 @@ def load_drawings(rows: Sequence[Throughput]) -> Iterator[tuple[str, Drawing]]:
             yield f"load-{order}", with_legend(title, panels, keys)
 
 
-def load_pictures(rows: Sequence[Throughput]) -> tuple[Picture, ...]:
+def load_pictures(rows: Sequence[LoadRow]) -> tuple[Picture, ...]:
     return tuple(
         Picture(f"chart-{name}", drawing, drawing.title) for name, drawing in load_drawings(rows)
     )
 
 
-def load_numbers(rows: Sequence[Throughput]) -> list[tuple[object, ...]]:
+def load_numbers(rows: Sequence[LoadRow]) -> list[tuple[object, ...]]:
     """Under ``HEADS``."""
     return [
-        (
-            row.temperature,
-            row.load,
-            row.lane.name,
-            row.lane.drafts,
-            *row.tokens_per_s,
-            *row.over_none,
-        )
-        for row in rows
+        (temperature, load, lane.name, lane.drafts, *rate, *over_none)
+        for temperature, load, lane, rate, over_none, *_ in rows
     ]
 
 
 def _panel(
     at: int,
     title: str,
-    rows: Sequence[Throughput],
-    every: Sequence[Throughput],
+    rows: Sequence[LoadRow],
+    every: Sequence[LoadRow],
     looks: dict[str, Look],
 ) -> Panel:
     """``every``: of all panels, which have the same axes."""
@@ -206,22 +197,21 @@ def _power(exponent: float) -> str:
     return f"{2**exponent:g}"
 
 
-def _rate(row: Throughput) -> float:
+def _rate(row: LoadRow) -> float:
     return row.tokens_per_s.value
 
 
-def _by_temperature(rows: Sequence[Throughput]) -> Iterator[tuple[float, list[Throughput]]]:
+def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:
     """Without placebos."""
     for temperature in dict.fromkeys(row.temperature for row in rows):
         here = [row for row in rows if row.temperature == temperature]
         yield temperature, [row for row in here if not row.lane.is_placebo]
 
 
-def _families(rows: Sequence[Throughput]) -> dict[Family, list[Throughput]]:
+def _families(rows: Sequence[LoadRow]) -> dict[Family, list[LoadRow]]:
     """By rule and drafter, whatever its K; without none."""
-    families = dict[Family, list[Throughput]]()
+    families = dict[Family, list[LoadRow]]()
     for row in rows:
         if row.lane.drafts:
-            drafts = row.lane.drafts.replace(f" K={row.lane.drafter.k}", "")
-            families.setdefault((row.lane.name, drafts), []).append(row)
+            families.setdefault((row.lane.name, row.lane.family), []).append(row)
     return families

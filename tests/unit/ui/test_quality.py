@@ -351,11 +351,11 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
 
 def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
     report = make_report()
-    known, none = Interval(9.0, 8.0, 10.0), (math.nan, math.nan)
+    known = Interval(9.0, 8.0, 10.0)
     rows = [
-        LoadRow(0.0, load, lane, 4, 1.0, known, Interval(1.5, 1.2, 1.8), none, none)
+        LoadRow(0.0, load, lane, known, Interval(1.5, 1.2, 1.8))
         for load in (1, 8)
-        for lane in range(len(report.plan.lanes))
+        for lane in report.plan.lanes
     ]
     compared = replace(report.plan, batch=8, loads=(1, 8))
     report = replace(report, plan=compared, loads=tuple(rows))

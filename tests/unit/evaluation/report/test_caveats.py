@@ -26,10 +26,10 @@ from tests.unit.evaluation.report.drawn import (
     MARS,
     NONE,
     STRICT,
-    FakeStore,
     drawn_results,
     study_plan,
 )
+from tests.unit.evaluation.report.drawn import reported as drawn_report
 
 PLAN = study_plan(items=6, repeats=2, temperatures=(0.0,))
 AT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -39,7 +39,7 @@ def reported(
     results: list[StoredResult] | None = None, plan: Plan = PLAN, **changed: Any
 ) -> Report:
     drawn = drawn_results(plan) if results is None else results
-    return measure(FakeStore(plan, drawn, **changed), "study")  # type: ignore[arg-type]
+    return drawn_report(plan, drawn, **changed)
 
 
 def changed(

@@ -13,17 +13,15 @@ import torch
 
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
-from evaluation.study.engine import InProcess
 from evaluation.study.follow import follow_tokens
 from evaluation.study.plan import Lane, Plan
-from evaluation.study.runner import Runner
 from mars_core.counterfactual import LEAST, Counterfactual, Ending, kind_of_token, meets_after
 from mars_core.reference import choose
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, Trace
 from mars_playground.__main__ import main as mars
 from storage import RunStore
-from tests.unit.evaluation.study.working import MARS, STRICT, small_plan, worker_of
+from tests.unit.evaluation.study.working import MARS, STRICT, run_study, small_plan
 
 SAMPLED = DrafterConfig("model", None, 4, DraftMode.SAMPLED)
 LANES = (
@@ -40,11 +38,7 @@ def planned(session: Session) -> Plan:
 
 @pytest.fixture
 def study(store: RunStore, session: Session) -> str:
-    plan = planned(session)
-    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    runner = Runner(plan, session, InProcess(session))
-    deque(worker_of(store, study_id, runner).events(), maxlen=0)
-    return study_id
+    return run_study(store, planned(session), session)
 
 
 def by_hand(session: Session, run: Trace, start: int) -> tuple[list[int], list[float]]:
