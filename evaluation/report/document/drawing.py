@@ -17,7 +17,7 @@ APART = 26  # pixels between two ticks, at least
 GREY = "#7A7F88"
 
 
-class Scale(NamedTuple):
+class AxisScale(NamedTuple):
     """What an axis spans, as the parameters of ``scaled_axis``."""
 
     name: str
@@ -27,14 +27,14 @@ class Scale(NamedTuple):
     ticks: Sequence[float] = ()
 
 
-def empty_panel(number: int, x: Scale, y: Scale, beside: int = 0) -> Panel:
+def empty_panel(number: int, x: AxisScale, y: AxisScale, beside: int = 0) -> Panel:
     """The panels stand in rows of two. ``beside``: pixels at the right of the axis x."""
     left, top = PANEL * (number % 2), HEIGHT * (number // 2)
     right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     return Panel(left, right, _axis(x, left + LEFT, right - beside), _axis(y, bottom, top + TOP))
 
 
-def _axis(scale: Scale, start: float, end: float) -> Axis:
+def _axis(scale: AxisScale, start: float, end: float) -> Axis:
     name, values, write, share, ticks = scale
     return scaled_axis(name, values, share, start, end, write, ticks)
 

@@ -20,7 +20,7 @@ from evaluation.report.document.blocks import (
 )
 from evaluation.report.document.cells import beside, short_percent, spread
 from evaluation.report.document.chart import COLOURS
-from evaluation.report.document.drawing import Scale, empty_panel, interval_mark, with_legend
+from evaluation.report.document.drawing import AxisScale, empty_panel, interval_mark, with_legend
 from evaluation.report.values import FollowedRow, Report
 from evaluation.statistics import Interval
 
@@ -106,8 +106,8 @@ def _panel(
     """Of one property."""
     by = rows[0].by
     ends = (end for row in rows for end in read(row))
-    x_scale = Scale(BY[by], [row.x for row in rows], "{:g}".format)
-    panel = empty_panel(number, x_scale, Scale(title, ends, short_percent))
+    x_scale = AxisScale(BY[by], [row.x for row in rows], "{:g}".format)
+    panel = empty_panel(number, x_scale, AxisScale(title, ends, short_percent))
     if by == "kind":
         ticks = {panel.x.at(row.x): row.part for row in rows}
         panel = panel._replace(x=panel.x._replace(ticks=tuple(ticks.items())))

@@ -24,7 +24,7 @@ from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
 from evaluation.report.document.drawing import (
     GREY,
-    Scale,
+    AxisScale,
     empty_panel,
     interval_mark,
     with_legend,
@@ -180,8 +180,8 @@ def _panel(
     """``every``: of all panels, which have the same axes."""
     loads = [math.log2(load) for load in sorted({row.load for row in every})]
     ends = (end for row in every for end in row.tokens_per_s)
-    x_scale = Scale("Runs in the batch", loads, _power, ticks=loads)
-    panel = empty_panel(at, x_scale, Scale(f"Tokens/s: {title}", ends, "{:g}".format))
+    x_scale = AxisScale("Runs in the batch", loads, _power, ticks=loads)
+    panel = empty_panel(at, x_scale, AxisScale(f"Tokens/s: {title}", ends, "{:g}".format))
     series: dict[str, list[Mark]] = {}
     for row in rows:
         name, rate = row.lane.drafts, row.tokens_per_s

@@ -10,7 +10,7 @@ from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
 from evaluation.report.document.drawing import (
     GREY,
-    Scale,
+    AxisScale,
     across,
     empty_panel,
     interval_mark,
@@ -68,8 +68,8 @@ def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel
     varied, level = chart.varied, _level(chart, quantity)
     ends = (end for series in varied for each in series.every for end in quantity.of(each))
     xs = sorted({point.x for series in varied for point in series.points})
-    x_scale = Scale(varied[0].parameter, xs, "{:g}".format, 0.12, xs)
-    y_scale = Scale(quantity.title, (*ends, *level), quantity.tick)
+    x_scale = AxisScale(varied[0].parameter, xs, "{:g}".format, 0.12, xs)
+    y_scale = AxisScale(quantity.title, (*ends, *level), quantity.tick)
     panel = empty_panel(number, x_scale, y_scale, STRICT)
     strict = panel.right - STRICT / 2
     drawn = []
@@ -97,8 +97,8 @@ def _tradeoff(chart: Chart, gain: ChartQuantity, number: int, cost: ChartQuantit
     ]
     costs = (end for _, _, price, _ in points for end in price)
     gains = (end for *_, worth in points for end in worth)
-    x_scale = Scale(cost.title, (*costs, *level), cost.tick, 0.05)
-    panel = empty_panel(number, x_scale, Scale(gain.title, gains, gain.tick))
+    x_scale = AxisScale(cost.title, (*costs, *level), cost.tick, 0.05)
+    panel = empty_panel(number, x_scale, AxisScale(gain.title, gains, gain.tick))
     marks = []
     for series, point, price, worth in points:
         mark = _mark(panel, series, point, panel.x.at(price.value), [gain, cost])
