@@ -39,7 +39,7 @@ BY = {
     "kind": "kind",
 }
 DODGE = 3.0  # pixels between the bars of two lanes
-Series = tuple[int, float]  # lane and temperature
+LaneSetting = tuple[int, float]  # lane and temperature
 HEADS = ("Tokens", "Prompts", "Changed", "Meets", "After", "ln p")
 
 
@@ -101,7 +101,7 @@ def _panel(
     rows: Sequence[FollowedRow],
     title: str,
     read: Callable[[FollowedRow], Interval],
-    legend: Mapping[Series, tuple[Look, str]],
+    legend: Mapping[LaneSetting, tuple[Look, str]],
 ) -> Panel:
     """Of one property."""
     by = rows[0].by
@@ -111,7 +111,7 @@ def _panel(
     if by == "kind":
         ticks = {panel.x.at(row.x): row.part for row in rows}
         panel = panel._replace(x=panel.x._replace(ticks=tuple(ticks.items())))
-    series: dict[Series, list[Mark]] = {}
+    series: dict[LaneSetting, list[Mark]] = {}
     for row in rows:
         key, value = (row.lane, row.temperature), read(row)
         look, name = legend[key]
