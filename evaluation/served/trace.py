@@ -35,9 +35,11 @@ _COUNTS = ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "
 _RATES = ("tau", "acceptance_rate", "relaxed_share")
 
 
-_EMPTY: dict[str, Any] = {"float": NAN, "int": UNKNOWN, "str": "", "Outcome": Outcome.BONUS}
-# a token of which nothing is known
-_UNREPORTED = Token(**{each.name: _EMPTY.get(str(each.type), ()) for each in fields(Token)})
+# by type of a field, the value of a token of which nothing is known
+_EMPTY: dict[Any, Any] = {"float": NAN, "int": UNKNOWN, "str": "", "Outcome": Outcome.BONUS}
+_UNREPORTED = Token(
+    **{each.name: _EMPTY[each.type] for each in fields(Token) if each.name != "top"}, top=()
+)
 
 
 class ServedToken(NamedTuple):
