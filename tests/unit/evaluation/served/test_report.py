@@ -144,7 +144,8 @@ def test_a_report_says_what_is_not_certain_on_servers() -> None:
     assert "a pair of runs shares its seed only as far as the server honours it" in text
     greedy = replace(PLAN, temperatures=(0.0,))
     assert "honours it" not in markdown_of(reported(greedy, results(greedy)))
-    assert "server" not in " ".join(reported(here := study_plan(), drawn_results(here)).warnings)
+    here = study_plan()
+    assert "server" not in " ".join(reported(here, drawn_results(here)).warnings)
 
 
 def test_the_command_repeats_the_plan() -> None:
