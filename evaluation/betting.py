@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from evaluation.statistics import Array, Interval
+from evaluation.statistics import Array, Interval, bisected
 
 # The shares are denser near 1, as few answers are lost near the margins that matter; small ones are
 # for many lost and gained answers.
@@ -53,12 +53,11 @@ def below(rule: Array, baseline: Array, margin: float) -> Array:
 def ratio_bound(rule: Array, baseline: Array, alpha: float) -> float:
     """Lower bound of mean(rule) / mean(baseline) at level 1 − α: the ratios below it are
     rejected."""
-    low, high = 0.0, MOST_RATIO
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        rejected = p_value(above(rule, baseline, middle)) <= alpha
-        low, high = (middle, high) if rejected else (low, middle)
-    return low
+
+    def rejected(ratio: float) -> bool:
+        return p_value(above(rule, baseline, ratio)) <= alpha
+
+    return bisected(0.0, MOST_RATIO, HALVINGS, rejected)[0]
 
 
 def difference_interval(differences: Array, alpha: float) -> Interval:
@@ -71,12 +70,10 @@ def difference_interval(differences: Array, alpha: float) -> Interval:
 
 
 def _least_mean(values: Array, alpha: float) -> float:
-    low, high = -1.0, 1.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        rejected = p_value((values - middle) / (1 + middle)) <= alpha
-        low, high = (middle, high) if rejected else (low, middle)
-    return low
+    def rejected(mean: float) -> bool:
+        return p_value((values - mean) / (1 + mean)) <= alpha
+
+    return bisected(-1.0, 1.0, HALVINGS, rejected)[0]
 
 
 def least_prompts(margin: float, alpha: float) -> int:

@@ -1,16 +1,13 @@
-"""Command lines that repeat a study or the runs of a comparison, and lm-eval's ``--model_args``."""
+"""Command lines that repeat the runs of a comparison, and lm-eval's ``--model_args``."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
-from evaluation.study.batch import AUTO
-from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, with_placebos
-from evaluation.suites.typed import SOURCE, typed
+from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
@@ -25,7 +22,6 @@ from mars_core.types import (
     PromptConfig,
     RuleConfig,
     RunConfig,
-    value_text,
 )
 
 PROGRAM = "mars"
@@ -33,135 +29,6 @@ _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so
 _CONTINUED = "This run continues from a token that was chosen by hand; no command can repeat it."
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
 Options = dict[str, Any]
-
-
-def study_command(plan: Plan) -> str | None:
-    """The command that plans and runs a study again; None unless its lanes are every rule with
-    every drafter, and all their placebos or none. Of a study whose lanes were chosen from strict's
-    runs, the command that chooses them."""
-    chosen, placebos = _without_placebos(plan)
-    lanes = [
-        (replace(lane.drafter, model=None), lane.rule) for lane in chosen if lane.rule.name != PLAIN
-    ]
-    drafters = list(dict.fromkeys(drafter for drafter, _ in lanes))
-    values: dict[
-        str, dict[str, dict[float | str, None]]
-    ] = {}  # rule → parameter → its values in the order of the plan
-    for _, rule in lanes:
-        parameters = values.setdefault(rule.name, {})
-        for name, value in rule.parameters.items():
-            parameters.setdefault(name, {})[value] = None
-    planned = {(drafter, rule.name, tuple(rule.parameters.values())) for drafter, rule in lanes}
-    expressible = {
-        (drafter, rule, chosen)
-        for drafter, (rule, parameters) in product(drafters, values.items())
-        for chosen in product(*parameters.values())
-    }
-    drafting, purpose = {} if plan.served else _drafters(drafters), plan.advice or plan.matching
-    partial = any(lane.imitates for lane in chosen)
-    if drafting is None or not (purpose or planned == expressible) or BASELINE not in values:
-        return None
-    if partial or (purpose and any(suite.source == SOURCE for suite in plan.suites)):
-        return None
-    options = {
-        **_study_models(plan),
-        "suite": [suite.source or suite.name for suite in plan.suites if suite.source != SOURCE],
-        "prompt": [
-            typed(item) for suite in plan.suites if suite.source == SOURCE for item in suite.items
-        ],
-        "rules": ",".join(
-            [PLAIN] * (plan.none is not None) + [*(purpose.rules if purpose else values)]
-        ),
-        "set": [
-            f"{rule}.{name}={_joined(each)}"
-            for rule, field in ({} if purpose else values).items()
-            for name, each in field.items()
-        ],
-        **drafting,
-        "temperature": _joined(plan.temperatures),
-        "seeds": plan.repeats,
-        "seed": plan.seed,
-        "max_new_tokens": plan.max_new_tokens,
-        "margin": f"{plan.margin:g}",
-        "top_k": plan.top_k or None,
-        "top_p": f"{plan.top_p:g}" if plan.top_p < 1 else None,
-        **({} if plan.served else _processors(plan.processors)),
-        **_prompt(plan),
-        "limit": plan.limit,
-        "skip_long": plan.skip_long,
-        "batch": _batch(plan),
-        "time_alone": plan.alone or None,
-        "execute_code": plan.execute_code,
-        "no_placebos": not (placebos or purpose),
-        **_purpose(plan),
-        "name": plan.name,
-    }
-    command = "advise" if plan.advice else "eval match" if plan.matching else "eval run"
-    return f"{PROGRAM} {command} {shlex.join(_words(options))}"
-
-
-def _batch(plan: Plan) -> str | None:
-    if plan.batch == 1:
-        return None
-    return AUTO if plan.auto else _joined(plan.loads or (plan.batch,))
-
-
-def _purpose(plan: Plan) -> Options:
-    if plan.advice:
-        return {"alpha": f"{plan.advice.alpha:g}"}
-    matching = plan.matching
-    names = {"tau": "tau", "speedup": "speed"}
-    return {names[matching.quantity]: f"{matching.target:g}"} if matching else {}
-
-
-def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
-    """The lanes that were asked for, and whether placebos are added to them, if they have any."""
-    chosen = [lane for lane in plan.lanes if not lane.is_placebo]
-    if sorted(map(repr, with_placebos(chosen))) == sorted(map(repr, plan.lanes)):
-        return chosen, True
-    return plan.lanes, plan.served is not None
-
-
-def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
-    """The drafter options; None where one list of K, one tree and one mode cannot express them
-    all."""
-    kinds = dict.fromkeys(drafter.kind for drafter in drafters)
-    lengths = dict.fromkeys(drafter.k for drafter in drafters if not drafter.tree)
-    trees = {drafter.tree for drafter in drafters if described(drafter.kind).trees}
-    mode = next(
-        (
-            mode
-            for mode in DraftMode
-            if all(described(each.kind).mode(mode) is each.mode for each in drafters)
-        ),
-        None,
-    )
-    branched = {drafter.kind for drafter in drafters if drafter.tree}
-    planned = len(branched) + (len(kinds) - len(branched)) * len(lengths)
-    if mode is None or planned != len(drafters) or len(trees) > 1:
-        return None
-    shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
-    others = [mode.value] * (mode is not DraftMode.COUPLED)
-    chains = _joined(lengths) or None
-    return {"drafter": ",".join(kinds), "k": chains, "tree": shapes, "draft_mode": others}
-
-
-def _study_models(plan: Plan) -> Options:
-    served, models = plan.served, plan.models
-    if served:
-        other = {
-            "baseline": served.baseline_url or None,
-            "baseline_model": served.baseline_model or None,
-        }
-        return {
-            "server": served.url,
-            "server_model": served.model,
-            "concurrency": _joined(served.concurrency),
-        } | other
-    if models.key in {spec.key for spec in CATALOG}:
-        return {"pair": models.key}
-    named = {"target": models.target, "draft": models.draft, "head": models.head}
-    return {option: model_name(ref) for option, ref in named.items() if ref}
 
 
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
@@ -236,18 +103,18 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "prompt": config.prompt.text,
         "rule": [rule.name for rule in rules],
         "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
-        **_prompt(config.prompt),
+        **prompt_options(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
-        **_processors(sampling.processors),
+        **processor_options(sampling.processors),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
         **_machine(config),
     }
-    return f"{PROGRAM} {name} {shlex.join(_words(options))}"
+    return f"{PROGRAM} {name} {shlex.join(words_of(options))}"
 
 
 def _theta(rule: RuleConfig) -> Parameters:
@@ -258,7 +125,7 @@ def _theta(rule: RuleConfig) -> Parameters:
     }
 
 
-def _processors(processors: Processors) -> Options:
+def processor_options(processors: Processors) -> Options:
     protect = [] if processors.protect == PROTECTED else [*processors.protect] or [PLAIN]
     return processors.chosen | {
         "logit_bias": [f"{word}={value!r}" for word, value in processors.logit_bias],
@@ -336,25 +203,16 @@ def _drafter(drafter: DrafterConfig, model: str) -> Options:
     return ({"drafter": name} if name else {}) | shape | mode
 
 
-def _prompt(source: PromptConfig | Plan) -> Options:
-    thinking = None if source.thinking is None else _switch(source.thinking)
+def prompt_options(source: PromptConfig | Plan) -> Options:
     return {
         "system": source.system or None,
         "no_chat": not source.chat,
-        "thinking": thinking,
+        "thinking": {None: None, True: "on", False: "off"}[source.thinking],
         "stop": source.stop,
     }
 
 
-def _switch(on: bool) -> str:
-    return "on" if on else "off"
-
-
-def _joined(values: Iterable[float | str]) -> str:
-    return ",".join(map(value_text, values))
-
-
-def _words(options: Options) -> list[str]:
+def words_of(options: Options) -> list[str]:
     """``--name=value``: once for each value of a list, without one for a switch that is on; None
     and False are left out."""
     words = []

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.statistics import Array, Interval, Places, Z, over
+from evaluation.statistics import Array, Interval, Places, Z, bisected, over
 
 POWER = 0.8
 MAX_NEEDED = 1_000_000  # prompts; above that no number is reported
@@ -37,8 +38,7 @@ class RecoveryVerdict:
     sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
 
 
-@dataclass(frozen=True, slots=True)
-class Paired:
+class Paired(NamedTuple):
     """The scores of a rule and its baseline, summed over the seeds of each prompt: all [N].
 
     A score of 0 to 1 counts as that fraction of a right answer: ``gained`` sums max(r − b, 0),
@@ -97,8 +97,8 @@ def ratio_interval(pairs: Paired) -> Interval:
         )
 
     share = value / (1 + value)
-    low = _bisect(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
-    return Interval(value, low, _bisect(lambda ratio: statistic(ratio) > -Z, share, 1.0))
+    low = _end(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
+    return Interval(value, low, _end(lambda ratio: statistic(ratio) > -Z, share, 1.0))
 
 
 def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
@@ -134,13 +134,10 @@ def design_effect(pairs: Paired) -> float:
     return max(1.0, effect) if pairs.binary else effect
 
 
-def _bisect(above: Callable[[float], bool], low: float, high: float) -> float:
+def _end(above: Callable[[float], bool], low: float, high: float) -> float:
     """The ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio / (1 +
     ratio)."""
-    for _ in range(ROUNDS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if above(middle / (1 - middle)) else (low, middle)
-    middle = (low + high) / 2
+    middle = sum(bisected(low, high, ROUNDS, lambda share: above(share / (1 - share)))) / 2
     return middle / (1 - middle) if middle < 1 else math.inf
 
 

@@ -12,19 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+BOOTSTRAP = 2000  # resamples of prompts
 BLOCK = 4_000_000  # weights of the bootstrap at once: 32 MB
-RESAMPLES = (
-    999,
-    49_999,
-)  # of a Monte Carlo test; the second number is drawn only if the first gives p < SCREEN
-SCREEN = 0.05
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -37,6 +33,11 @@ class Interval(NamedTuple):
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
+
+
+def interval_columns(name: str) -> tuple[str, str, str]:
+    """The columns of an interval in CSV files."""
+    return name, f"{name}_low", f"{name}_high"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,24 @@ def over(part: float, total: float) -> float:
     return part / total if total else math.nan
 
 
-def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """First quartile, median and third quartile, by linear interpolation (R's type 7); nan where
-    there is no value."""
-    low, median, high = np.quantile(values, (0.25, 0.5, 0.75)) if len(values) else (math.nan,) * 3
-    return float(low), float(median), float(high)
+def bisected(
+    low: float, high: float, rounds: int, above: Callable[[float], bool]
+) -> tuple[float, float]:
+    """The ends, after so many halvings, around the number up to which ``above`` is true: whether
+    that number is larger than a middle."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        low, high = (middle, high) if above(middle) else (low, middle)
+    return low, high
+
+
+def quartiles(values: Array) -> Interval:
+    """The median between first and third quartile, by linear interpolation (R's type 7); nan where
+    there is no value. Values of nan are left out."""
+    known = values[~np.isnan(values)]
+    return (
+        Interval(*map(float, np.quantile(known, (0.5, 0.25, 0.75)))) if known.size else Interval()
+    )
 
 
 def paired_ratios(values: Sequence[float], bases: Sequence[float]) -> list[float]:
@@ -117,12 +131,14 @@ def count_interval(part: int, total: int) -> Interval:
 
 
 def share_interval(hits: Array, prompt: Places) -> Interval:
-    """Share of 1 among ``hits`` (0 or 1 a run, [R]).
+    """Share of 1 among ``hits`` (0 or 1 a run, [R]; nan is left out).
 
     Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs,
     with one prompt added whose seeds all agree; at least 1. With one seed per prompt it is Wilson's
     interval.
     """
+    known = np.isfinite(hits)
+    hits, prompt = hits[known], prompt[known]
     if not hits.size:
         return Interval()
     share = float(hits.mean())
@@ -160,12 +176,12 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     return np.concatenate(totals)
 
 
-def totals_by_prompt(values: Array, prompt: Places, resamples: int, seed: int) -> Array:
-    """Totals of ``values`` [R, C] over all rows, then over every resample of ``resampled_totals``,
+def totals_by_prompt(values: Array, prompt: Places) -> Array:
+    """Totals of ``values`` [R, C] over all rows, then over every one of ``BOOTSTRAP`` resamples,
     [1 + B, C]; prompt [R]: the number of each row's prompt, 0 to N - 1."""
     by_prompt = np.zeros((int(prompt.max(initial=-1)) + 1, values.shape[1]))
     np.add.at(by_prompt, prompt, values)
-    return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, resamples, seed)])
+    return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, BOOTSTRAP, 0)])
 
 
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
@@ -240,84 +256,3 @@ def holm(values: Sequence[float]) -> tuple[float, ...]:
         np.minimum(1.0, np.arange(len(values), 0, -1) * np.asarray(values)[order])
     )
     return tuple(map(float, adjusted))
-
-
-def fit_p(
-    counts: Sequence[Counts], expected: Sequence[Array], seed: int, *, pooled: bool = False
-) -> float:
-    """p of the hypothesis that ``counts[i]`` [Cᵢ] are multinomial draws with the probabilities
-    ``expected[i]`` [Cᵢ].
-
-    The statistic is G = 2 Σ O·ln(O/E) over all cells of all tables, or of the sum of the tables if
-    they are ``pooled`` (all Cᵢ equal); its distribution is simulated, so p is exact for any number
-    of draws.
-    """
-    from scipy.special import rel_entr
-
-    generator = np.random.default_rng(seed)
-    sizes = [int(each.sum()) for each in counts]
-
-    def statistic(tables: Sequence[Counts]) -> Array:
-        means = [size * p for size, p in zip(sizes, expected, strict=True)]
-        if pooled:
-            tables, means = [sum(tables[1:], tables[0])], [sum(means[1:], means[0])]
-        values = [rel_entr(table, mean).sum(-1) for table, mean in zip(tables, means, strict=True)]
-        total: Array = sum(values, np.zeros(1))
-        return total
-
-    def simulated(resamples: int) -> Array:
-        return statistic(
-            [generator.multinomial(n, p, resamples) for n, p in zip(sizes, expected, strict=True)]
-        )
-
-    width = sum(len(each) for each in counts) + 1
-    return _monte_carlo(float(statistic([each[None] for each in counts])[0]), simulated, width)
-
-
-def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: int) -> float:
-    """p of the hypothesis that two samples have the same distribution within every stratum, by
-    permutations within strata.
-
-    Draw i of n belongs to stratum ``strata[i]``, to the second sample where ``second[i]`` is 1, and
-    to the category ``column[i]`` of each ``column`` of ``categories``. The statistic is G of
-    samples × categories, summed over the columns.
-    """
-    from scipy.special import xlogy
-
-    generator = np.random.default_rng(seed)
-    order = np.argsort(strata, kind="stable")
-    ends = np.cumsum(np.bincount(strata))
-    cells = np.concatenate(
-        [np.eye(column.max() + 1, dtype=np.float32)[column[order]] for column in categories], axis=1
-    )
-    totals = cells.sum(0)
-
-    def statistic(labels: NDArray[Any]) -> Array:
-        counts = labels.astype(np.float32) @ cells
-        total: Array = (xlogy(counts, counts) + xlogy(totals - counts, totals - counts)).sum(
-            1, dtype=np.float64
-        )
-        return total
-
-    def simulated(resamples: int) -> Array:
-        labels = np.tile(second[order].astype(np.int8), (resamples, 1))
-        for start, end in zip((0, *ends[:-1]), ends, strict=True):
-            generator.permuted(labels[:, start:end], axis=1, out=labels[:, start:end])
-        return statistic(labels)
-
-    return _monte_carlo(float(statistic(second[order][None])[0]), simulated, sum(cells.shape))
-
-
-def _monte_carlo(observed: float, simulated: Callable[[int], Array], width: int) -> float:
-    """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the
-    second sample is independent).
-
-    ``width``: numbers in memory for one of them."""
-    p, rows = 1.0, max(1, BLOCK // width)
-    for resamples in RESAMPLES:
-        if p < SCREEN or resamples == RESAMPLES[0]:
-            sizes = (min(rows, resamples - start) for start in range(0, resamples, rows))
-            p = (1 + sum(int((simulated(size) >= observed - 1e-6).sum()) for size in sizes)) / (
-                1 + resamples
-            )
-    return p

@@ -16,13 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.arguments import (
+from evaluation.format import shorten
+from evaluation.options import (
     read_choosing_options,
     read_integers,
     read_plan_options,
     read_served_options,
 )
-from evaluation.format import shorten
 from evaluation.served.client import ServerError
 from evaluation.study.worker import Work
 from storage import RunStore, StorageError

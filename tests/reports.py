@@ -95,7 +95,7 @@ def make_report() -> Report:
     results[3] = replace(results[3], data=results[3].data | {"status": "failed"}, relative=None)
     environment = dict.fromkeys(("w0", "w1"), ENVIRONMENT)
     store: Any = FakeStore(plan, results, environment)
-    report = measure(store, "0123456789abcdef0123456789abcdef", resamples=100)
+    report = measure(store, "0123456789abcdef0123456789abcdef")
     people = VoteRow("mars(theta=0.9)", 12, 9, 5, Interval(12 / 21, 0.366, 0.755))
     judge = VoteRow("mars(theta=0.9)", 31, 29, 40, Interval(31 / 60, 0.393, 0.638))
     return replace(

@@ -96,8 +96,7 @@ class LaneDifference(NamedTuple):
     difference: Interval
 
 
-@dataclass(frozen=True, slots=True)
-class PromptScores:
+class PromptScores(NamedTuple):
     """``complete``: whether a lane has all seeds of a prompt; ``mean``: over them, nan without a
     score; both [items in random order, lanes]."""
 

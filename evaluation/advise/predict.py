@@ -5,10 +5,11 @@ logits of every such position are known."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from evaluation.planner import acceptance_of, expected_tokens
+from evaluation.statistics import bisected
 from evaluation.study.purpose import Prediction
 from mars_core.rules import RULES
 from mars_core.rules.base import Rule
@@ -29,8 +30,7 @@ class Rejection(NamedTuple):
     near: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StrictRuns:
+class StrictRuns(NamedTuple):
     """``rates``: acceptance by depth; τ is new tokens over steps."""
 
     rejections: tuple[Rejection, ...]
@@ -50,11 +50,7 @@ class StrictRuns:
 
     def share_for(self, gain: float) -> float:
         """The inverse of ``gain``; 0 or 1 for what no share gives."""
-        low, high = 0.0, 1.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.gain(middle) < gain else (low, middle)
-        return (low + high) / 2
+        return sum(bisected(0.0, 1.0, _HALVINGS, lambda share: self.gain(share) < gain)) / 2
 
     def share(self, config: RuleConfig) -> float:
         """Of the rejected drafts that a rule would relax."""
@@ -87,19 +83,16 @@ class StrictRuns:
         """The rule with the value of its first parameter with which it would relax that share, or as
         many as it can."""
         parameter, share = predictable(name).parameters[0], min(share, self.reach(name))
-        low, high = parameter.low, parameter.high
 
         def at(value: float) -> RuleConfig:
             return RuleConfig(name, RULES[name].values({parameter.name: value}))
 
-        rising = self.share(at(high)) > self.share(at(low))
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            if (self.share(at(middle)) >= share) is rising:
-                high = middle
-            else:
-                low = middle
-        return at(float(f"{(low + high) / 2:.{DIGITS}g}"))
+        def beyond(value: float) -> bool:
+            return (self.share(at(value)) >= share) is not rising
+
+        ends = parameter.low, parameter.high
+        rising = self.share(at(ends[1])) > self.share(at(ends[0]))
+        return at(float(f"{sum(bisected(*ends, _HALVINGS, beyond)) / 2:.{DIGITS}g}"))
 
 
 def _numbers(rule: Rule, config: RuleConfig) -> dict[str, float]:

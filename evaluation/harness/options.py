@@ -7,8 +7,8 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
 from mars_core.arguments import Options as Table
@@ -144,8 +144,7 @@ def _parameters(rule: str, arguments: Mapping[str, Any]) -> Parameters:
         return RULES[rule].values(arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """``until``: strings that end the answer and are removed from it, including the text of the end
     token."""
 

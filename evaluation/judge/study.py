@@ -115,18 +115,8 @@ def judge_study(
     Raises ServerError when MAX_FAILURES questions in a row fail, StorageError where the store
     fails.
     """
-    pairs = _pairs(store, study_id)
-    random.Random(study_id).shuffle(pairs)
     judge = endpoint.server.model
-    known = {
-        (each.task, each.lane, each.swapped)
-        for each in store.judgements(study_id)
-        if each.judge == judge
-    }
-    jobs = [(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
-    missing = [
-        (pair, swapped) for pair, swapped in jobs if (pair.task, pair.lane, swapped) not in known
-    ]
+    total, missing = _missing(store, study_id, judge, limit)
     questions: list[_Job] = []
 
     def save(job: _Job, choice: Preferred, text: str) -> None:
@@ -140,7 +130,7 @@ def judge_study(
             save(job, Preferred.TIE, SAME)
         else:
             questions.append(job)
-    progress = JudgeProgress(len(jobs), judged=len(jobs) - len(questions))
+    progress = JudgeProgress(total, judged=total - len(questions))
     yield progress
     failures = 0
     with closing(_answers(endpoint, questions, parallel)) as answers:
@@ -156,6 +146,18 @@ def judge_study(
             else:
                 progress = progress._replace(unclear=progress.unclear + 1)
             yield progress
+
+
+def _missing(
+    store: RunStore, study_id: str, judge: str, limit: int | None
+) -> tuple[int, list[_Job]]:
+    """The number of all questions, and those without a verdict of this judge."""
+    pairs = _pairs(store, study_id)
+    random.Random(study_id).shuffle(pairs)
+    stored = store.judgements(study_id)
+    known = {(each.task, each.lane, each.swapped) for each in stored if each.judge == judge}
+    jobs = [(pair, swapped) for pair in pairs[:limit] for swapped in (False, True)]
+    return len(jobs), [job for job in jobs if (job[0].task, job[0].lane, job[1]) not in known]
 
 
 def _answers(

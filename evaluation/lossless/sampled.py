@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.format import number, plural
+from evaluation.lossless.draws import fit_p, same_p
 from evaluation.lossless.values import (
     CUT,
     Finding,
@@ -27,7 +28,7 @@ from evaluation.lossless.values import (
 )
 from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client
-from evaluation.statistics import Array, Counts, Places, fit_p, holm, same_p
+from evaluation.statistics import Array, Counts, Places, holm
 
 LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer

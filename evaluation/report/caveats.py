@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.recovery import RecoveryOutcome
-from evaluation.report.grid import Grid
+from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured
 from evaluation.statistics import Array
 from evaluation.study.plan import Plan, Task
@@ -53,23 +53,19 @@ def warnings(
     )
 
 
-def lane_name(plan: Plan, lane: int) -> str:
-    """The rule, with its drafter if the plan has several."""
-    drafts = {each.drafts for each in plan.lanes if each.drafts}
-    here = plan.lanes[lane]
-    return f"{here.name} ({here.drafts})" if len(drafts) > 1 and here.drafts else here.name
-
-
 def _setting(plan: Plan, row: Measured) -> str:
     where = f" on {row.group}" if len(plan.suites) > 1 else ""
-    return f"{lane_name(plan, row.lane)}{where} at temperature {row.temperature:g}"
+    return f"{plan.title(plan.lanes[row.lane])}{where} at temperature {row.temperature:g}"
+
+
+def _names(plan: Plan, lanes: Mask) -> list[str]:
+    """``lanes``: [L]."""
+    return [plan.title(lane) for lane, chosen in zip(plan.lanes, lanes, strict=True) if chosen]
 
 
 def _failed(grid: Grid) -> Iterator[str]:
     if grid.failed.any():
-        lanes = ", ".join(
-            lane_name(grid.plan, int(lane)) for lane in np.flatnonzero(grid.failed.any(axis=0))
-        )
+        lanes = ", ".join(_names(grid.plan, grid.failed.any(axis=0)))
         yield f"{grid.failed.sum():,} runs failed or were cancelled ({lanes}); their tasks are left out where these lanes are compared."
 
 
@@ -144,7 +140,7 @@ def _rounding(grid: Grid) -> Iterator[str]:
             and settings.drafter.mode is not DraftMode.SAMPLED
         ):
             yield (
-                f"{lane_name(grid.plan, lane)} differs from none in {differ:,} of {known:,} runs though "
+                f"{grid.plan.title(settings)} differs from none in {differ:,} of {known:,} runs though "
                 "both must produce the same tokens: rounding differs between passes of different shapes and affects recovery over strict."
             )
     if ties := grid.causes.count(Cause.NUMERIC):
@@ -163,10 +159,9 @@ def _served(grid: Grid) -> Iterator[str]:
             "At temperatures above 0 a pair of runs shares its seed only as far as the server honours it: batches and speculation can "
             "change what a seed gives, so differences between texts are not due to the rule alone."
         )
-    for lane in np.flatnonzero(
-        np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)
-    ):
-        yield f"The server did not report the steps of {lane_name(grid.plan, int(lane))}; its τ and acceptance are unknown."
+    unknown = np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)
+    for name in _names(grid.plan, unknown):
+        yield f"The server did not report the steps of {name}; its τ and acceptance are unknown."
 
 
 def _batches(grid: Grid) -> Iterator[str]:

@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +25,22 @@ from evaluation.report.texts import worst_texts
 from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
 from evaluation.scoring import names
 from evaluation.scoring.metrics import asks_for_json
-from evaluation.statistics import Interval, McNemar
+from evaluation.statistics import Interval, McNemar, interval_columns
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from evaluation.study.stored import plain
+from mars_core.types import ShiftKind
 from storage import RunStore, StoredResult
 from storage.export import cell
 from storage.export.cells import finite
 
 TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
 LANE = (
-    "lane",
-    "name",
-    "rule",
-    "rule_parameters",
-    "drafter",
-    "drafter_model",
-    "k",
-    "draft_mode",
-    "tree_tokens",
-    "tree_depth",
-    "tree_top_k",
-    "baseline_lane",
-    "tv_kind",
+    *("lane", "name", "rule", "rule_parameters"),
+    *("drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k"),
+    *("baseline_lane", "tv_kind"),
 )
+LANE_NAMES = ("name", "drafts", "tv_kind")
 GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
 END = ("worker", "created_at", "run_ids")
 
@@ -93,31 +86,18 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
 def _task(plan: Plan, number: int) -> list[Any]:
     task = plan.task(number)
     item, suite = plan.item(task), plan.suites[task.suite].name
-    return [
-        number,
-        suite,
-        item.category,
-        item.id,
-        task.repeat,
-        plan.seed_of(task),
-        task.temperature,
-    ]
+    seed = plan.seed_of(task)
+    return [number, suite, item.category, item.id, task.repeat, seed, task.temperature]
 
 
 def _lane(plan: Plan, number: int) -> list[Any]:
     lane = plan.lanes[number]
     drafter, tree = lane.drafter, lane.drafter.tree
     shape = [tree.tokens, tree.depth, tree.top_k] if tree else [None] * 3
-    chain = [None if tree else drafter.k, drafter.mode.value] if lane.drafts else [None, None]
-    drafts = [drafter.kind, drafter.model.name if drafter.model else None, *chain, *shape]
-    return [
-        number,
-        lane.name,
-        lane.rule.name,
-        dict(lane.rule.parameters),
-        *drafts,
-        plan.baseline(number),
-    ]
+    draft = [None if tree else drafter.k, drafter.mode.value] if lane.drafts else [None] * 2
+    drafts = [drafter.kind, drafter.model.name if drafter.model else None, *draft, *shape]
+    rule = [lane.name, lane.rule.name, dict(lane.rule.parameters)]
+    return [number, *rule, *drafts, plan.baseline(number)]
 
 
 def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
@@ -133,20 +113,10 @@ def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
-    yield [
-        "study",
-        *_spread(_MEASURED),
-        "name",
-        "drafts",
-        "tv_kind",
-        *_spread(_SCORE),
-        *_TEST,
-        *_VERDICT,
-    ]
+    heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, _VERDICT
+    yield ["study", *chain(*heads)]
     for measured in report.measured:
-        lane = report.plan.lanes[measured.lane]
-        kind = lane.tv_kind(measured.temperature)
-        values = [report.id, *_values(measured, _MEASURED), lane.name, lane.drafts, kind]
+        values = [report.id, *_values(measured, _MEASURED), *_names_of(report, measured)]
         if not measured.scores:
             yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
         for score in measured.scores.values():
@@ -159,32 +129,28 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
 
 
 def _spread(names: Iterable[str]) -> list[str]:
-    """Column names; an interval has three columns."""
-    ends = {name: (name, f"{name}_low", f"{name}_high") for name in _INTERVALS}
-    return [column for name in names for column in ends.get(name, (name,))]
+    """Column names."""
+    columns = (interval_columns(name) if name in _INTERVALS else (name,) for name in names)
+    return [*chain(*columns)]
 
 
 def _values(record: object, names: Sequence[str]) -> list[Any]:
     """Fields of a record, intervals in three cells; empty cells without a record."""
-    values = [None if record is None else getattr(record, name) for name in names]
-    return [
-        each for value in values for each in (value if isinstance(value, Interval) else (value,))
-    ]
+    values = (None if record is None else getattr(record, name) for name in names)
+    return [*chain(*(each if isinstance(each, Interval) else (each,) for each in values))]
 
 
 def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per prompt, lane and temperature, worst first."""
-    yield ("study", "name", "drafts", "tv_kind", *_PROMPT, "baseline_run", "run")
+    yield ("study", *LANE_NAMES, *_PROMPT, "baseline_run", "run")
     for row in report.prompts:
-        lane = report.plan.lanes[row.lane]
-        yield [
-            report.id,
-            lane.name,
-            lane.drafts,
-            lane.tv_kind(row.temperature),
-            *_values(row, _PROMPT),
-            *row.worst,
-        ]
+        yield [report.id, *_names_of(report, row), *_values(row, _PROMPT), *row.worst]
+
+
+def _names_of(report: Report, row: Measured | PromptRow) -> tuple[str, str, ShiftKind]:
+    """Under ``LANE_NAMES``."""
+    lane = report.plan.lanes[row.lane]
+    return lane.name, lane.drafts, lane.tv_kind(row.temperature)
 
 
 TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
@@ -227,15 +193,14 @@ def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, .
     return page, *write_document(full, folder / "report.md"), *(folder / name for name in TABLES)
 
 
-def write_markdown(report: Report, path: Path, store: RunStore | None = None) -> tuple[Path, ...]:
-    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths. With a store the worst
-    prompts have their texts."""
-    return write_document(document(report, worst_texts(store, report) if store else None), path)
+def write_markdown(report: Report, path: Path, store: RunStore) -> tuple[Path, ...]:
+    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths."""
+    return write_document(document(report, worst_texts(store, report)), path)
 
 
 def markdown_of(report: Report) -> str:
     """Markdown alone, without texts and charts, for a terminal."""
-    return markdown(document(report, None, pictures=False))
+    return markdown(document(report, None))
 
 
 def write_document(full: ReportDocument, path: Path) -> tuple[Path, ...]:

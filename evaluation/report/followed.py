@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from evaluation.format import number
 from evaluation.report.grid import Grid
 from evaluation.report.values import FollowedRow
 from evaluation.statistics import (
+    Array,
     Interval,
     Places,
     percentile_intervals,
@@ -35,9 +36,7 @@ class _Token(NamedTuple):
     at: Counterfactual
 
 
-def followed_rows(
-    store: RunStore, grid: Grid, resamples: int, seed: int
-) -> tuple[FollowedRow, ...]:
+def followed_rows(store: RunStore, grid: Grid) -> tuple[FollowedRow, ...]:
     """By lane and temperature: all tokens, then those of each part of the values of a property."""
     relaxed = {key: ids for key, ids in grid.run_ids.items() if grid.numbers["relaxed"][key] > 0}
     saved = store.counterfactuals([run_id for ids in relaxed.values() for run_id in ids])
@@ -49,7 +48,7 @@ def followed_rows(
     every = [token for some in tokens.values() for token in some]
     parts = list(_parts(every))
     return tuple(
-        _row(*key, part, chosen, resamples, seed)
+        _row(*key, part, chosen)
         for key, some in sorted(tokens.items())
         for part in (_Part(), *parts)
         if (chosen := [token for token in some if part.has(token.at)])
@@ -84,18 +83,14 @@ def _parts(tokens: Sequence[_Token]) -> Iterator[_Part]:
     yield from (_Part("kind", kind, float(at)) for at, kind in enumerate(KINDS))
 
 
-def _row(
-    lane: int,
-    temperature: float,
-    part: _Part,
-    tokens: Sequence[_Token],
-    resamples: int,
-    seed: int,
-) -> FollowedRow:
+def _row(lane: int, temperature: float, part: _Part, tokens: Sequence[_Token]) -> FollowedRow:
     prompt = np.array([token.prompt for token in tokens], dtype=np.intp)
-    changed = [math.nan if (known := token.at.changed) is None else known for token in tokens]
-    met = [token.at.meets_after for token in tokens if token.at.meets_after is not None]
-    low, median, high = quartiles(met)
+
+    def of(read: Callable[[Counterfactual], float | None]) -> Array:
+        """nan where it is not known."""
+        return np.array([read(token.at) for token in tokens], dtype=np.float64)
+
+    meets_after = of(lambda token: token.meets_after)
     return FollowedRow(
         lane=lane,
         temperature=temperature,
@@ -104,34 +99,21 @@ def _row(
         x=part.x,
         tokens=len(tokens),
         prompts=len(set(prompt.tolist())),
-        changed=_share(changed, prompt),
-        meets=_share([token.at.meets_after is not None for token in tokens], prompt),
-        meets_after=Interval(median, low, high),
-        logprob=_mean(
-            [token.at.relaxed_logprob - token.at.strict_logprob for token in tokens],
-            prompt,
-            resamples,
-            seed,
-        ),
+        changed=share_interval(of(lambda token: token.changed), prompt),
+        meets=share_interval(np.isfinite(meets_after).astype(np.float64), prompt),
+        meets_after=quartiles(meets_after),
+        logprob=_mean(of(lambda token: token.relaxed_logprob - token.strict_logprob), prompt),
     )
 
 
-def _share(values: Sequence[float], prompt: Places) -> Interval:
-    """Of 0, 1 or nan, which is left out."""
-    hits = np.array(values, dtype=np.float64)
-    known = np.isfinite(hits)
-    return share_interval(hits[known], prompt[known])
-
-
-def _mean(values: Sequence[float], prompt: Places, resamples: int, seed: int) -> Interval:
-    """The mean of finite values, with the bootstrap's interval of prompts."""
-    array = np.array(values, dtype=np.float64)
-    known = np.isfinite(array)
+def _mean(values: Array, prompt: Places) -> Interval:
+    """Of finite values, with the bootstrap's interval of prompts."""
+    known = np.isfinite(values)
     prompts, index = np.unique(prompt[known], return_inverse=True)
     if not len(prompts):
         return Interval()
-    columns = np.stack([array[known], np.ones(len(index))], axis=1)
-    totals = totals_by_prompt(columns, index, resamples, seed)
-    means = totals[:, 0] / totals[:, 1]
+    columns = np.stack([values[known], np.ones(len(index))], axis=1)
+    tokens, ones = totals_by_prompt(columns, index).T
+    means = tokens / ones
     (interval,) = percentile_intervals(means[:1], means[None, 1:], len(prompts))
     return interval

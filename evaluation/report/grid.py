@@ -4,7 +4,7 @@ together."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import NamedTuple
 
 import numpy as np
@@ -62,8 +62,7 @@ def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
     return tuple((suite.name, item) for suite in plan.suites for item in suite.items)
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """The T tasks that were begun in order, each with the plan's L lanes. Values that were not
     measured are nan."""
 

@@ -7,9 +7,7 @@ and its bootstrap interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,15 +33,22 @@ ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
 
 
 class Estimate(NamedTuple):
-    """A function of sums over runs. ``columns``: what is summed, each [R]; ``value``: of the sums,
-    of any shape."""
+    """A ratio of sums over runs; over a second one, or minus that, if there are four. ``columns``:
+    what is summed, each [R]."""
 
     columns: tuple[Array, ...]
-    value: Callable[..., Array]
+    minus: bool = False
+
+    def value(self, top: Array, bottom: Array, *other: Array) -> Array:
+        """Of the sums, of any shape."""
+        ratio = top / bottom
+        if not other:
+            return ratio
+        reference = other[0] / other[1]
+        return ratio - reference if self.minus else ratio / reference
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSample:
+class GroupSample(NamedTuple):
     """One group at one temperature: R done tasks of N prompts."""
 
     grid: Grid
@@ -81,9 +86,7 @@ class GroupSample:
         return (lane,) if not over else () if other is None else (lane, other)
 
 
-def measured(
-    grid: Grid, group: Group, temperature: float, resamples: int, seed: int
-) -> tuple[Measured, ...]:
+def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
     """Every lane of the plan, in its order."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
@@ -95,7 +98,7 @@ def measured(
     }
     columns = [column for estimate in estimates.values() for column in estimate.columns]
     # [C, 1 + B], first of all runs
-    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt, resamples, seed).T
+    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt).T
     by_lane: list[dict[str, Array]] = [{} for _ in grid.plan.lanes]
     start = 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -135,10 +138,10 @@ def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
         )
         runs = scored.astype(np.float64)
         estimates |= {
-            f"{score}:value": Estimate((rule, runs), np.divide),
-            f"{score}:baseline": Estimate((baseline, runs), np.divide),
-            f"{score}:recovery": Estimate((rule, baseline), np.divide),
-            f"{score}:difference": Estimate((rule - baseline, runs), np.divide),
+            f"{score}:value": Estimate((rule, runs)),
+            f"{score}:baseline": Estimate((baseline, runs)),
+            f"{score}:recovery": Estimate((rule, baseline)),
+            f"{score}:difference": Estimate((rule - baseline, runs)),
         }
     return estimates
 
@@ -155,16 +158,7 @@ def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estim
         for each in lanes
         for name in (average.top, average.bottom)
     )
-    return Estimate(tuple(columns), partial(_compared, minus=average.minus))
-
-
-def _compared(top: Array, bottom: Array, *other: Array, minus: bool) -> Array:
-    """A ratio of sums; over that of another lane, or minus that, if there is one."""
-    ratio = top / bottom
-    if not other:
-        return ratio
-    reference = other[0] / other[1]
-    return ratio - reference if minus else ratio / reference
+    return Estimate(tuple(columns), average.minus)
 
 
 def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
@@ -175,7 +169,7 @@ def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
         )
         values = ratio / other[0] if other else ratio
     counted = sample.used(lanes[0]) & np.isfinite(values)
-    return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)), np.divide)
+    return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)))
 
 
 def _lane(
@@ -189,11 +183,10 @@ def _lane(
     spread = dict(zip(resampled, intervals, strict=True))
     for name, metric in METRICS.items():
         if isinstance(metric.average, ShareOfRuns):
-            spread[name] = _share(sample, metric.average.field, lane, used)
+            values = sample.number(metric.average.field, lane)
+            spread[name] = share_interval(values[used], sample.prompt[used])
         elif isinstance(metric.average, Quartiles):
-            values = sample.number(metric.average.field, lane)[used]
-            low, median, high = quartiles(values[~np.isnan(values)].tolist())
-            spread[name] = Interval(median, low, high)
+            spread[name] = quartiles(sample.number(metric.average.field, lane)[used])
     drafted_at, kept_at = (
         counts[sample.rows[used], lane].sum(axis=0) for counts in (grid.drafted_at, grid.kept_at)
     )
@@ -213,13 +206,6 @@ def _lane(
         scores={metric: _score(sample, lane, metric, spread) for metric in sample.scores},
         **{name: spread.get(name, BLANK) for name in METRICS},
     )
-
-
-def _share(sample: GroupSample, name: str, lane: int, used: Mask) -> Interval:
-    """Share of runs with a value; Wilson interval."""
-    values = sample.number(name, lane)
-    known = used & np.isfinite(values)
-    return share_interval(values[known], sample.prompt[known])
 
 
 def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
 from evaluation.report.grid import Grid
-from evaluation.report.values import BLANK, LoadRow, Throughput
+from evaluation.report.values import BLANK, LoadRow
 from evaluation.statistics import (
     Array,
     Interval,
@@ -24,11 +24,11 @@ from evaluation.statistics import (
 from mars_core.types import DrafterConfig
 
 
-def load_rows(grid: Grid, resamples: int, seed: int) -> Iterator[LoadRow]:
+def load_rows(grid: Grid) -> Iterator[LoadRow]:
     """Intervals by prompt. The lanes of a batch are compared with none in a batch of the same
     size."""
     for temperature, load, rows in _cells(grid):
-        rates, ratios = _rates(grid, rows, load, resamples, seed)
+        rates, ratios = _rates(grid, rows, load)
         for lane, (rate, ratio) in enumerate(zip(rates, ratios, strict=True)):
             ttft, wall = (grid.numbers[name][rows, lane] for name in ("ttft_s", "wall_s"))
             tokens = float(grid.numbers["new_tokens"][rows, lane].sum())
@@ -36,14 +36,13 @@ def load_rows(grid: Grid, resamples: int, seed: int) -> Iterator[LoadRow]:
             ends = [np.quantile(each if alone else math.nan, (0.5, 0.95)) for each in (ttft, wall)]
             yield LoadRow(
                 temperature,
-                concurrency=load,
-                lane=lane,
-                answers=len(rows),
-                answers_per_s=rate.value * over(len(rows), tokens),
-                tokens_per_s=rate,
-                over_none=BLANK if lane == grid.plan.none else ratio,
-                ttft_s=tuple(ends[0].tolist()),
-                latency_s=tuple(ends[1].tolist()),
+                load,
+                grid.plan.lanes[lane],
+                rate,
+                BLANK if lane == grid.plan.none else ratio,
+                len(rows),
+                rate.value * over(len(rows), tokens),
+                *(tuple(each.tolist()) for each in ends),
             )
 
 
@@ -63,7 +62,7 @@ def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Pl
 
 
 def _rates(
-    grid: Grid, rows: Places, load: int, resamples: int, seed: int
+    grid: Grid, rows: Places, load: int
 ) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
     """Tokens a second of every lane, and over those of none."""
     plan, lanes = grid.plan, len(grid.plan.lanes)
@@ -71,7 +70,7 @@ def _rates(
     share = (math.nan if plan.served.baseline_url else load) if plan.served else 1
     sums = np.hstack([grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)])
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    totals = totals_by_prompt(sums, prompt, resamples, seed)
+    totals = totals_by_prompt(sums, prompt)
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = share * totals[:, :lanes] / totals[:, lanes:]
         ratios = rates / (math.nan if plan.none is None else rates[:, [plan.none]])
@@ -88,7 +87,7 @@ def _seconds(grid: Grid, rows: Places, load: int) -> Array:
     return seconds
 
 
-def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[Throughput]:
+def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[LoadRow]:
     """Of none and of every rule that drafts chains, with each K, in batches of these sizes: from
     the times of steps and the acceptance of all runs. Raises ValueError for too few."""
     plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
@@ -116,9 +115,9 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[T
                 rate = Interval(load * acceptance.tokens(k) / times.of(load, k))
                 none = load / times.of(load, 0)
                 if k:
-                    yield Throughput(temperature, load, lane, rate, Interval(rate.value / none))
+                    yield LoadRow(temperature, load, lane, rate, Interval(rate.value / none))
                 elif plan.none is not None and number == min(families.values()):
-                    yield Throughput(temperature, load, plan.lanes[plan.none], rate, BLANK)
+                    yield LoadRow(temperature, load, plan.lanes[plan.none], rate, BLANK)
 
 
 def errors(grid: Grid) -> Iterator[float]:

@@ -11,40 +11,35 @@ from functools import partial
 import numpy as np
 
 from evaluation.advise.certificate import certify, differences
-from evaluation.report.caveats import lane_name, other_texts, warnings
+from evaluation.report.caveats import other_texts, warnings
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.lanes import measured
 from evaluation.report.loads import errors, load_rows, predicted
 from evaluation.report.texts import records_of
-from evaluation.report.values import Measured, PromptRow, Report, Throughput, VoteRow
+from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
 from evaluation.statistics import Interval, count_interval, holm
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
 
-RESAMPLES = 2000
 BEGINNING = 160  # characters of a prompt
 
 
-def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed: int = 0) -> Report:
-    """The numbers of a study so far. The same study, ``resamples`` and ``seed`` give the same
-    report.
+def measure(store: RunStore, study_id: str) -> Report:
+    """The numbers of a study so far. The same study gives the same report.
 
-    Raises StorageError, and ValueError for a study that this version cannot read or ``resamples``
-    that are not 100 to 100,000.
+    Raises StorageError, and ValueError for a study that this version cannot read.
     """
-    if not 100 <= resamples <= 100_000:
-        raise ValueError(f"resamples is {resamples}; it must be 100 to 100,000.")
     study, stored = store.study(study_id), store.results(study_id)
     plan = read_plan(study.plan)
     anew = [one for one in stored if plan.writes_anew(one.task)]
     results, batches = grid(plan, anew), grid(plan, stored)
-    cells = [(group, temperature) for group in groups(plan) for temperature in plan.temperatures]
     rows = [
         row
-        for group, temperature in cells
-        for row in measured(results, group, temperature, resamples, seed)
+        for group in groups(plan)
+        for temperature in plan.temperatures
+        for row in measured(results, group, temperature)
     ]
     every = _adjusted(plan, rows)
     environment = _environments(store, stored)
@@ -59,9 +54,9 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
         prompts=_prompt_rows(results),
         warnings=(*warnings(results, study.done, every, environment), *other_texts(batches)),
         votes=_human_votes(store, plan),
-        loads=tuple(load_rows(batches, resamples, seed)),
+        loads=tuple(load_rows(batches)),
         judged=_judged(store.judgements(study_id), plan),
-        followed=followed_rows(store, results, resamples, seed),
+        followed=followed_rows(store, results),
         certificate=certify(plan, stored) if plan.advice else None,
         differences=differences(plan, stored) if plan.matching else (),
     )
@@ -69,7 +64,7 @@ def measure(store: RunStore, study_id: str, *, resamples: int = RESAMPLES, seed:
 
 def predict(
     store: RunStore, study_id: str, loads: Sequence[int], ks: Sequence[int]
-) -> tuple[tuple[Throughput, ...], tuple[float, ...]]:
+) -> tuple[tuple[LoadRow, ...], tuple[float, ...]]:
     """Throughput of these batches and K, and how far predictions are from what was measured, which
     gives them their ends. Raises StorageError, and ValueError as ``measure`` and for a study that
     measured too little."""
@@ -221,7 +216,7 @@ def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow,
     for (lane, _), choices in orders.items():
         if len(choices) == 2:
             counts[lane][choices[0] if len(set(choices)) == 1 else Preferred.TIE] += 1
-    return tuple(_vote_row(lane_name(plan, lane), counts[lane]) for lane in sorted(counts))
+    return tuple(_vote_row(plan.title(plan.lanes[lane]), counts[lane]) for lane in sorted(counts))
 
 
 def _vote_row(rule: str, counts: Mapping[Preferred, int]) -> VoteRow:

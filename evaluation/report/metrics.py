@@ -66,7 +66,7 @@ class ReportMetric:
     help: str
     average: Pooled | Mean | ShareOfRuns | Quartiles
     write: Callable[[float], str] = number
-    better: int = 0
+    better: int = 1
     group: str = ""
     panel: str = ""
     shift: bool = False

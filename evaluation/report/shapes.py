@@ -29,6 +29,11 @@ from storage import RunStore
 
 Sample = dict[str, Any]
 VERSION = 1.0  # of our tasks
+# fields of a results file that have one value a task
+OF_TASKS = (
+    *("results", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
+    *("n-samples", "task_hashes"),
+)
 TELEMETRY = ("new_tokens", "steps", "wall_s", "relaxed", "tv_sum", "log_likelihood")
 
 
@@ -137,43 +142,46 @@ def _results(answered: Answered, samples_by_task: Mapping[str, Sequence[Sample]]
     """The one object of ``results_TIME.json``; ``config["mars"]`` has the numbers without a field
     in lm-eval."""
     plan = answered.plan
-    tasks = {name: samples for name, samples in samples_by_task.items() if samples}
-    counts = {
-        name: len({sample["doc_id"] for sample in samples}) for name, samples in tasks.items()
-    }
     sizes = {suite.name: len(suite.items) for suite in plan.suites}
-    metrics = {
-        name: {metric for sample in samples for metric in sample["metrics"]}
-        for name, samples in tasks.items()
+    tasks = {
+        name: _of_task(answered, name, samples, sizes[name])
+        for name, samples in samples_by_task.items()
+        if samples
     }
-    hashes = itemgetter("doc_hash", "prompt_hash", "target_hash")
-    config = {"output_type": "generate_until", "repeats": plan.repeats, "num_fewshot": 0}
-    return {
-        "results": {name: _task(name, samples, counts[name]) for name, samples in tasks.items()},
-        "group_subtasks": {name: [] for name in tasks},
-        "configs": {
-            name: {"task": name, **config, "generation_kwargs": _generation(answered)}
-            for name in tasks
-        },
-        "versions": dict.fromkeys(tasks, VERSION),
-        "n-shot": dict.fromkeys(tasks, 0),
-        "higher_is_better": {
-            name: dict.fromkeys(sorted(samples), True) for name, samples in metrics.items()
-        },
-        "n-samples": {name: {"original": sizes[name], "effective": counts[name]} for name in tasks},
+    return {field: {name: each[field] for name, each in tasks.items()} for field in OF_TASKS} | {
         "config": _config(answered),
         "date": answered.saved_at.timestamp(),
         "transformers_version": answered.environment.get("transformers", ""),
-        "task_hashes": {
-            name: _hash("".join(map("".join, map(hashes, samples))))
-            for name, samples in tasks.items()
-        },
         "model_source": "mars",
         "model_name": answered.name,
         "model_name_sanitized": answered.name,
         "system_instruction": plan.system or None,
         "system_instruction_sha": _hash(plan.system) if plan.system else None,
-    } | dict.fromkeys(("fewshot_as_multiturn", "chat_template", "chat_template_sha"))
+        **dict.fromkeys(("fewshot_as_multiturn", "chat_template", "chat_template_sha")),
+    }
+
+
+def _of_task(answered: Answered, name: str, samples: Sequence[Sample], size: int) -> dict[str, Any]:
+    """One task under each of ``OF_TASKS``."""
+    documents = len({sample["doc_id"] for sample in samples})
+    metrics = sorted({metric for sample in samples for metric in sample["metrics"]})
+    hashes = itemgetter("doc_hash", "prompt_hash", "target_hash")
+    return {
+        "results": _task(name, samples, documents),
+        "group_subtasks": [],
+        "configs": {
+            "task": name,
+            "output_type": "generate_until",
+            "repeats": answered.plan.repeats,
+            "num_fewshot": 0,
+            "generation_kwargs": _generation(answered),
+        },
+        "versions": VERSION,
+        "n-shot": 0,
+        "higher_is_better": dict.fromkeys(metrics, True),
+        "n-samples": {"original": size, "effective": documents},
+        "task_hashes": _hash("".join(map("".join, map(hashes, samples)))),
+    }
 
 
 def _config(answered: Answered) -> dict[str, Any]:

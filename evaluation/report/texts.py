@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from evaluation.item import Item
 from evaluation.report.document.prompts import OPENED, Texts
@@ -51,8 +51,7 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
     return texts
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAnswer:
+class StoredAnswer(NamedTuple):
     """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per
     turn; lengths are tokens per step."""
 
@@ -64,8 +63,7 @@ class StoredAnswer:
     lengths: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``:
     answers with deleted runs."""
 

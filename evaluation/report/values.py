@@ -6,6 +6,7 @@ Every number comes with its number of prompts and seeds. Undefined numbers are n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -63,14 +64,12 @@ class Measured:
         "tokens/s",
         "all new tokens / all seconds",
         Pooled("new_tokens", "wall_s", known=True),
-        better=1,
     ).field
     speedup: Interval = ReportMetric(
         "ratio of means",
         "all tokens / all seconds, over the same of none",
         Pooled("new_tokens", "wall_s", "none", known=True),
         ratio,
-        better=1,
         group="Speed-up over none",
     ).field
     speedup_mean: Interval = ReportMetric(
@@ -78,7 +77,6 @@ class Measured:
         "mean over runs of tokens/s over none's",
         Mean("new_tokens", "wall_s", "none"),
         ratio,
-        better=1,
         group="Speed-up over none",
     ).field
     speedup_strict: Interval = ReportMetric(
@@ -86,7 +84,6 @@ class Measured:
         "over strict with the same drafts",
         Pooled("new_tokens", "wall_s", "strict", known=True),
         ratio,
-        better=1,
         group="Speed-up over strict",
     ).field
     speedup_strict_mean: Interval = ReportMetric(
@@ -94,28 +91,24 @@ class Measured:
         "over strict with the same drafts",
         Mean("new_tokens", "wall_s", "strict"),
         ratio,
-        better=1,
         group="Speed-up over strict",
     ).field
     tau: Interval = ReportMetric(
         "τ",
         "all new tokens / all steps: as EAGLE, with the bonus token, of all requests together",
         Pooled("new_tokens", "steps"),
-        better=1,
         panel="τ",
     ).field
     tau_vllm: Interval = ReportMetric(
         "as vLLM",
         "1 + accepted drafts / steps that drafted, of all requests together",
         Pooled("verified", "draft_steps"),
-        better=1,
         group="τ elsewhere",
     ).field
     tau_specforge: Interval = ReportMetric(
         "as SpecForge",
         "mean over requests of new tokens / steps, so that a short answer counts as much as a long one",
         Mean("new_tokens", "steps"),
-        better=1,
         group="τ elsewhere",
     ).field
     tau_ratio: Interval = ReportMetric(
@@ -123,7 +116,6 @@ class Measured:
         "over strict's",
         Pooled("new_tokens", "steps", "strict"),
         ratio,
-        better=1,
         panel="τ ratio",
     ).field
     acceptance_rate: Interval = ReportMetric(
@@ -131,7 +123,6 @@ class Measured:
         "accepted and relaxed drafts / drafted",
         Pooled("kept", "drafted"),
         percent,
-        better=1,
     ).field
     relaxed_share: Interval = ReportMetric(
         "Relaxed",
@@ -139,12 +130,14 @@ class Measured:
         Pooled("relaxed", "new_tokens"),
         percent,
         panel="Relaxed tokens",
+        better=0,
     ).field
     length_ratio: Interval = ReportMetric(
         "Length",
         "all new tokens over strict's: longer texts raise tokens/s",
         Pooled("new_tokens", over="strict"),
         ratio,
+        better=0,
     ).field
     unended: Interval = ReportMetric(
         "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
@@ -161,7 +154,6 @@ class Measured:
         "share of runs with the same tokens; Wilson",
         ShareOfRuns("same"),
         percent,
-        better=1,
         panel="Texts equal to strict's",
         likeness=True,
     ).field
@@ -170,7 +162,6 @@ class Measured:
         "share of runs with the tokens of decoding without drafts; Wilson",
         ShareOfRuns("same_as_none"),
         percent,
-        better=1,
         likeness=True,
     ).field
     divergence: Interval = ReportMetric(
@@ -178,12 +169,11 @@ class Measured:
         "output position, from 0: median and quartiles over the runs that differ",
         Quartiles("divergence"),
         likeness=True,
+        better=0,
     ).field
-    bleu: Interval = ReportMetric("BLEU", TEXTS, Mean("bleu"), better=1, likeness=True).field
-    chrf: Interval = ReportMetric("chrF", TEXTS, Mean("chrf"), better=1, likeness=True).field
-    rouge_l: Interval = ReportMetric(
-        "ROUGE-L", TEXTS, Mean("rouge_l"), better=1, likeness=True
-    ).field
+    bleu: Interval = ReportMetric("BLEU", TEXTS, Mean("bleu"), likeness=True).field
+    chrf: Interval = ReportMetric("chrF", TEXTS, Mean("chrf"), likeness=True).field
+    rouge_l: Interval = ReportMetric("ROUGE-L", TEXTS, Mean("rouge_l"), likeness=True).field
     tv: Interval = ReportMetric(
         "TV per run",
         "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
@@ -212,7 +202,6 @@ class Measured:
         "ln p per token",
         "log-likelihood under the target, nats",
         Pooled("log_likelihood", "new_tokens", known=True),
-        better=1,
         likeness=True,
     ).field
     log_likelihood_difference: Interval = ReportMetric(
@@ -220,7 +209,6 @@ class Measured:
         "nats per token",
         Pooled("log_likelihood", "new_tokens", "strict", minus=True, known=True),
         signed,
-        better=1,
         likeness=True,
     ).field
     acceptance_by_position: tuple[float, ...] = ()
@@ -278,36 +266,25 @@ class VoteRow:
     share: Interval
 
 
-@dataclass(frozen=True, slots=True)
-class LoadRow:
+class LoadRow(NamedTuple):
     """One lane at one temperature with a number of requests in flight at a server, or of runs in a
-    batch, over the tasks that every lane completed.
+    batch, over the tasks that every lane completed; or what is predicted of it.
 
-    Rates of servers are concurrency × number / sum of the latencies, and nan with two of them;
+    Rates of servers are load × number / sum of the latencies, and nan with two of them;
     those of a batch number / sum of the runs' parts of its time. ``over_none``: the rate over that
     of the lane none with as many. Times are seconds of all turns together, as median and 95th
     percentile, and nan in a batch.
     """
 
     temperature: float
-    concurrency: int
-    lane: int
-    answers: int
-    answers_per_s: float
-    tokens_per_s: Interval
-    over_none: Interval
-    ttft_s: tuple[float, float]  # of the first turn
-    latency_s: tuple[float, float]
-
-
-class Throughput(NamedTuple):
-    """Tokens a second of a batch of ``load`` runs, and over those of none."""
-
-    temperature: float
     load: int
     lane: Lane
     tokens_per_s: Interval
     over_none: Interval
+    answers: int = 0
+    answers_per_s: float = math.nan
+    ttft_s: tuple[float, float] = (math.nan, math.nan)  # of the first turn
+    latency_s: tuple[float, float] = (math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,19 +328,9 @@ class Report:
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 
     @property
-    def throughputs(self) -> tuple[Throughput, ...]:
+    def throughputs(self) -> tuple[LoadRow, ...]:
         """Of a study that compares batches."""
-        return tuple(
-            Throughput(
-                row.temperature,
-                row.concurrency,
-                self.plan.lanes[row.lane],
-                row.tokens_per_s,
-                row.over_none,
-            )
-            for row in self.loads
-            if self.plan.loads
-        )
+        return self.loads if self.plan.loads else ()
 
     @property
     def drafts(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -33,6 +33,13 @@ STOPS = {
 }  # of servers
 _COUNTS = ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "bonus")
 _RATES = ("tau", "acceptance_rate", "relaxed_share")
+
+
+# by type of a field, the value of a token of which nothing is known
+_EMPTY: dict[Any, Any] = {"float": NAN, "int": UNKNOWN, "str": "", "Outcome": Outcome.BONUS}
+_UNREPORTED = Token(
+    **{each.name: _EMPTY[each.type] for each in fields(Token) if each.name != "top"}, top=()
+)
 
 
 class ServedToken(NamedTuple):
@@ -213,53 +220,25 @@ def _steps(
 ) -> Iterator[Step]:
     """A piece that is not the continuation of the text has no characters; the last token has the
     rest of the text."""
+    greedy = config.sampling.temperature == 0
     position = end = 0
     for index, step in enumerate(steps):
         rows: list[Token] = []
-        for offset, token in enumerate(
-            tokens[position : position + step.emitted], start=-step.lead
-        ):
+        emitted = tokens[position : position + step.emitted]
+        for offset, token in enumerate(emitted, start=-step.lead):
             start = end
             end += len(token.piece) if text.startswith(token.piece, end) else 0
             end = len(text) if position + 1 == len(tokens) else end
             if offset == step.kept < len(step.ids):
                 refused = ServedToken(step.ids[offset])
-                rows.append(
-                    _token(
-                        config,
-                        index,
-                        position,
-                        step,
-                        offset,
-                        refused,
-                        Outcome.REJECTED,
-                        (start, start),
-                    )
-                )
-            rows.append(
-                _token(
-                    config,
-                    index,
-                    position,
-                    step,
-                    offset,
-                    token,
-                    _outcome(step, offset),
-                    (start, end),
-                )
-            )
+                row = _token(step, offset, refused, Outcome.REJECTED, greedy=greedy)
+                rows.append(replace(row, position=position, step=index, start=start, end=start))
+            row = _token(step, offset, token, _outcome(step, offset), greedy=greedy)
+            rows.append(replace(row, position=position, step=index, start=start, end=end))
             position += 1
         accepted = [token for token in rows if token.node and token.outcome is not Outcome.REJECTED]
-        yield Step(
-            index,
-            step.drafted,
-            step.kept,
-            NAN,
-            NAN,
-            NAN,
-            tuple(_nodes(step, accepted)),
-            tuple(rows),
-        )
+        nodes = tuple(_nodes(step, accepted))
+        yield Step(index, step.drafted, step.kept, NAN, NAN, NAN, nodes, tuple(rows))
 
 
 def _outcome(step: ServedStep, offset: int) -> Outcome:
@@ -278,53 +257,31 @@ def _nodes(step: ServedStep, accepted: Sequence[Token]) -> Iterator[DraftNode]:
 
 
 def _token(
-    config: RunConfig,
-    index: int,
-    position: int,
-    step: ServedStep,
-    offset: int,
-    token: ServedToken,
-    outcome: Outcome,
-    span: tuple[int, int],
+    step: ServedStep, offset: int, token: ServedToken, outcome: Outcome, *, greedy: bool
 ) -> Token:
     """``offset``: as in ``_outcome``; the logits of the step are those after which the token was
     drafted or drawn."""
     judged = 0 <= offset < len(step.z1)
     z1, z2 = (step.z1[offset], step.z2[offset]) if judged else (NAN, NAN)
     id1, id2 = (step.id1[offset], step.id2[offset]) if judged else (UNKNOWN, UNKNOWN)
-    gap, greedy = z1 - z2 if judged else token.gap, config.sampling.temperature == 0
+    gap = z1 - z2 if judged else token.gap
     drafted = 0 <= offset < step.kept or outcome is Outcome.REJECTED
-    return Token(
-        position=position,
-        step=index,
+    return replace(
+        _UNREPORTED,
         draft_position=max(offset, 0) + 1,
         node=offset + 1 if drafted else 0,
         parent=max(offset, 0),
         outcome=outcome,
         id=token.id,
         piece=token.piece,
-        start=span[0],
-        end=span[1],
         z1=z1,
         z2=z2,
-        raw_z1=NAN,
-        raw_z2=NAN,
         id1=id1,
         id2=id2,
         r=z2 / z1 if z1 > 0 else NAN,
         gap=gap,
         own=id1 if greedy else UNKNOWN,
-        own_piece="",
-        p=NAN,
-        q=NAN,
         rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN,
-        entropy=NAN,
-        forgiveness=NAN,
-        u=NAN,
-        coin=NAN,
         edge=gap if greedy else NAN,
-        tv=NAN,
-        kl=NAN,
         logprob=token.logprob,
-        top=(),
     )

@@ -9,7 +9,7 @@ its baseline's. A sweep is a plan whose lanes are one rule at several values of 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -91,6 +91,11 @@ class Lane:
         tree, plain = drafter.tree, drafter.mode is described(drafter.kind).modes[0]
         shape = f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else f"K={drafter.k}"
         return f"{drafter.kind} {shape}" + ("" if plain else f" {drafter.mode.value}")
+
+    @property
+    def family(self) -> str:
+        """The drafter, whatever its K."""
+        return self.drafts.replace(f" K={self.drafter.k}", "")
 
     def tv_kind(self, temperature: float) -> ShiftKind:
         """What TV and KL of its runs are."""
@@ -259,47 +264,37 @@ class Plan:
     def baseline(self, lane: int) -> int | None:
         """The number of the lane strict with the same drafter; of ``none`` the first strict one.
         None for a baseline itself."""
-        wanted = self.lanes[lane]
-        if wanted.rule.name == BASELINE:
+        here = self.lanes[lane]
+        if here.rule.name == BASELINE:
             return None
-        strict = {
-            number: lane.drafter
-            for number, lane in enumerate(self.lanes)
-            if lane.rule.name == BASELINE
-        }
-        return next(
-            number
-            for number, drafter in strict.items()
-            if wanted.rule.name == PLAIN or wanted.drafter == drafter
-        )
+        drafters = [each.drafter for each in self.lanes if each.rule.name == BASELINE]
+        drafter = drafters[0] if here.rule.name == PLAIN else here.drafter
+        return self._number(lambda each: each.rule.name == BASELINE and each.drafter == drafter)
 
     def imitated(self, lane: int) -> int:
         """The number of the lane that a lane with ``imitates`` imitates."""
         placebo = self.lanes[lane]
-        return next(
-            number
-            for number, each in enumerate(self.lanes)
-            if (each.rule, each.drafter) == (placebo.imitates, placebo.drafter)
-        )
+        assert placebo.imitates
+        return self.lanes.index(Lane(placebo.imitates, placebo.drafter))
 
     def placebo(self, lane: int) -> int | None:
         """The number of the lane that imitates this one."""
         here = self.lanes[lane]
-        return next(
-            (
-                number
-                for number, each in enumerate(self.lanes)
-                if each.imitates == here.rule and each.drafter == here.drafter
-            ),
-            None,
-        )
+        return self._number(lambda each: (each.imitates, each.drafter) == (here.rule, here.drafter))
+
+    def title(self, lane: Lane) -> str:
+        """The rule, with its drafter if the plan has several."""
+        several = len({each.drafts for each in self.lanes} - {""}) > 1
+        return f"{lane.name} ({lane.drafts})" if several and lane.drafts else lane.name
 
     @property
     def none(self) -> int | None:
         """The number of the lane without drafts."""
-        return next(
-            (number for number, lane in enumerate(self.lanes) if lane.rule.name == PLAIN), None
-        )
+        return self._number(lambda each: each.rule.name == PLAIN)
+
+    def _number(self, wanted: Callable[[Lane], bool]) -> int | None:
+        """Of the first such lane."""
+        return next((number for number, lane in enumerate(self.lanes) if wanted(lane)), None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the store; ``read_plan`` is the inverse."""

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from evaluation.scoring.overlap import overlap
+from evaluation.statistics import bisected
 from evaluation.study.stored import plain, read
 from mars_core.telemetry import first_divergence
 from mars_core.types import UNKNOWN, Cause, Divergence, Outcome, Status, StopReason, Trace
@@ -157,11 +158,11 @@ def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = (
             if token.outcome in (Outcome.RELAXED, Outcome.RECOVERED):
                 relaxed += token.outcome is Outcome.RELAXED
                 children.append(of_node[token.parent])
-    low, high = 0.0, 1.0
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        few = sum(1 - (1 - middle) ** amount for amount in children) < relaxed
-        low, high = (middle, high) if few else (low, middle)
+
+    def too_few(share: float) -> bool:
+        return sum(1 - (1 - share) ** amount for amount in children) < relaxed
+
+    _, high = bisected(0.0, 1.0, _HALVINGS, too_few)
     return round(high, 2) if relaxed else 0.0
 
 

@@ -107,13 +107,10 @@ class Panel(NamedTuple):
     right: float
     x: Axis
     y: Axis
-    series: tuple[tuple[Mark, ...], ...]
-    lines: tuple[tuple[Mark, ...], ...]
-    level: tuple[str, float, str] = (
-        "",
-        0,
-        "",
-    )  # a line across at a value of the axis x or y: axis, pixel, label
+    series: tuple[tuple[Mark, ...], ...] = ()
+    lines: tuple[tuple[Mark, ...], ...] = ()
+    # a line across at a value of the axis x or y: axis, pixel, label
+    level: tuple[str, float, str] = ("", 0, "")
 
 
 class Drawing(NamedTuple):

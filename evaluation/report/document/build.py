@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluation.commands import study_command
 from evaluation.format import count, plural
 from evaluation.item import Suite
 from evaluation.report.document import tables
@@ -18,6 +17,7 @@ from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import Report
 from evaluation.study.plan import Plan
+from evaluation.study_commands import study_command
 from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"
@@ -28,11 +28,10 @@ CHARTS_LEAD = (
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
 
-def document(
-    report: Report, texts: Mapping[tuple[str, str], Texts] | None, *, pictures: bool = True
-) -> ReportDocument:
-    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None
-    leaves them out."""
+def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> ReportDocument:
+    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None, for
+    a terminal, leaves out texts and pictures."""
+    pictures = texts is not None
     sections = (
         *first_sections(report),
         warning_section(report),

@@ -7,13 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
 from evaluation.format import bounded, percent, plural, ratio
 from evaluation.report.document.cells import Write, beside, margin, short_percent, times
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
-from evaluation.statistics import Interval
+from evaluation.statistics import Interval, interval_columns
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.types import Parameters, ShiftKind, numbers
 
@@ -37,12 +38,15 @@ class ChartQuantity(NamedTuple):
     cost: int = 0
     shift: bool = False
 
+    def of(self, point: Point) -> Interval:
+        return self.read(point.measured)
+
     def known(self, measured: Measured) -> bool:
         return math.isfinite(self.read(measured).value)
 
     def text(self, point: Point) -> str:
         """Its value at a point with its interval, marked where it is an upper bound."""
-        value = beside(self.read(point.measured), self.write)
+        value = beside(self.of(point), self.write)
         return f"{self.title} {bounded(value, point.tv_kind) if self.shift else value}"
 
 
@@ -105,8 +109,7 @@ class Chart(NamedTuple):
 
     @property
     def heads(self) -> tuple[str, ...]:
-        columns = (f"{each.name}{end}" for each in self.quantities for end in ("", "_low", "_high"))
-        return (*HEADS, *columns)
+        return (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
 
     @property
     def rows(self) -> list[tuple[str | float, ...]]:
@@ -120,7 +123,7 @@ class Chart(NamedTuple):
                 series.parameter,
                 point.x,
                 point.tv_kind,
-                *(end for each in self.quantities for end in each.read(point.measured)),
+                *(end for each in self.quantities for end in each.of(point)),
             )
             for series in self.series
             for point in (series.every if series in varied else series.points)
@@ -200,7 +203,7 @@ def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
     }
     if len(alike) < 2:
         return name, lane.drafts, ""
-    return name, lane.drafts.replace(f" K={lane.drafter.k}", ""), "K"
+    return name, lane.family, "K"
 
 
 def _several(parameters: Sequence[Parameters]) -> list[str]:

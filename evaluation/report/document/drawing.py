@@ -4,7 +4,8 @@ as SVG with colours for light and dark backgrounds."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write
@@ -16,9 +17,31 @@ APART = 26  # pixels between two ticks, at least
 GREY = "#7A7F88"
 
 
-def corner(number: int) -> tuple[int, int]:
-    """Left and top of a panel."""
-    return PANEL * (number % 2), HEIGHT * (number // 2)
+class AxisScale(NamedTuple):
+    """What an axis spans, as the parameters of ``scaled_axis``."""
+
+    name: str
+    values: Iterable[float]
+    write: Write
+    share: float = 0.08
+    ticks: Sequence[float] = ()
+
+
+def empty_panel(number: int, x: AxisScale, y: AxisScale, beside: int = 0) -> Panel:
+    """The panels stand in rows of two. ``beside``: pixels at the right of the axis x."""
+    left, top = PANEL * (number % 2), HEIGHT * (number // 2)
+    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    return Panel(left, right, _axis(x, left + LEFT, right - beside), _axis(y, bottom, top + TOP))
+
+
+def _axis(scale: AxisScale, start: float, end: float) -> Axis:
+    name, values, write, share, ticks = scale
+    return scaled_axis(name, values, share, start, end, write, ticks)
+
+
+def interval_mark(panel: Panel, look: Look, x: float, value: Interval, text: str) -> Mark:
+    """``x``: in pixels."""
+    return Mark(look, x, panel.y.at(value.value), text, upright(x, value, panel.y))
 
 
 def with_legend(
@@ -48,16 +71,17 @@ def across(y: float, interval: Interval, x: Axis) -> str:
 
 def scaled_axis(
     name: str,
-    values: Sequence[float],
+    values: Iterable[float],
     share: float,
     start: float,
     end: float,
     write: Write,
     ticks: Sequence[float] = (),
 ) -> Axis:
-    """With space at both ends, a ``share`` of the range; without ``ticks`` about five round
-    ones."""
-    least, most = min(values), max(values)
+    """Of the finite values, with space at both ends, a ``share`` of the range; without ``ticks``
+    about five round ones."""
+    finite = list(filter(math.isfinite, values))
+    least, most = min(finite), max(finite)
     margin_width = share * (most - least) or 0.05 * abs(most) or 0.5
     axis = Axis(name, least - margin_width, most + margin_width, start, end)
     rough = (axis.high - axis.low) / 5

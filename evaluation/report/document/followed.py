@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 
 from evaluation.format import MISSING, count, percent, signed
 from evaluation.report.document.blocks import (
@@ -20,18 +20,7 @@ from evaluation.report.document.blocks import (
 )
 from evaluation.report.document.cells import beside, short_percent, spread
 from evaluation.report.document.chart import COLOURS
-from evaluation.report.document.drawing import (
-    FOOT,
-    HEIGHT,
-    LEFT,
-    PANEL,
-    RIGHT,
-    TOP,
-    corner,
-    scaled_axis,
-    upright,
-    with_legend,
-)
+from evaluation.report.document.drawing import AxisScale, empty_panel, interval_mark, with_legend
 from evaluation.report.values import FollowedRow, Report
 from evaluation.statistics import Interval
 
@@ -50,6 +39,7 @@ BY = {
     "kind": "kind",
 }
 DODGE = 3.0  # pixels between the bars of two lanes
+LaneSetting = tuple[int, float]  # lane and temperature
 HEADS = ("Tokens", "Prompts", "Changed", "Meets", "After", "ln p")
 
 
@@ -87,52 +77,46 @@ def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
     """The share of changed answers by property, or of texts that meet where no answer is known."""
     known = any(not math.isnan(row.changed.value) for row in rows)
     title, field = ("Changed answers", "changed") if known else ("Texts that meet", "meets")
-    looks = {
-        (row.lane, row.temperature): Look(
-            COLOURS[1 + row.lane % (len(COLOURS) - 1)],
-            hollow=report.plan.temperatures.index(row.temperature) > 0,
+    legend = {
+        (row.lane, row.temperature): (
+            Look(
+                COLOURS[1 + row.lane % (len(COLOURS) - 1)],
+                hollow=report.plan.temperatures.index(row.temperature) > 0,
+            ),
+            f"{report.plan.lanes[row.lane].name}, T = {row.temperature:g}",
         )
         for row in rows
     }
-    names = {key: f"{report.plan.lanes[key[0]].name}, T = {key[1]:g}" for key in looks}
-    marked = [
-        _Marked(row, getattr(row, field), looks[key], names[key], list(looks).index(key))
-        for row in rows
-        if (key := (row.lane, row.temperature)) and not math.isnan(getattr(row, field).value)
-    ]
+    marked = [row for row in rows if not math.isnan(getattr(row, field).value)]
     panels = tuple(
-        _panel(number, by, [each for each in marked if each.row.by == by], title)
-        for number, by in enumerate(dict.fromkeys(each.row.by for each in marked))
+        _panel(number, [row for row in marked if row.by == by], title, attrgetter(field), legend)
+        for number, by in enumerate(dict.fromkeys(row.by for row in marked))
     )
     text = f"{title} by properties of the relaxed token; bars are 95 % intervals by prompt."
-    legend = [(look, names[key]) for key, look in looks.items()]
-    return Picture("chart-followed", with_legend(text, panels, legend), text)
+    return Picture("chart-followed", with_legend(text, panels, list(legend.values())), text)
 
 
-class _Marked(NamedTuple):
-    """``series``: its number."""
-
-    row: FollowedRow
-    value: Interval
-    look: Look
-    name: str
-    series: int
-
-
-def _panel(number: int, by: str, marked: Sequence[_Marked], title: str) -> Panel:
-    left, top = corner(number)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
-    ends = [end for each in marked for end in each.value if not math.isnan(end)]
-    xs = [each.row.x for each in marked]
-    x = scaled_axis(BY[by], xs, 0.08, left + LEFT, right, "{:g}".format)
+def _panel(
+    number: int,
+    rows: Sequence[FollowedRow],
+    title: str,
+    read: Callable[[FollowedRow], Interval],
+    legend: Mapping[LaneSetting, tuple[Look, str]],
+) -> Panel:
+    """Of one property."""
+    by = rows[0].by
+    ends = (end for row in rows for end in read(row))
+    x_scale = AxisScale(BY[by], [row.x for row in rows], "{:g}".format)
+    panel = empty_panel(number, x_scale, AxisScale(title, ends, short_percent))
     if by == "kind":
-        x = x._replace(ticks=tuple({x.at(each.row.x): each.row.part for each in marked}.items()))
-    y = scaled_axis(title, ends, 0.08, bottom, top + TOP, short_percent)
-    series: dict[int, list[Mark]] = {}
-    for row, value, look, name, index in marked:
-        at = x.at(row.x) + DODGE * index
+        ticks = {panel.x.at(row.x): row.part for row in rows}
+        panel = panel._replace(x=panel.x._replace(ticks=tuple(ticks.items())))
+    series: dict[LaneSetting, list[Mark]] = {}
+    for row in rows:
+        key, value = (row.lane, row.temperature), read(row)
+        look, name = legend[key]
+        at = panel.x.at(row.x) + DODGE * list(legend).index(key)
         text = f"{name}, {BY[by]} {row.part}: {beside(value, percent)}"
-        mark = Mark(look, at, y.at(value.value), text, upright(at, value, y))
-        series.setdefault(index, []).append(mark)
+        series.setdefault(key, []).append(interval_mark(panel, look, at, value, text))
     drawn = tuple(map(tuple, series.values()))
-    return Panel(left, right, x, y, drawn, () if by == "kind" else drawn)
+    return panel._replace(series=drawn, lines=() if by == "kind" else drawn)

@@ -23,19 +23,14 @@ from evaluation.report.document.blocks import (
 from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
 from evaluation.report.document.drawing import (
-    FOOT,
     GREY,
-    HEIGHT,
-    LEFT,
-    PANEL,
-    RIGHT,
-    TOP,
-    corner,
-    scaled_axis,
-    upright,
+    AxisScale,
+    empty_panel,
+    interval_mark,
     with_legend,
 )
-from evaluation.report.values import Report, Throughput
+from evaluation.report.values import LoadRow, Report
+from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
     "With so many requests in flight, the lanes in random order. Rates are concurrency × answers (or tokens) / the sum of their latencies: "
@@ -51,11 +46,9 @@ PREDICTED = (
     "to be the same at every load. The ends are as far as the predictions of measured rates are off."
 )
 HEADS = (
-    "temperature",
-    "runs",
-    "rule",
-    "drafter",
-    *(f"{name}{end}" for name in ("tokens_per_s", "over_none") for end in ("", "_low", "_high")),
+    *("temperature", "runs", "rule", "drafter"),
+    *interval_columns("tokens_per_s"),
+    *interval_columns("over_none"),
 )
 DODGE = 4.0  # pixels between the bars of lines that have the same load
 Family = tuple[str, str]
@@ -74,10 +67,8 @@ def load_section(report: Report) -> Section | None:
         heads.append(Head("Over none", "in a batch of the same size"))
     rows = []
     for row in report.loads:
-        lane = report.plan.lanes[row.lane]
-        drafts = f" ({lane.drafts})" if len(report.drafts) > 1 and lane.drafts else ""
-        name = f"{lane.name}{drafts}" + (f", T = {row.temperature:g}" if several else "")
-        first = (count(row.concurrency), name, count(row.answers), number(row.answers_per_s))
+        name = report.plan.title(row.lane) + (f", T = {row.temperature:g}" if several else "")
+        first = (count(row.load), name, count(row.answers), number(row.answers_per_s))
         last = [*map(TableCell, map(duration, (*row.ttft_s, *row.latency_s)))]
         rates = spread(row.tokens_per_s), *(last if served else [spread(row.over_none, ratio)])
         rows.append((*map(TableCell, first), *rates))
@@ -94,7 +85,7 @@ def load_section(report: Report) -> Section | None:
 
 
 def predicted_document(
-    rows: Sequence[Throughput], errors: Sequence[float], *, pictures: bool
+    rows: Sequence[LoadRow], errors: Sequence[float], *, pictures: bool
 ) -> ReportDocument:
     """``errors``: of predictions of what was measured."""
     off = f"{signed(100 * min(errors))} to {signed(100 * max(errors))} %"
@@ -104,7 +95,7 @@ def predicted_document(
     return ReportDocument("Predicted throughput of batches", (), (section,))
 
 
-def best_blocks(rows: Sequence[Throughput]) -> Iterator[ReportTable | Paragraph]:
+def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:
     """The best K of every rule at each load, and the load from which on none is faster."""
     for temperature, here in _by_temperature(rows):
         loads, table = sorted({row.load for row in here}), list[tuple[TableCell, ...]]()
@@ -127,7 +118,7 @@ def best_blocks(rows: Sequence[Throughput]) -> Iterator[ReportTable | Paragraph]
         yield ReportTable(label, heads, tuple(table))
 
 
-def _pays(loads: Sequence[int], best: Sequence[Throughput | None]) -> str:
+def _pays(loads: Sequence[int], best: Sequence[LoadRow | None]) -> str:
     """From which load on speculation is not faster than none."""
     faster = [at for at, row in enumerate(best) if row and row.over_none.low > 1]
     last = faster[-1] if faster else -1
@@ -138,13 +129,13 @@ def _pays(loads: Sequence[int], best: Sequence[Throughput | None]) -> str:
     return f"not faster than none {f'from {count(loads[last + 1])} runs on' if faster else 'at any load'}"
 
 
-def _best_cell(row: Throughput) -> TableCell:
+def _best_cell(row: LoadRow) -> TableCell:
     over_none, drafts = row.over_none, row.lane.drafts.split()[1]
     mark = "good" if over_none.low > 1 else "bad" if over_none.high < 1 else "open"
     return TableCell(f"{drafts}: {ratio(over_none.value)}", between(over_none, ratio), mark)
 
 
-def load_drawings(rows: Sequence[Throughput]) -> Iterator[tuple[str, Drawing]]:
+def load_drawings(rows: Sequence[LoadRow]) -> Iterator[tuple[str, Drawing]]:
     """Name and drawing of every temperature: a panel for each rule, with a line for each K and for
     none."""
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
@@ -165,80 +156,62 @@ def load_drawings(rows: Sequence[Throughput]) -> Iterator[tuple[str, Drawing]]:
             yield f"load-{order}", with_legend(title, panels, keys)
 
 
-def load_pictures(rows: Sequence[Throughput]) -> tuple[Picture, ...]:
+def load_pictures(rows: Sequence[LoadRow]) -> tuple[Picture, ...]:
     return tuple(
         Picture(f"chart-{name}", drawing, drawing.title) for name, drawing in load_drawings(rows)
     )
 
 
-def load_numbers(rows: Sequence[Throughput]) -> list[tuple[object, ...]]:
+def load_numbers(rows: Sequence[LoadRow]) -> list[tuple[object, ...]]:
     """Under ``HEADS``."""
     return [
-        (
-            row.temperature,
-            row.load,
-            row.lane.name,
-            row.lane.drafts,
-            *row.tokens_per_s,
-            *row.over_none,
-        )
-        for row in rows
+        (temperature, load, lane.name, lane.drafts, *rate, *over_none)
+        for temperature, load, lane, rate, over_none, *_ in rows
     ]
 
 
 def _panel(
     at: int,
     title: str,
-    rows: Sequence[Throughput],
-    every: Sequence[Throughput],
+    rows: Sequence[LoadRow],
+    every: Sequence[LoadRow],
     looks: dict[str, Look],
 ) -> Panel:
     """``every``: of all panels, which have the same axes."""
-    left, top = corner(at)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
     loads = [math.log2(load) for load in sorted({row.load for row in every})]
-    ends = [end for row in every for end in row.tokens_per_s if math.isfinite(end)]
-    x = scaled_axis("Runs in the batch", loads, 0.08, left + LEFT, right, _power, loads)
-    y = scaled_axis(f"Tokens/s: {title}", ends, 0.08, bottom, top + TOP, "{:g}".format)
-    lines = []
-    for name in dict.fromkeys(row.lane.drafts for row in rows):
+    ends = (end for row in every for end in row.tokens_per_s)
+    x_scale = AxisScale("Runs in the batch", loads, _power, ticks=loads)
+    panel = empty_panel(at, x_scale, AxisScale(f"Tokens/s: {title}", ends, "{:g}".format))
+    series: dict[str, list[Mark]] = {}
+    for row in rows:
+        name, rate = row.lane.drafts, row.tokens_per_s
         shift = DODGE * (list(looks).index(name) - (len(looks) - 1) / 2)
-        lines.append(
-            tuple(
-                Mark(
-                    looks[name],
-                    x.at(math.log2(row.load)) + shift,
-                    y.at(row.tokens_per_s.value),
-                    f"{name or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
-                    upright(x.at(math.log2(row.load)) + shift, row.tokens_per_s, y),
-                )
-                for row in rows
-                if row.lane.drafts == name
-            )
-        )
-    return Panel(left, right, x, y, tuple(lines), tuple(lines))
+        text = f"{name or 'none'}, {count(row.load)} runs: {beside(rate)} tokens/s"
+        x = panel.x.at(math.log2(row.load)) + shift
+        series.setdefault(name, []).append(interval_mark(panel, looks[name], x, rate, text))
+    lines = tuple(map(tuple, series.values()))
+    return panel._replace(series=lines, lines=lines)
 
 
 def _power(exponent: float) -> str:
     return f"{2**exponent:g}"
 
 
-def _rate(row: Throughput) -> float:
+def _rate(row: LoadRow) -> float:
     return row.tokens_per_s.value
 
 
-def _by_temperature(rows: Sequence[Throughput]) -> Iterator[tuple[float, list[Throughput]]]:
+def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:
     """Without placebos."""
     for temperature in dict.fromkeys(row.temperature for row in rows):
         here = [row for row in rows if row.temperature == temperature]
         yield temperature, [row for row in here if not row.lane.is_placebo]
 
 
-def _families(rows: Sequence[Throughput]) -> dict[Family, list[Throughput]]:
+def _families(rows: Sequence[LoadRow]) -> dict[Family, list[LoadRow]]:
     """By rule and drafter, whatever its K; without none."""
-    families = dict[Family, list[Throughput]]()
+    families = dict[Family, list[LoadRow]]()
     for row in rows:
         if row.lane.drafts:
-            drafts = row.lane.drafts.replace(f" K={row.lane.drafter.k}", "")
-            families.setdefault((row.lane.name, drafts), []).append(row)
+            families.setdefault((row.lane.name, row.lane.family), []).append(row)
     return families

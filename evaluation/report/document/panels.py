@@ -4,25 +4,18 @@ what it costs."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
 from evaluation.report.document.drawing import (
-    FOOT,
     GREY,
-    HEIGHT,
-    LEFT,
-    PANEL,
-    RIGHT,
-    TOP,
+    AxisScale,
     across,
-    corner,
-    scaled_axis,
-    upright,
+    empty_panel,
+    interval_mark,
     with_legend,
 )
-from evaluation.statistics import Interval
 
 DODGE = 6.0  # pixels between the bars of series that have the same x
 STRICT = 64  # width of the area for strict at the right of a panel
@@ -72,67 +65,65 @@ def drawings(chart: Chart) -> dict[str, Drawing]:
 
 
 def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel:
-    varied, (left, top), level = chart.varied, corner(number), _level(chart, quantity)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
-    every = [quantity.read(point.measured) for series in varied for point in series.every]
+    varied, level = chart.varied, _level(chart, quantity)
+    ends = (end for series in varied for each in series.every for end in quantity.of(each))
     xs = sorted({point.x for series in varied for point in series.points})
-    x = scaled_axis(varied[0].parameter, xs, 0.12, left + LEFT, right - STRICT, "{:g}".format, xs)
-    y = scaled_axis(quantity.title, _ends(every, level), 0.08, bottom, top + TOP, quantity.tick)
-    strict = right - STRICT / 2
+    x_scale = AxisScale(varied[0].parameter, xs, "{:g}".format, 0.12, xs)
+    y_scale = AxisScale(quantity.title, (*ends, *level), quantity.tick)
+    panel = empty_panel(number, x_scale, y_scale, STRICT)
+    strict = panel.right - STRICT / 2
     drawn = []
     for index, series in enumerate(varied):
         shift = DODGE * (index - (len(varied) - 1) / 2)
-        groups = [[(point, x.at(point.x)) for point in series.points]]
+        groups = [[(point, panel.x.at(point.x)) for point in series.points]]
         groups += [[(series.strict, strict)]] if series.strict else []
         for group in groups:
             known = ((point, at + shift) for point, at in group if quantity.known(point.measured))
-            drawn.append(tuple(_mark(series, *each, y, [quantity]) for each in known))
+            drawn.append(tuple(_mark(panel, series, *each, [quantity]) for each in known))
+    x = panel.x
     if any(series.strict for series in varied):
         x = x._replace(ticks=(*x.ticks, (strict, "strict")))
-    return Panel(left, right, x, y, tuple(drawn), tuple(drawn), _line("y", y, quantity, level))
+    lines, margin = tuple(drawn), _line("y", panel.y, quantity, level)
+    return panel._replace(x=x, series=lines, lines=lines, level=margin)
 
 
 def _tradeoff(chart: Chart, gain: ChartQuantity, number: int, cost: ChartQuantity) -> Panel:
-    (left, top), level = corner(number), _level(chart, cost)
-    right, bottom = left + PANEL - RIGHT, top + HEIGHT - FOOT
+    level = _level(chart, cost)
     points = [
-        (series, point, cost.read(point.measured), gain.read(point.measured))
+        (series, point, cost.of(point), gain.of(point))
         for series in chart.series
         for point in series.points
         if cost.known(point.measured)
     ]
-    costs, gains = [each[2] for each in points], [each[3] for each in points]
-    x = scaled_axis(cost.title, _ends(costs, level), 0.05, left + LEFT, right, cost.tick)
-    y = scaled_axis(gain.title, _ends(gains), 0.08, bottom, top + TOP, gain.tick)
-    marks = tuple(
-        _mark(
-            series, point, x.at(price.value), y, [gain, cost], across(y.at(worth.value), price, x)
-        )
-        for series, point, price, worth in points
-    )
+    costs = (end for _, _, price, _ in points for end in price)
+    gains = (end for *_, worth in points for end in worth)
+    x_scale = AxisScale(cost.title, (*costs, *level), cost.tick, 0.05)
+    panel = empty_panel(number, x_scale, AxisScale(gain.title, gains, gain.tick))
+    marks = []
+    for series, point, price, worth in points:
+        mark = _mark(panel, series, point, panel.x.at(price.value), [gain, cost])
+        bars = mark.bars + across(panel.y.at(worth.value), price, panel.x)
+        marks.append(mark._replace(bars=bars))
     enough = [
         (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, worth.value)
         for _, point, price, worth in points
     ]
     best = tuple(marks[at]._replace(look=Look(GREY)) for at in front(enough))
-    return Panel(left, right, x, y, (marks,), (best,), _line("x", x, cost, level))
+    margin = _line("x", panel.x, cost, level)
+    return panel._replace(series=(tuple(marks),), lines=(best,), level=margin)
 
 
 def _mark(
-    series: Series,
-    point: Point,
-    x: float,
-    y: Axis,
-    quantities: Sequence[ChartQuantity],
-    bars: str = "",
+    panel: Panel, series: Series, point: Point, x: float, quantities: Sequence[ChartQuantity]
 ) -> Mark:
-    """The axis ``y`` is that of the first quantity; the text has the values of all, with their
-    intervals."""
-    value = quantities[0].read(point.measured)
+    """At the value of the first quantity; the text has the values of all, with their intervals."""
     colour = COLOURS[0] if point is series.strict else series.colour
     values = ", ".join(each.text(point) for each in quantities)
-    text, bars = f"{point.label}, {series.name}: {values}", upright(x, value, y) + bars
-    return Mark(Look(colour, series.shape, series.hollow), x, y.at(value.value), text, bars)
+    look, text = (
+        Look(colour, series.shape, series.hollow),
+        f"{point.label}, {series.name}: {values}",
+    )
+    return interval_mark(panel, look, x, quantities[0].of(point), text)
 
 
 def _level(chart: Chart, quantity: ChartQuantity) -> list[float]:
@@ -160,8 +151,3 @@ def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
     return colours + [
         (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
     ]
-
-
-def _ends(intervals: Iterable[Interval], level: Sequence[float] = ()) -> list[float]:
-    """All values and ends of intervals that there are, and the margin."""
-    return [*(end for each in intervals for end in each if not math.isnan(end)), *level]

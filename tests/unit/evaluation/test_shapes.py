@@ -90,6 +90,10 @@ def of(paths: tuple[Path, ...], *words: str) -> Path:
     return path
 
 
+def read(path: Path | str) -> Any:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
 def lines(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -120,7 +124,7 @@ def test_lm_evals_own_readers_find_and_show_the_files(lm_eval_files: tuple[Path,
     results = of(lm_eval_files, "results_", *MARS)
     beside = of(lm_eval_files, "samples_gsm8k", *MARS)
     assert get_file_datetime(results.name).removesuffix(".json") == get_file_datetime(beside.name)
-    table = make_table(json.loads(results.read_text(encoding="utf-8")))
+    table = make_table(read(results))
     assert (
         "|gsm8k|" in table.replace(" ", "")
         and "strict-match" in table
@@ -131,7 +135,7 @@ def test_lm_evals_own_readers_find_and_show_the_files(lm_eval_files: tuple[Path,
 def test_scores_are_means_over_documents_of_means_over_seeds(
     lm_eval_files: tuple[Path, ...],
 ) -> None:
-    file = json.loads(of(lm_eval_files, "results_", *MARS).read_text(encoding="utf-8"))
+    file = read(of(lm_eval_files, "results_", *MARS))
     of_documents = [
         fmean(right(Task(0, item, repeat, 1.0), 2) for repeat in (0, 1)) for item in range(3)
     ]
@@ -158,7 +162,7 @@ def test_model_args_are_those_that_the_model_mars_takes(lm_eval_files: tuple[Pat
     from evaluation.harness.options import read_options
 
     for path in get_results_filenames([str(path) for path in lm_eval_files]):
-        config = json.loads(Path(path).read_text(encoding="utf-8"))["config"]
+        config = read(path)["config"]
         options = read_options(config["model_args"])
         name = (config["mars"]["lane"], config["mars"]["drafts"])
         wanted = next(lane for lane in LANES if (lane.name, lane.drafts) == name)
@@ -203,7 +207,7 @@ def test_samples_load_as_a_dataset(lm_eval_files: tuple[Path, ...], tmp_path: Pa
 
 def test_a_failed_answer_is_counted_and_left_out(lm_eval_files: tuple[Path, ...]) -> None:
     greedy = (MARS[0], "temperature-0/")
-    results = json.loads(of(lm_eval_files, "results_", *greedy).read_text(encoding="utf-8"))
+    results = read(of(lm_eval_files, "results_", *greedy))
     assert results["config"]["mars"]["failed"] == 1
     assert (
         len(lines(of(lm_eval_files, "samples_gsm8k", *greedy))[0]["resps"][0]) == PLAN.repeats - 1
@@ -257,7 +261,7 @@ def test_answers_whose_runs_were_deleted_are_counted_as_gone(
     finally:
         store.restore(gone)
     counts = [
-        json.loads(Path(path).read_text(encoding="utf-8"))["config"]["mars"]["gone"]
+        read(path)["config"]["mars"]["gone"]
         for path in get_results_filenames([str(path) for path in paths])
     ]
     assert sorted(counts) == [0] * 4 + [1] * 4  # all lanes of the task share its comparison

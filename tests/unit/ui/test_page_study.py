@@ -82,7 +82,7 @@ SWEEP = replace(
 
 def drawn(services: Services, study: str) -> dict[str, list[float]]:
     """What a report draws over the varied parameter: its values by rule."""
-    drawings = charts(measure(services.store, study, resamples=100))
+    drawings = charts(measure(services.store, study))
     series = drawings[0].varied if drawings else ()
     return {each.rule: [point.x for point in each.points] for each in series}
 
@@ -96,7 +96,7 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
     assert points == sorted(points) and points[-1] == 2
     (head,) = services.store.studies()
     assert head.name == "mars, 1 prompt: Once" and head.done == head.tasks == 1
-    report = measure(services.store, head.id, resamples=100)
+    report = measure(services.store, head.id)
     strict, first, _ = report.measured
     traces = {
         each.lane: services.store.traces(each.run_ids)[each.run_ids[0]].summary

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
-from evaluation.arguments import read_plan_options
+from evaluation.options import read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts
 from evaluation.report.document.panels import drawings
@@ -316,7 +316,7 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
 
 def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
     report = make_report()
-    panel, page = read_panel(charts_html(report)), html(document(report, None))
+    panel, page = read_panel(charts_html(report)), html(document(report, {}))
     cards = panel.all(".mars-quality-chart")
     kinds = [each.attributes["data-name"] for each in cards]
     assert kinds == ["parameter", "tradeoff", "tau"] * 3  # gsm8k, news and all
@@ -351,11 +351,11 @@ def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
 
 def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
     report = make_report()
-    known, none = Interval(9.0, 8.0, 10.0), (math.nan, math.nan)
+    known = Interval(9.0, 8.0, 10.0)
     rows = [
-        LoadRow(0.0, load, lane, 4, 1.0, known, Interval(1.5, 1.2, 1.8), none, none)
+        LoadRow(0.0, load, lane, known, Interval(1.5, 1.2, 1.8))
         for load in (1, 8)
-        for lane in range(len(report.plan.lanes))
+        for lane in report.plan.lanes
     ]
     compared = replace(report.plan, batch=8, loads=(1, 8))
     report = replace(report, plan=compared, loads=tuple(rows))

@@ -9,12 +9,12 @@ import pytest
 
 from evaluation.advise.certificate import CandidateOutcome, certify
 from evaluation.advise.conduct import in_sequence
-from evaluation.commands import study_command
 from evaluation.report.files import markdown_of, purpose_json, write_report
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
 from evaluation.study.plan import read_plan
 from evaluation.study.worker import Work
+from evaluation.study_commands import study_command
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars

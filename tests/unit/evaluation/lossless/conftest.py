@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluation.statistics.RESAMPLES", (999, 19_999))
+    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", (999, 19_999))

@@ -84,28 +84,26 @@ def _first_difference(server: Serving, alone: Serving) -> int:
     return next(at for at, pair in enumerate(zip(*ids, strict=False)) if pair[0] != pair[1])
 
 
-@pytest.mark.parametrize("fault", [Fault.NONSENSE, Fault.WEB_PAGE])
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        ([Fault.WEB_PAGE], "gave an answer that is not one of the OpenAI interface"),
+        ([Fault.NONE, *[Fault.KILL] * 5], "did not answer"),  # in the middle
+    ],
+)
 def test_a_server_that_does_not_answer_is_one_sentence(
-    serving: Serving, prompts: str, fault: Fault, capsys: pytest.CaptureFixture[str]
-) -> None:
-    serving.faults = [fault]
-    assert run(f"--server {serving.url} --prompts {prompts}") == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1
-    assert "gave an answer that is not one of the OpenAI interface" in err and serving.url in err
-
-
-def test_a_server_that_is_killed_in_the_middle_is_one_sentence(
     serving: Serving,
     prompts: str,
+    faults: list[Fault],
+    words: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("evaluation.served.client.PAUSE_S", 0.0)
-    serving.faults = [Fault.NONE, *[Fault.KILL] * 5]
+    serving.faults = faults
     assert run(f"--server {serving.url} --prompts {prompts}") == 2
-    err = capsys.readouterr().err
-    assert err.count("\n") == 1 and serving.url in err
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and words in err and serving.url in err
 
 
 def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from evaluation.item import Item, Suite
+from evaluation.report.measure import measure
+from evaluation.report.values import Report
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult, Relative
 from mars_core.types import ModelRef, RuleConfig, Status
@@ -129,6 +131,11 @@ def _relative(generator: np.random.Generator, part: bool) -> Relative:
         return Relative(True, True, None, "", 1.0, 1.0, 1.0)
     near = generator.uniform(0.2, 0.9, 3)
     return Relative(False, False, int(generator.integers(0, 20)), "relaxed", *map(float, near))
+
+
+def reported(plan: Plan, results: Sequence[StoredResult], **stored: Any) -> Report:
+    """``stored``: the other fields of the store."""
+    return measure(FakeStore(plan, results, **stored), "study")  # type: ignore[arg-type]
 
 
 @dataclass

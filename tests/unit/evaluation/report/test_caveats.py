@@ -26,10 +26,10 @@ from tests.unit.evaluation.report.drawn import (
     MARS,
     NONE,
     STRICT,
-    FakeStore,
     drawn_results,
     study_plan,
 )
+from tests.unit.evaluation.report.drawn import reported as drawn_report
 
 PLAN = study_plan(items=6, repeats=2, temperatures=(0.0,))
 AT = datetime(2026, 11, 21, tzinfo=UTC)
@@ -39,7 +39,7 @@ def reported(
     results: list[StoredResult] | None = None, plan: Plan = PLAN, **changed: Any
 ) -> Report:
     drawn = drawn_results(plan) if results is None else results
-    return measure(FakeStore(plan, drawn, **changed), "study", resamples=100)  # type: ignore[arg-type]
+    return drawn_report(plan, drawn, **changed)
 
 
 def changed(
@@ -196,10 +196,10 @@ def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) ->
             store.save_result(study_id, task, lane, [trace], data, order=lane, worker="w")
         relatives = {lane: row.relative for lane, row in mine.items() if row.relative}
         store.finish_task(study_id, task, relatives)
-    actual, expected = measure(store, study_id, resamples=100), reported(drawn, plan)
+    actual, expected = measure(store, study_id), reported(drawn, plan)
     assert repr(actual.measured) == repr(expected.measured)
     assert actual.environment == dict(trace.config.environment)
     first = actual.prompts[0].worst
     assert [record.text for record in store.records(first)] == [trace.text] * 2
     store.delete(store.records(first)[0].comparison_id)
-    assert repr(measure(store, study_id, resamples=100).measured) == repr(expected.measured)
+    assert repr(measure(store, study_id).measured) == repr(expected.measured)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import shlex
+from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,6 @@ from urllib.parse import unquote
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.commands import study_command
 from evaluation.report.document.chart import charts
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.tables import LIKENESS, LaneRow
@@ -27,8 +27,9 @@ from evaluation.report.files import (
     write_markdown,
     write_report,
 )
-from evaluation.study.plan import with_placebos
+from evaluation.study.plan import Plan, with_placebos
 from evaluation.study.result import read_result
+from evaluation.study_commands import study_command
 from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from mars_playground.__main__ import parser
@@ -158,24 +159,21 @@ def test_markdown_names_the_charts_beside_it_and_old_ones_go(
 ) -> None:
     (tmp_path / "results-chart-9-parameter.svg").write_text("old")
     (tmp_path / "other.svg").write_text("kept")
-    paths = write_markdown(make_report(), tmp_path / "results.md")
+    report = replace(make_report(), prompts=make_report().prompts[:1])
+    paths = write_markdown(report, tmp_path / "results.md", store)
     assert {path.name for path in tmp_path.iterdir()} == {
         *(path.name for path in paths),
         "other.svg",
     }
     text = (tmp_path / "results.md").read_text("utf-8")
     assert all(f"(<{path.name}>)" in text for path in paths[1:])
-    assert "texts of these runs" not in text
-    write_markdown(
-        replace(make_report(), prompts=make_report().prompts[:1]), tmp_path / "results.md", store
-    )
-    assert "no longer in the database" in (tmp_path / "results.md").read_text("utf-8")
+    assert "no longer in the database" in text
     assert "![" not in markdown_of(make_report())
 
 
-def test_the_name_of_a_file_is_no_markup_of_the_pictures(tmp_path: Path) -> None:
+def test_the_name_of_a_file_is_no_markup_of_the_pictures(store: RunStore, tmp_path: Path) -> None:
     path = tmp_path / "a_b_ (1) <i>&amp;]|.md"
-    _, *pictures = write_markdown(make_report(), path)
+    _, *pictures = write_markdown(make_report(), path, store)
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text("utf-8"))
     images = [each for token in tokens for each in token.children or [] if each.type == "image"]
     assert [unquote(str(image.attrGet("src"))) for image in images] == [
@@ -183,13 +181,16 @@ def test_the_name_of_a_file_is_no_markup_of_the_pictures(tmp_path: Path) -> None
     ]
 
 
+def options_of(plan: Plan) -> Namespace:
+    """What the command line's own reader makes of the command of a plan."""
+    return parser().parse_args(shlex.split(study_command(plan) or "")[1:])
+
+
 @pytest.mark.parametrize(("thinking", "word"), [(None, None), (True, "on"), (False, "off")])
 def test_the_command_plans_the_same_study(thinking: bool | None, word: str | None) -> None:
-    """As far as the command line's own reader says it; suites and models are named."""
+    """Suites and models are named."""
     plan = replace(make_plan(), thinking=thinking)
-    command = study_command(plan)
-    assert command is not None
-    options = parser().parse_args(shlex.split(command)[1:])
+    options = options_of(plan)
     expect(options, rules="none,strict,mars,typical", thinking=word)
     expect(options, drafter="model,eagle3", tree="12/6/2")
     assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
@@ -206,26 +207,20 @@ def test_the_command_has_every_batch_and_k() -> None:
     plan = make_plan()
     none, *chains = (lane for lane in plan.lanes if not lane.drafter.tree)
     drafted = (replace(each, drafter=replace(each.drafter, k=k)) for k in (2, 5) for each in chains)
-    command = study_command(replace(plan, lanes=(none, *drafted), batch=8, loads=(1, 8)))
-    assert command is not None
-    options = parser().parse_args(shlex.split(command)[1:])
+    options = options_of(replace(plan, lanes=(none, *drafted), batch=8, loads=(1, 8)))
     expect(options, drafter="model", k="2,5", batch="1,8")
 
 
 def test_the_command_has_the_typed_prompts() -> None:
     suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
-    command = study_command(replace(make_plan(), suites=(suite,)))
-    assert command is not None
-    options = parser().parse_args(shlex.split(command)[1:])
+    options = options_of(replace(make_plan(), suites=(suite,)))
     assert options.suite == [] and typed_suite(options.prompt) == suite
 
 
 def test_the_command_says_whether_a_study_has_placebos() -> None:
     plan = make_plan()
     for lanes, without in ((plan.lanes, True), (with_placebos(plan.lanes), False)):
-        command = study_command(replace(plan, lanes=lanes))
-        assert command is not None
-        options = parser().parse_args(shlex.split(command)[1:])
+        options = options_of(replace(plan, lanes=lanes))
         expect(options, no_placebos=without, rules="none,strict,mars,typical")
 
 

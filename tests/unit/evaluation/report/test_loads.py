@@ -8,21 +8,20 @@ import pytest
 
 from evaluation.report.document.blocks import Paragraph, ReportTable
 from evaluation.report.document.loads import best_blocks, load_drawings
-from evaluation.report.measure import measure
-from evaluation.report.values import Throughput
+from evaluation.report.values import LoadRow
 from evaluation.statistics import Interval
 from evaluation.study.plan import Lane
 from mars_core.types import DrafterConfig, RuleConfig
-from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_plan
+from tests.unit.evaluation.report.drawn import drawn_results, reported, study_plan
 
 NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
 NOT = "not faster than none"
 
 
-def row(load: int, k: int, gain: float, spread: float = 0.1) -> Throughput:
+def row(load: int, k: int, gain: float, spread: float = 0.1) -> LoadRow:
     drafts = Lane(RuleConfig("mars"), DrafterConfig("model", None, k))
     rate, over = (Interval(each, each - spread, each + spread) for each in (10 * gain, gain))
-    return Throughput(0.0, load, drafts if k else NONE, rate, over if k else Interval())
+    return LoadRow(0.0, load, drafts if k else NONE, rate, over if k else Interval())
 
 
 @pytest.mark.parametrize(
@@ -63,18 +62,21 @@ def test_a_batch_is_compared_with_none_in_a_batch_of_the_same_size() -> None:
         replace(one, data=one.data | {"batch": (1, 4)[one.task % 2], "batch_s": 0.1 + one.lane})
         for one in drawn_results(plan)
     ]
-    report = measure(FakeStore(plan, rows), "study", resamples=100)  # type: ignore[arg-type]
+    report = reported(plan, rows)
     assert {each.runs for each in report.measured if each.group == "all"} == {plan.tasks // 2}
     for load in report.loads:
-        here = [one for one in rows if one.data["batch"] == load.concurrency]
-        seconds = "wall_s" if load.concurrency == 1 else "batch_s"
+        here, number = (
+            [one for one in rows if one.data["batch"] == load.load],
+            plan.lanes.index(load.lane),
+        )
+        seconds = "wall_s" if load.load == 1 else "batch_s"
         rate, none = (
             sum(one.data["new_tokens"] for one in here if one.lane == lane)
             / sum(one.data[seconds] for one in here if one.lane == lane)
-            for lane in (load.lane, 0)
+            for lane in (number, 0)
         )
         assert load.tokens_per_s.value == pytest.approx(rate)
-        if load.lane:
+        if number:
             assert load.over_none.value == pytest.approx(rate / none)
     (warning,) = (each for each in report.warnings if "larger batches" in each)
     assert warning.endswith("have another text than in the smallest.")

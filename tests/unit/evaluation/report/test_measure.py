@@ -20,7 +20,7 @@ from evaluation.report.document.build import document
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
 from evaluation.report.values import ALL, METRICS, Measured, Report
-from evaluation.statistics import Interval, tail_level
+from evaluation.statistics import BOOTSTRAP, Interval, tail_level
 from evaluation.study.plan import with_placebos
 from mars_core.types import Status
 from tests.unit.evaluation.calls import expect
@@ -35,6 +35,7 @@ from tests.unit.evaluation.report.drawn import (
     STRICT,
     FakeStore,
     drawn_results,
+    reported,
     study_plan,
 )
 
@@ -43,7 +44,7 @@ PLAN = study_plan()
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return measured(drawn_results(PLAN))
+    return reported(PLAN, drawn_results(PLAN))
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +57,6 @@ def frame() -> pd.DataFrame:
         setting |= {"task": row.task, "lane": row.lane}
         rows.append(setting | row.data | row.data["scores"] | (row.relative or {}))
     return pd.DataFrame(rows)
-
-
-def measured(results: Any, **changed: Any) -> Report:
-    return measure(FakeStore(PLAN, results, **changed), "study", resamples=500)  # type: ignore[arg-type]
 
 
 def row_of(report: Report, lane: int, group: str = "sums", temperature: float = 1.0) -> Measured:
@@ -187,7 +184,7 @@ def test_intervals_are_scipys_bootstrap_of_prompts(
         paired=True,
         vectorized=True,
         method="percentile",
-        n_resamples=500,
+        n_resamples=BOOTSTRAP,
         confidence_level=level,
         rng=np.random.default_rng(0),
     ).confidence_interval
@@ -303,7 +300,7 @@ def test_a_rule_is_compared_with_the_placebo_that_imitates_it() -> None:
     mars, harm = lanes[4].name, lanes[5].name
     plan = study_plan(lanes=lanes)
     results = drawn_results(plan, loses=LOSES | {mars: 0.5, harm: 0.3, "always": 0.6})
-    report = measure(FakeStore(plan, results), "study", resamples=100)  # type: ignore[arg-type]
+    report = reported(plan, results)
     by_lane = {row.lane: row.main_score for row in report.measured if row.group == "sums"}
     better, same, placebo = by_lane[MARS], by_lane[HARM], by_lane[4]
     assert better and same and placebo
@@ -359,7 +356,7 @@ def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None
     results[index] = replace(
         results[index], data=results[index].data | failed, relative=None, run_ids=()
     )
-    report = measured(results)
+    report = reported(PLAN, results)
     harm, mars = (row_of(report, lane, temperature=0.0) for lane in (HARM, MARS))
     assert (harm.runs, harm.failed, harm.scores[NUMBERS].runs) == (119, 1, 119)
     expect(mars, runs=120, failed=0)
@@ -368,7 +365,7 @@ def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None
 
 @pytest.mark.parametrize("tasks", [0, 1, 7])
 def test_a_study_that_has_hardly_begun_is_reported_too(tasks: int) -> None:
-    report = measured(drawn_results(PLAN, tasks=tasks))
+    report = reported(PLAN, drawn_results(PLAN, tasks=tasks))
     row = row_of(report, MARS, temperature=0.0)
     expect(row, runs=tasks, prompts=tasks)
     assert report.tasks_done == tasks
@@ -382,14 +379,8 @@ def test_a_pair_of_runs_counts_before_its_task_is_done() -> None:
     """Both must have ended, and that without drafts."""
     begun = drawn_results(PLAN, tasks=1)
     for without, runs in ((HARM, 1), (MARS, 0), (STRICT, 0), (NONE, 0)):
-        report = measured([row for row in begun if row.lane != without])
+        report = reported(PLAN, [row for row in begun if row.lane != without])
         assert row_of(report, MARS, temperature=0.0).runs == runs
-
-
-@pytest.mark.parametrize("resamples", [0, 99, 10**6])
-def test_a_number_of_resamples_out_of_range_is_refused(resamples: int) -> None:
-    with pytest.raises(ValueError, match=f"resamples is {resamples}; it must be 100 to 100,000"):
-        measure(FakeStore(PLAN, ()), "study", resamples=resamples)  # type: ignore[arg-type]
 
 
 def test_results_of_another_version_are_refused_in_one_sentence() -> None:
@@ -398,4 +389,4 @@ def test_results_of_another_version_are_refused_in_one_sentence() -> None:
     with pytest.raises(
         ValueError, match="saved by another version of this program; 'wall_s' does not fit"
     ):
-        measured(results)
+        reported(PLAN, results)

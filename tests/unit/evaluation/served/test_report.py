@@ -11,20 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evaluation.arguments import read_served_options
-from evaluation.commands import study_command
+from evaluation.options import read_served_options
 from evaluation.report.document.blocks import ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
-from evaluation.report.measure import measure
 from evaluation.report.values import Report
 from evaluation.study.plan import Lane, Models, Plan, Served
 from evaluation.study.result import read_result
+from evaluation.study_commands import study_command
 from evaluation.suites.read import read_suite
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig
 from mars_playground.__main__ import parser
 from storage import StoredResult
-from tests.unit.evaluation.report.drawn import FakeStore, drawn_results, study_plan
+from tests.unit.evaluation.report.drawn import drawn_results, reported, study_plan
 
 DRAFTER = DrafterConfig("server", None, 0)
 SERVED = Served("http://one/v1", "big", "http://two/v1", "big too", (1, 4))
@@ -48,47 +47,49 @@ def results(plan: Plan = PLAN, **lane_1: Any) -> list[StoredResult]:
     return [replace(one, data=one.data | lane_1) if one.lane == 1 else one for one in rows]
 
 
-def reported(rows: list[StoredResult], plan: Plan = PLAN) -> Report:
-    return measure(FakeStore(plan, rows), "study", resamples=100)  # type: ignore[arg-type]
+def section_of(report: Report, name: str) -> ReportTable:
+    """The first table of a section."""
+    sections = {section.name: section for section in document(report, None).sections}
+    table = sections[name].blocks[0]
+    assert isinstance(table, ReportTable)
+    return table
 
 
 def test_loads_are_recomputed_from_the_results() -> None:
     rows = results()
     assert all(
-        math.isnan(row.answers_per_s + row.tokens_per_s.value) for row in reported(rows).loads
+        math.isnan(row.answers_per_s + row.tokens_per_s.value) for row in reported(PLAN, rows).loads
     )  # of two servers
-    report = reported(
-        rows, replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4)))
-    )
-    assert [(row.temperature, row.concurrency, row.lane) for row in report.loads] == [
+    one = replace(PLAN, served=Served("http://one/v1", "big", concurrency=(1, 4)))
+    report = reported(one, rows)
+    assert [(row.temperature, row.load, row.lane) for row in report.loads] == [
         (temperature, load, lane)
         for temperature in PLAN.temperatures
         for load in (1, 4)
-        for lane in (0, 1)
+        for lane in PLAN.lanes
     ]
     tasks = PLAN.tasks // (2 * len(PLAN.temperatures))
     for row in report.loads:
-        repeats = {0, 2} if row.concurrency == 1 else {1, 3}
+        repeats = {0, 2} if row.load == 1 else {1, 3}
         of_lane = [
             one
             for one in rows
-            if one.lane == row.lane
+            if PLAN.lanes[one.lane] == row.lane
             and PLAN.task(one.task).repeat in repeats
             and PLAN.task(one.task).temperature == row.temperature
         ]
         mine = [read_result(one.data) for one in of_lane]
         wall = sum(one.wall_s for one in mine)
         assert row.answers == len(mine) == tasks
-        assert row.answers_per_s == pytest.approx(row.concurrency * len(mine) / wall)
+        assert row.answers_per_s == pytest.approx(row.load * len(mine) / wall)
         assert row.tokens_per_s.low < row.tokens_per_s.value < row.tokens_per_s.high
         assert row.tokens_per_s.value == pytest.approx(
-            row.concurrency * sum(one.new_tokens for one in mine) / wall
+            row.load * sum(one.new_tokens for one in mine) / wall
         )
         assert row.ttft_s == pytest.approx(np.percentile([one.ttft_s for one in mine], [50, 95]))
         assert row.latency_s == pytest.approx(np.percentile([one.wall_s for one in mine], [50, 95]))
-    (section,) = [section for section in document(report, None).sections if section.name == "load"]
-    (table,) = section.blocks
-    assert isinstance(table, ReportTable) and len(table.rows) == len(report.loads)
+    table = section_of(report, "load")
+    assert len(table.rows) == len(report.loads)
     assert [cell.text for cell in table.rows[2][:3]] == ["4", "strict, T = 0", str(tasks)]
 
 
@@ -102,11 +103,11 @@ def test_tasks_that_a_lane_failed_are_in_no_load() -> None:
         for one in results()
     ]
     tasks = PLAN.tasks // (2 * len(PLAN.temperatures))
-    assert [row.answers for row in reported(failed).loads] == [tasks - 1] * 2 + [tasks] * 6
+    assert [row.answers for row in reported(PLAN, failed).loads] == [tasks - 1] * 2 + [tasks] * 6
 
 
 def test_unknown_numbers_are_no_numbers() -> None:
-    report = reported(results(**UNKNOWN))
+    report = reported(PLAN, results(**UNKNOWN))
     for row in report.measured:
         known = row.lane == 0
         assert math.isfinite(row.tau.value) is known and (
@@ -119,10 +120,7 @@ def test_unknown_numbers_are_no_numbers() -> None:
         warning
         == "The server did not report the steps of server; its τ and acceptance are unknown."
     )
-    speed = next(
-        section for section in document(report, None).sections if section.name == "speed"
-    ).blocks[0]
-    assert isinstance(speed, ReportTable)
+    speed = section_of(report, "speed")
     tau = [head.text for head in speed.heads].index("τ")
     assert {row[tau].text for row in speed.rows if row[0].text == "server"} == {"–"}
     assert "–" not in {row[tau].text for row in speed.rows if row[0].text == "strict"}
@@ -130,7 +128,7 @@ def test_unknown_numbers_are_no_numbers() -> None:
 
 def test_acceptance_is_known_where_only_relaxed_tokens_are_not() -> None:
     split = {"accepted": "nan", "relaxed": "nan"}
-    rows = [row for row in reported(results(**split)).measured if row.lane == 1]
+    rows = [row for row in reported(PLAN, results(**split)).measured if row.lane == 1]
     for row in rows:
         assert (
             0 < row.acceptance_rate.value < 1
@@ -140,13 +138,14 @@ def test_acceptance_is_known_where_only_relaxed_tokens_are_not() -> None:
 
 
 def test_a_report_says_what_is_not_certain_on_servers() -> None:
-    text = markdown_of(reported(results()))
+    text = markdown_of(reported(PLAN, results()))
     assert "Runs of the server http\\://one/v1; strict is big too of http\\://two/v1" in text
     assert "The lane strict ran on another server" in text
     assert "a pair of runs shares its seed only as far as the server honours it" in text
     greedy = replace(PLAN, temperatures=(0.0,))
-    assert "honours it" not in markdown_of(reported(results(greedy), greedy))
-    assert "server" not in " ".join(reported(drawn_results(here := study_plan()), here).warnings)
+    assert "honours it" not in markdown_of(reported(greedy, results(greedy)))
+    here = study_plan()
+    assert "server" not in " ".join(reported(here, drawn_results(here)).warnings)
 
 
 def test_the_command_repeats_the_plan() -> None:

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, fisher_exact, multinomial, norm, t
 
 from evaluation import statistics as module
+from evaluation.lossless.draws import fit_p, same_p
 from evaluation.statistics import (
     Interval,
-    fit_p,
     holm,
     mcnemar,
     mean_ratio,
     percentile_intervals,
     resampled_totals,
-    same_p,
     share_interval,
     sign_flips,
     tail_level,

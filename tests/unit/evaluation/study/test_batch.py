@@ -23,10 +23,9 @@ from evaluation.report.files import csv_text, markdown_of, results_table
 from evaluation.report.measure import measure, predict
 from evaluation.report.shapes import write_answers, write_lm_eval
 from evaluation.study.batch import batch_of, decode
-from evaluation.study.engine import InProcess
-from evaluation.study.plan import Lane, Plan
+from evaluation.study.plan import Lane
 from evaluation.study.result import read_result
-from evaluation.study.runner import Runner, _taken
+from evaluation.study.runner import _taken
 from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig
@@ -35,18 +34,13 @@ from tests.unit.evaluation.study.working import (
     NONE,
     STRICT,
     check_complete,
+    new_study,
+    run_study,
     small_plan,
     worker_of,
 )
 
 NGRAM = Lane(RuleConfig("strict"), DrafterConfig("ngram", None, 4))
-
-
-def _run(store: RunStore, plan: Plan, session: Session) -> str:
-    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    runner = Runner(plan, session, InProcess(session), plan.batch)
-    deque(worker_of(store, study_id, runner).events(), maxlen=0)
-    return study_id
 
 
 def _texts(store: RunStore, study_id: str) -> dict[tuple[int, int], list[tuple[int, ...]]]:
@@ -62,9 +56,9 @@ def test_a_study_in_batches_has_the_tokens_of_single_runs(
     lanes, times = (NONE, STRICT, NGRAM), (0.0, 1.0)
     single = small_plan(session, lanes=lanes, temperatures=times, max_new_tokens=8)
     plan = replace(single, batch=3, alone=2)
-    study = _run(store, plan, session)
+    study = run_study(store, plan, session)
     check_complete(store, study, plan)
-    assert _texts(store, study) == _texts(store, _run(store, single, session))
+    assert _texts(store, study) == _texts(store, run_study(store, single, session))
     for row in store.results(study):
         result, alone = read_result(row.data), row.task in plan.alone_tasks
         assert result.batch == (1 if alone else 3)
@@ -74,9 +68,9 @@ def test_a_study_in_batches_has_the_tokens_of_single_runs(
             assert trace.config.environment.get("batch") == (None if alone else "3")
             times_of = [trace.summary.tokens_per_s, *(step.elapsed_s for step in trace.steps)]
             assert {math.isnan(each) for each in times_of} == {not alone}
-    report = measure(store, study, resamples=100)
-    assert [(row.temperature, row.concurrency, row.lane) for row in report.loads] == [
-        (temperature, 3, lane) for temperature in times for lane in range(len(lanes))
+    report = measure(store, study)
+    assert [(row.temperature, row.load, row.lane) for row in report.loads] == [
+        (temperature, 3, lane) for temperature in times for lane in plan.lanes
     ]
     assert sum(row.answers for row in report.loads) == (plan.tasks - 2) * len(lanes)
     assert all(row.tokens_per_s.value > 0 and math.isnan(row.ttft_s[0]) for row in report.loads)
@@ -90,7 +84,7 @@ def test_times_are_those_of_the_tasks_that_ran_alone(store: RunStore, session: S
     plan = replace(small_plan(session), batch=2, alone=1)
     for alone in (1, 0):
         changed = replace(plan, alone=alone)
-        report = measure(store, _run(store, changed, session), resamples=100)
+        report = measure(store, run_study(store, changed, session))
         (row, *_) = (row for row in report.measured if row.lane == 2 and row.group == "all")
         speeds = (row.tokens_per_s, row.speedup, row.speedup_strict, row.speedup_strict_mean)
         assert [math.isnan(speed.value) for speed in speeds] == [not alone] * 4
@@ -103,23 +97,23 @@ def test_every_task_is_decoded_in_a_batch_of_each_size(
     other = replace(STRICT, drafter=replace(STRICT.drafter, k=2))
     single = small_plan(session, lanes=(NONE, STRICT, other), max_new_tokens=8)
     plan = replace(single, batch=3, loads=(1, 3))
-    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    study = new_study(store, plan)
     for saved in (4, None):  # it is stopped after some results, and goes on
-        events = worker_of(store, study, Runner(plan, session, InProcess(session), 3)).events()
+        events = worker_of(store, study, plan, session).events()
         deque(islice((one for one in events if isinstance(one, LaneSaved)), saved), maxlen=0)
         events.close()
     check_complete(store, study, plan)
-    texts, alone = _texts(store, study), _texts(store, _run(store, single, session))
+    texts, alone = _texts(store, study), _texts(store, run_study(store, single, session))
     for (task, lane), ids in texts.items():
         assert ids == alone[task // 2, lane]
-    report = measure(store, study, resamples=100)
+    report = measure(store, study)
     assert {row.runs for row in report.measured if row.group == "all"} == {single.tasks}
-    assert [(row.concurrency, row.lane, row.answers) for row in report.loads] == [
-        (load, lane, single.tasks) for load in plan.loads for lane in range(3)
+    assert [(row.load, row.lane, row.answers) for row in report.loads] == [
+        (load, lane, single.tasks) for load in plan.loads for lane in plan.lanes
     ]
     for row in report.loads:
-        assert math.isnan(row.over_none.value) is (row.lane == 0)
-        assert math.isnan(row.latency_s[0]) is (row.concurrency == 3)
+        assert math.isnan(row.over_none.value) is (row.lane == plan.lanes[0])
+        assert math.isnan(row.latency_s[0]) is (row.load == 3)
     rows = csv.DictReader(io.StringIO(csv_text(results_table(store, study))))
     assert [row["batch"] for row in rows] == (["1"] * 3 + ["3"] * 3) * single.tasks
     written = write_answers(store, study, tmp_path)
@@ -151,15 +145,13 @@ def test_a_batch_that_is_stopped_goes_on(store: RunStore, session: Session) -> N
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
     first = small_plan(session)
     plan = replace(first, suites=(*first.suites, long), repeats=2, batch=2)
-    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    runner = Runner(plan, session, InProcess(session), 2)
-    events = worker_of(store, study, runner).events()
+    study = new_study(store, plan)
+    events = worker_of(store, study, plan, session).events()
     saved = (event for event in events if isinstance(event, LaneSaved))
     assert len(list(islice(saved, 5))) == 5
     events.close()
     assert store.study_progress(study).results == 5
-    runner = Runner(plan, session, InProcess(session), 2)
-    deque(worker_of(store, study, runner).events(), maxlen=0)
+    deque(worker_of(store, study, plan, session).events(), maxlen=0)
     failed = {row.task for row in store.results(study) if read_result(row.data).error}
     assert {plan.item(plan.task(task)).id for task in failed} == {"x"}
     assert store.study_progress(study).done == plan.tasks

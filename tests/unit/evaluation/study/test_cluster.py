@@ -17,7 +17,7 @@ from evaluation.study.worker import LaneSaved, Work
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
-from tests.unit.evaluation.study.working import check_complete, small_plan
+from tests.unit.evaluation.study.working import check_complete, new_study, small_plan
 
 Call = Generator[Event, None, None]
 
@@ -61,7 +61,7 @@ def test_processes_that_are_lost_lose_nothing_and_leave_nothing_twice(
     store: RunStore, session: Session, batch: int
 ) -> None:
     plan = replace(small_plan(session, max_new_tokens=6, repeats=3), batch=batch)
-    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    study = new_study(store, plan)
     left = iter(random.Random(3).choices((True, False), (1, 5), k=12))
     processes = Fragile(plan, session, lambda: next(left, False))
     with Work(store, study) as work:
@@ -76,7 +76,7 @@ def test_a_task_that_ends_its_process_every_time_ends_the_study(
     store: RunStore, session: Session
 ) -> None:
     plan = small_plan(session)
-    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    study = new_study(store, plan)
     processes = Fragile(plan, session, lambda: True)
     with pytest.raises(ChildProcessError, match=r"Task \d was lost with its process 3 times: gone"):
         list(dispatch(Work(store, study), processes, store.open_tasks(study), 1))

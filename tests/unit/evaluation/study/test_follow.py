@@ -13,17 +13,15 @@ import torch
 
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
-from evaluation.study.engine import InProcess
 from evaluation.study.follow import follow_tokens
 from evaluation.study.plan import Lane, Plan
-from evaluation.study.runner import Runner
 from mars_core.counterfactual import LEAST, Counterfactual, Ending, kind_of_token, meets_after
 from mars_core.reference import choose
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, Trace
 from mars_playground.__main__ import main as mars
 from storage import RunStore
-from tests.unit.evaluation.study.working import MARS, STRICT, small_plan, worker_of
+from tests.unit.evaluation.study.working import MARS, STRICT, run_study, small_plan
 
 SAMPLED = DrafterConfig("model", None, 4, DraftMode.SAMPLED)
 LANES = (
@@ -40,11 +38,7 @@ def planned(session: Session) -> Plan:
 
 @pytest.fixture
 def study(store: RunStore, session: Session) -> str:
-    plan = planned(session)
-    study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    runner = Runner(plan, session, InProcess(session))
-    deque(worker_of(store, study_id, runner).events(), maxlen=0)
-    return study_id
+    return run_study(store, planned(session), session)
 
 
 def by_hand(session: Session, run: Trace, start: int) -> tuple[list[int], list[float]]:
@@ -135,9 +129,9 @@ def test_texts_are_graded_by_their_suite(store: RunStore, session: Session, stud
 def test_a_report_has_shares_by_properties_of_the_tokens(
     store: RunStore, session: Session, study: str
 ) -> None:
-    assert not measure(store, study, resamples=100).followed
+    assert not measure(store, study).followed
     deque(follow_tokens(store, study, session, 4), maxlen=0)
-    report, plan = measure(store, study, resamples=100), planned(session)
+    report, plan = measure(store, study), planned(session)
     ids = {(row.task, row.lane): row.run_ids for row in store.results(study)}
     for lane, temperature in ((1, 1.0), (3, 1.0)):
         of_lane = [

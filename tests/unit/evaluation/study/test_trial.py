@@ -8,7 +8,6 @@ from itertools import islice
 
 import pytest
 
-from evaluation.commands import study_command
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
@@ -18,10 +17,11 @@ from evaluation.study.result import LaneResult, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.trial import in_trials, throughput, trials
 from evaluation.study.worker import LaneSaved, Work, Worker
+from evaluation.study_commands import study_command
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
-from tests.unit.evaluation.study.working import check_complete, small_plan
+from tests.unit.evaluation.study.working import check_complete, new_study, small_plan
 
 
 def auto_plan(session: Session, **changed: object) -> Plan:
@@ -41,7 +41,7 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     plan = auto_plan(session)
-    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    study = new_study(store, plan)
     monkeypatch.setattr(
         "evaluation.study.trial.throughput", lambda results: len([*results]) and rates
     )
@@ -68,9 +68,9 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     numbers = ", ".join(f"{rate:.0f} in batches of {size}" for size, rate in rates.items())
     line = f"Tokens/s: {numbers}. 2 tasks run in batches of {used}.\n"
     assert capsys.readouterr().err == line
-    report = measure(store, study, resamples=100)
+    report = measure(store, study)
     tasks = [4 + 2 * (used == 1), 4 + 2 * (used == 4), 5]
-    assert [(row.concurrency, row.answers) for row in report.loads if row.lane == 1] == [
+    assert [(row.load, row.answers) for row in report.loads if row.lane == plan.lanes[1]] == [
         *zip((1, 4, 5), tasks, strict=True)
     ]
     assert "--batch=auto" in markdown_of(report)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -15,11 +15,10 @@ import pytest
 
 from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
-from evaluation.study.plan import Plan, with_placebos
+from evaluation.study.plan import with_placebos
 from evaluation.study.result import read_relative, read_result, relaxing_probability
 from evaluation.study.runner import LaneEnded, LaneProgress, Runner
-from evaluation.study.worker import LaneSaved, Worker
-from mars_core.jobs import execution_order
+from evaluation.study.worker import LaneSaved, Work, Worker
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
@@ -29,25 +28,12 @@ from tests.unit.evaluation.study.working import (
     MARS,
     STRICT,
     check_complete,
+    new_study,
+    run_study,
     small_plan,
     work_on,
     worker_of,
 )
-
-
-def _new(store: RunStore, plan: Plan) -> str:
-    return store.new_study(plan.name, plan.as_dict(), plan.tasks)
-
-
-def _worker(
-    store: RunStore,
-    study_id: str,
-    plan: Plan,
-    session: Session,
-    order: Callable[[int], list[int]] = execution_order,
-) -> Worker:
-    runner = Runner(plan, session, InProcess(session), plan.batch, order)
-    return worker_of(store, study_id, runner)
 
 
 def _in_order(lanes: int) -> list[int]:
@@ -58,8 +44,7 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
     store: RunStore, session: Session
 ) -> None:
     plan = small_plan(session, temperatures=(0.0, 1.0))
-    study = _new(store, plan)
-    deque(_worker(store, study, plan, session).events())
+    study = run_study(store, plan, session)
     check_complete(store, study, plan)
     for stored in store.results(study):
         task = plan.task(stored.task)
@@ -92,10 +77,10 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
 def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Session) -> None:
     """It runs after it; without a completed one it fails."""
     plan = small_plan(session, lanes=with_placebos((STRICT, MARS)), temperatures=(0.0,))
-    study = _new(store, plan)
+    study = new_study(store, plan)
     _, mars, placebo, always = range(4)
     order = {1: [0], 4: [placebo, always, mars, 0]}  # of tasks that run alone, of lanes
-    events = _worker(store, study, plan, session, order=order.__getitem__).events()
+    events = worker_of(store, study, plan, session, order=order.__getitem__).events()
     saved = [event for event in events if isinstance(event, LaneSaved)]
     check_complete(store, study, plan)
     for task in range(plan.tasks):
@@ -129,7 +114,8 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
             return (yield from InProcess.run(self, config))
 
     runner = Runner(plan, session, Noted(session))
-    events = worker_of(store, _new(store, plan), runner).events()
+    work = Work(store, new_study(store, plan))
+    events = Worker(work, runner, deque(range(plan.tasks))).events()
     first: list[int] = []
     for event in events:
         if isinstance(event, LaneSaved):
@@ -145,10 +131,10 @@ def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(
     store: RunStore, session: Session
 ) -> None:
     plan = small_plan(session)
-    study = _new(store, plan)
+    study = new_study(store, plan)
     for _ in range(200):
         before = sum(len(store.task_results(study, task)) for task in range(plan.tasks))
-        events = _worker(store, study, plan, session).events()
+        events = worker_of(store, study, plan, session).events()
         ended = len(list(islice(events, 40))) < 40
         events.close()
         assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
@@ -161,9 +147,9 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
     store: RunStore, session: Session
 ) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS))
-    study = _new(store, plan)
+    study = new_study(store, plan)
     saved = []
-    for event in _worker(store, study, plan, session, _in_order).events():
+    for event in worker_of(store, study, plan, session, _in_order).events():
         if isinstance(event, LaneSaved):
             saved.append((event.task, event.lane))
             if saved == [(0, 0), (0, 1)]:  # the task is not done
@@ -178,13 +164,13 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
     store: RunStore, session: Session, turn: int
 ) -> None:
     plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
-    study = _new(store, plan)
-    events = _worker(store, study, plan, session, _in_order).events()
+    study = new_study(store, plan)
+    events = worker_of(store, study, plan, session, _in_order).events()
     next(event for event in events if isinstance(event, LaneSaved))
     events.close()
     store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
     store.purge(datetime.now(UTC))
-    deque(_worker(store, study, plan, session, _in_order).events())
+    deque(worker_of(store, study, plan, session, _in_order).events())
     strict, mars = store.results(study)
     assert strict.relative is not None and mars.relative is None
     assert len(mars.run_ids) == 2
@@ -194,10 +180,10 @@ def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
     store: RunStore, session: Session
 ) -> None:
     plan = small_plan(session)
-    study = _new(store, plan)
-    events = _worker(store, study, plan, session).events()
+    study = new_study(store, plan)
+    events = worker_of(store, study, plan, session).events()
     next(event for event in events if isinstance(event, LaneSaved))
-    deque(_worker(store, study, plan, session).events(), maxlen=0)
+    deque(worker_of(store, study, plan, session).events(), maxlen=0)
     assert not any(isinstance(event, LaneSaved) and event.task == 0 for event in events)
     check_complete(store, study, plan)
 
@@ -207,8 +193,7 @@ def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(
 ) -> None:
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
     plan = replace(small_plan(session), suites=(long,))
-    study = _new(store, plan)
-    deque(_worker(store, study, plan, session).events())
+    study = run_study(store, plan, session)
     by_task = {
         (stored.task, stored.lane): read_result(stored.data) for stored in store.results(study)
     }
@@ -230,7 +215,7 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
         session, repeats=6
     )  # more than the workers can do before the last of them is killed
     with RunStore(url) as store:
-        study = _new(store, plan)
+        study = new_study(store, plan)
     results = 0
     for _ in range(2):
         workers = [Child(work_on, url, study, session) for _ in range(2)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from evaluation.study.launch import follow, in_threads
 from evaluation.study.plan import Lane, Models, Plan, read_plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, Worker
+from mars_core.jobs import execution_order
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
@@ -49,9 +51,27 @@ def work_on(_pipe: object, url: str, study_id: str, session: Session) -> None:
         follow(work, plan, waves, quiet=True)
 
 
-def worker_of(store: RunStore, study_id: str, runner: Runner) -> Worker:
-    """For every open task."""
+def new_study(store: RunStore, plan: Plan) -> str:
+    return store.new_study(plan.name, plan.as_dict(), plan.tasks)
+
+
+def worker_of(
+    store: RunStore,
+    study_id: str,
+    plan: Plan,
+    session: Session,
+    order: Callable[[int], list[int]] = execution_order,
+) -> Worker:
+    """For every open task, in this process."""
+    runner = Runner(plan, session, InProcess(session), plan.batch, order)
     return Worker(Work(store, study_id), runner, deque(store.open_tasks(study_id)))
+
+
+def run_study(store: RunStore, plan: Plan, session: Session) -> str:
+    """The id of a new study that is done."""
+    study_id = new_study(store, plan)
+    deque(worker_of(store, study_id, plan, session).events(), maxlen=0)
+    return study_id
 
 
 def check_complete(store: RunStore, study_id: str, plan: Plan) -> None:
