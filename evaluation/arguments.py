@@ -24,10 +24,11 @@ from mars_core.arguments import (
     read_processors,
     read_rules,
     read_thinking,
+    read_tree,
 )
 from mars_core.drafting import drafter_kind, offered
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -103,11 +104,6 @@ _PLAN: Options = (
         "--drafter": {
             "default": "",
             "help": f"of {', '.join(offered(None)[:-1])}; several separated by commas (default: the pair's)",
-        },
-        "--tree": {
-            "default": "",
-            "metavar": "N/D/K",
-            "help": "eagle3: tokens/depth/top-k of a tree; else a chain of K",
         },
         "--temperature": {"default": "0", "help": "one or more, separated by commas (default 0)"},
         "--seeds": {"type": int, "default": 1, "help": "number of seeds per item (default 1)"},
@@ -443,7 +439,7 @@ def _lanes(
 
 def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(pair)[:1]]
-    tree = _tree(options.tree) if options.tree else None
+    tree = read_tree(options.tree) if options.tree else None
     if tree and not any(kind.trees for kind in kinds):
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
@@ -456,13 +452,6 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
             for k in (ks[:1] if shape else ks)
         ]
     return drafters
-
-
-def _tree(text: str) -> TreeShape:
-    parts = text.split("/")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-        raise ValueError(f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 59/8/10.")
-    return TreeShape(*map(int, parts))
 
 
 def read_integers(name: str, text: str, least: int = 0) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from mars_core.types import (
     PromptConfig,
     RuleConfig,
     RunConfig,
+    TreeShape,
     value_text,
 )
 
@@ -140,7 +141,7 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     planned = len(branched) + (len(kinds) - len(branched)) * len(lengths)
     if mode is None or planned != len(drafters) or len(trees) > 1:
         return None
-    shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
+    shapes = [_shape(tree) for tree in trees if tree]
     others = [mode.value] * (mode is not DraftMode.COUPLED)
     chains = _joined(lengths) or None
     return {"drafter": ",".join(kinds), "k": chains, "tree": shapes, "draft_mode": others}
@@ -327,13 +328,15 @@ def _drafter(drafter: DrafterConfig, model: str) -> Options:
         return {}
     prefix = "" if kind is MODEL else kind.name
     name = ":".join(filter(None, (prefix, model)))
-    shape: Options = {"chain": True} if kind.trees else {}
-    if tree:
-        shape = {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
-    else:
+    shape: Options = {"tree": _shape(tree)} if kind.trees else {}
+    if tree is None:
         shape |= {"k": drafter.k}
     mode = {"draft_mode": drafter.mode.value} if len(kind.modes) > 1 else {}
     return ({"drafter": name} if name else {}) | shape | mode
+
+
+def _shape(tree: TreeShape | None) -> str:
+    return f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else "chain"
 
 
 def _prompt(source: PromptConfig | Plan) -> Options:

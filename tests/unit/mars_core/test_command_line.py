@@ -113,7 +113,7 @@ def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
         if line.startswith(("strict ", "lenience ", "mars "))
     }
     assert bounds == {"strict": 0, "lenience": 3, "mars": 0} and "not known" not in out
-    tree = "--tree-tokens 8 --tree-depth 3 --tree-top-k 2"
+    tree = "--tree 8/3/2"
     assert "TV and KL are not known" in call(f"run {eagle} --temperature 1 --rule mars {tree}")[1]
 
 
@@ -175,11 +175,11 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--chain --k 4", None)])
+@pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--tree chain --k 4", None)])
 def test_an_eagle3_head_in_a_folder_drafts(
     eagle: str, call: Call, more: str, shape: list[int] | None
 ) -> None:
-    options = "--rule threshold --set accumulated=0.5 --temperature 1 --tree-tokens 24 --tree-depth 3 --tree-top-k 4"
+    options = "--rule threshold --set accumulated=0.5 --temperature 1 --tree 24/3/4"
     document = printed(call, f"compare {eagle} {options} {more}")
     drafter = document["config"]["drafter"]
     assert drafter["kind"] == "eagle3" and drafter["model"]["name"].endswith("/head")
