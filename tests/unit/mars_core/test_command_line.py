@@ -246,17 +246,6 @@ def test_a_first_run_without_a_token_is_reported(
     assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
 
 
-def test_a_run_without_memory_for_its_caches_is_reported(
-    models: str, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def start(*_: Any) -> None:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-
-    monkeypatch.setattr("mars_core.session.Session.start", start)
-    code, out, _ = call(f"run {models}")
-    assert code == 1 and "[failed: The memory of cpu ran out;" in out
-
-
 @pytest.mark.parametrize("interrupted", ["warm_up", "start"])
 def test_ctrl_c_before_the_first_run_is_status_130(
     models: str, call: Call, monkeypatch: pytest.MonkeyPatch, interrupted: str
