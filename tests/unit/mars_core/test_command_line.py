@@ -86,12 +86,6 @@ def test_a_banned_word_is_not_written(models: str, call: Call) -> None:
     assert document["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
 
 
-@pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
-def test_run_without_a_draft_model(models: str, call: Call, rule: str, drafter: str) -> None:
-    document = printed(call, f"run {models} --drafter {drafter} --rule {rule}")
-    assert document["config"]["drafter"]["kind"] == drafter
-
-
 def test_table_for_people_is_safe_for_a_terminal(models: str, call: Call) -> None:
     code, out, _ = call(f"compare {models} --rule mars --rule none")
     assert code == 0
