@@ -219,23 +219,19 @@ def spec_of(pair: str, target: str | None, drafter: str | None) -> PairSpec:
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
     """The drafter of DRAFTER_OPTIONS; by default the pair's. Raises ValueError."""
-    usual = pair.spec.tree if DRAFTERS[drafter_name(options.drafter, pair)].trees else None
-    tree = read_tree(options.tree) if options.tree else usual
-    return drafter_of(pair, options.drafter, options.k, options.draft_mode, tree)
+    drafts = drafter_of(pair, options.drafter, options.k, options.draft_mode, None)
+    usual = pair.spec.tree if DRAFTERS[drafts.kind].trees else None
+    return replace(drafts, tree=read_tree(options.tree) if options.tree else usual)
 
 
 def drafter_of(
     pair: Pair, option: str | None, k: int | None, mode: str, tree: TreeShape | None
 ) -> DrafterConfig:
     """``option``: as ``--drafter``. Raises ValueError."""
-    kind = drafter_name(option, pair)
+    kind = _drafter(option)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
     return DrafterConfig(kind, None, pair.spec.k if k is None else k, DraftMode(mode), tree)
-
-
-def drafter_name(option: str | None, pair: Pair) -> str:
-    return _drafter(option)[0] or offered(pair)[0]
 
 
 def read_tree(text: str) -> TreeShape | None:
