@@ -85,7 +85,6 @@ _PLAN: Options = (
         "--drafter": _text(
             f"of {', '.join(offered(None)[:-1])}; several separated by commas (default: the pair's)"
         ),
-        "--tree": _text("eagle3: tokens/depth/top-k of a tree; else a chain of K", "N/D/K"),
         "--temperature": _text("one or more, separated by commas (default 0)", default="0"),
         "--seeds": _number("number of seeds per item (default 1)", 1),
         "--seed": _number("the first seed (default 0)", 0),

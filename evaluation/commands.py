@@ -22,6 +22,7 @@ from mars_core.types import (
     PromptConfig,
     RuleConfig,
     RunConfig,
+    TreeShape,
 )
 
 PROGRAM = "mars"
@@ -194,13 +195,15 @@ def _drafter(drafter: DrafterConfig, model: str) -> Options:
         return {}
     prefix = "" if kind is MODEL else kind.name
     name = ":".join(filter(None, (prefix, model)))
-    shape: Options = {"chain": True} if kind.trees else {}
-    if tree:
-        shape = {"tree_tokens": tree.tokens, "tree_depth": tree.depth, "tree_top_k": tree.top_k}
-    else:
+    shape: Options = {"tree": tree_text(tree)} if kind.trees else {}
+    if tree is None:
         shape |= {"k": drafter.k}
     mode = {"draft_mode": drafter.mode.value} if len(kind.modes) > 1 else {}
     return ({"drafter": name} if name else {}) | shape | mode
+
+
+def tree_text(tree: TreeShape | None) -> str:
+    return f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else "chain"
 
 
 def prompt_options(source: PromptConfig | Plan) -> Options:

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING
 from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, Served, with_placebos
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
-from mars_core.arguments import read_numbers, read_processors, read_rules, read_thinking
+from mars_core.arguments import (
+    read_numbers,
+    read_processors,
+    read_rules,
+    read_thinking,
+    read_tree,
+)
 from mars_core.drafting import drafter_kind, offered
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -134,7 +140,7 @@ def _lanes(
 
 def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
     kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(pair)[:1]]
-    tree = _tree(options.tree) if options.tree else None
+    tree = read_tree(options.tree) if options.tree else None
     if tree and not any(kind.trees for kind in kinds):
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
@@ -147,13 +153,6 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
             for k in (ks[:1] if shape else ks)
         ]
     return drafters
-
-
-def _tree(text: str) -> TreeShape:
-    parts = text.split("/")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-        raise ValueError(f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 59/8/10.")
-    return TreeShape(*map(int, parts))
 
 
 def read_integers(name: str, text: str, least: int = 0) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from evaluation.commands import (
     model_name,
     processor_options,
     prompt_options,
+    tree_text,
     words_of,
 )
 from evaluation.study.batch import AUTO
@@ -133,7 +134,7 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     planned = len(branched) + (len(kinds) - len(branched)) * len(lengths)
     if mode is None or planned != len(drafters) or len(trees) > 1:
         return None
-    shapes = [f"{tree.tokens}/{tree.depth}/{tree.top_k}" for tree in trees if tree]
+    shapes = [tree_text(tree) for tree in trees if tree]
     others = [mode.value] * (mode is not DraftMode.COUPLED)
     chains = _joined(lengths) or None
     return {"drafter": ",".join(kinds), "k": chains, "tree": shapes, "draft_mode": others}

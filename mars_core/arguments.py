@@ -9,7 +9,7 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +18,6 @@ from mars_core.drafting import DRAFTERS, offered
 from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
-from mars_core.models.catalog import SMALL_TREE
 from mars_core.rules import PLAIN, RULES, WHERE, as_value, split_values
 from mars_core.types import (
     PROCESSORS,
@@ -36,7 +35,7 @@ from mars_core.types import (
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_TREE = TreeShape()
+_CHAIN = "chain"
 _SCOPES = {"thinking": "thinking", "answer": "1 - thinking"}
 Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 Commands: TypeAlias = (
@@ -78,19 +77,14 @@ DRAFT_OPTIONS: Options = {
         "choices": [mode.value for mode in DraftMode],
         "default": DraftMode.COUPLED.value,
     },
+    "--tree": {
+        "metavar": "N/D/K|chain",
+        "help": "eagle3: drafted nodes, longest path and nodes expanded per depth of a tree, or a chain of K",
+    },
 }
 DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
     "--drafter": {
         "help": ", ".join(each.option or name for name, each in DRAFTERS.items()),
-    },
-    "--chain": {"action": "store_true", "help": "eagle3: draft a chain of K, not a tree"},
-    **{
-        f"--tree-{name}": {"type": int, "help": f"{about} (default: the pair's, mostly {usual})"}
-        for name, usual, about in (
-            ("tokens", _TREE.tokens, "eagle3: drafted nodes"),
-            ("depth", _TREE.depth, "eagle3: longest path"),
-            ("top-k", _TREE.top_k, "eagle3: nodes expanded per depth"),
-        )
     },
 }
 RULE_OPTIONS: Options = {
@@ -212,24 +206,44 @@ def find_spec(pair: str, target: str | None, draft: str | None, head: str | None
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
+    """``spec_of`` the options."""
+    return spec_of(options.pair, options.target, options.drafter)
+
+
+def spec_of(pair: str, target: str | None, drafter: str | None) -> PairSpec:
     """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
-    kind, path = _drafter(options.drafter)
+    kind, path = _drafter(drafter)
     parts = {DRAFTERS[kind].part: path} if kind else {}
-    return find_spec(options.pair, options.target, parts.get("draft"), parts.get("head"))
+    return find_spec(pair, target, parts.get("draft"), parts.get("head"))
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:
-    """The drafter of DRAFTER_OPTIONS; by default the pair's."""
-    kind = _drafter(options.drafter)[0] or offered(pair)[0]
+    """The drafter of DRAFTER_OPTIONS; by default the pair's. Raises ValueError."""
+    drafts = drafter_of(pair, options.drafter, options.k, options.draft_mode, None)
+    usual = pair.spec.tree if DRAFTERS[drafts.kind].trees else None
+    return replace(drafts, tree=read_tree(options.tree) if options.tree else usual)
+
+
+def drafter_of(
+    pair: Pair, option: str | None, k: int | None, mode: str, tree: TreeShape | None
+) -> DrafterConfig:
+    """``option``: as ``--drafter``. Raises ValueError."""
+    kind = _drafter(option)[0] or offered(pair)[0]
     if kind == PLAIN:
         return DrafterConfig(PLAIN)
-    spec, mode = pair.spec, DraftMode(options.draft_mode)
-    numbers = (options.tree_tokens, options.tree_depth, options.tree_top_k)
-    wanted = not options.chain and (spec.tree or any(each is not None for each in numbers))
-    usual = astuple(spec.tree or SMALL_TREE)
-    tree = TreeShape(*(b if a is None else a for a, b in zip(numbers, usual, strict=True)))
-    k = spec.k if options.k is None else options.k
-    return DrafterConfig(kind, None, k, mode, tree if DRAFTERS[kind].trees and wanted else None)
+    return DrafterConfig(kind, None, pair.spec.k if k is None else k, DraftMode(mode), tree)
+
+
+def read_tree(text: str) -> TreeShape | None:
+    """``--tree``; None: a chain. Raises ValueError."""
+    if text == _CHAIN:
+        return None
+    parts = text.split("/")
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        raise ValueError(
+            f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 59/8/10, or {_CHAIN}."
+        )
+    return TreeShape(*map(int, parts))
 
 
 def _drafter(option: str | None) -> tuple[str | None, str | None]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from mars_core.arguments import read_drafter, read_spec
+from mars_core.arguments import drafter_of, spec_of
 from mars_core.jobs import Job, RecordedRun, execution_order, follow
 from mars_core.jobs.perform import perform
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import PLAIN, RULES
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -133,10 +132,10 @@ def compare(
     the pair's, as ``k``. ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
     calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
-    options = _options(pair, target, drafter, k, tree, draft_mode)
     pool = _models(device, dtype)
-    session = Session(pool.get(read_spec(options)))
-    theta, draft = session.pair.spec.theta.value, _drafter(options, session.pair, tree)
+    session = Session(pool.get(spec_of(pair, target, drafter)))
+    theta = session.pair.spec.theta.value
+    draft = drafter_of(session.pair, drafter, k, draft_mode, tree)
     configs = tuple(
         run_config(
             session.pair,
@@ -158,36 +157,6 @@ def compare(
     for event in perform(pool, job, lambda: False):
         follow(records, event)
     return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), job.order)
-
-
-def _options(
-    pair: str,
-    target: str | None,
-    drafter: str | None,
-    k: int | None,
-    tree: TreeShape | None,
-    draft_mode: str,
-) -> Namespace:
-    """As the command line reads them."""
-    shape = asdict(tree or TreeShape())
-    return Namespace(
-        pair=pair,
-        target=target,
-        drafter=drafter,
-        k=k,
-        draft_mode=draft_mode,
-        chain=tree is None,
-        **{f"tree_{name}": value for name, value in shape.items()},
-    )
-
-
-def _drafter(options: Namespace, pair: Pair, tree: TreeShape | None) -> DrafterConfig:
-    draft = read_drafter(options, pair)
-    if tree is not None and draft.tree is None:
-        raise ValueError(
-            f"tree is {tree}, and the drafter {draft.kind} drafts no trees; choose eagle3."
-        )
-    return draft
 
 
 def _rule(rule: str | RuleConfig, theta: float) -> RuleConfig:

@@ -13,22 +13,11 @@ from gguf.quants import quantize
 from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
+from mars_core.models.int4 import _name
+
 TOKENS = ("<unk>", "<s>", "</s>", *bytes_to_unicode().values(), "ab")
 WIDTH, HEADS = 32, 4
-_NAMES = {
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "model.embed_tokens": "token_embd",
-    "model.norm": "output_norm",
-    "model.layers.": "blk.",
-}
+TURNED = ("q_proj.weight", "k_proj.weight")  # of the architecture llama
 
 
 def tiny_llama() -> LlamaForCausalLM:
@@ -84,18 +73,26 @@ def write_gguf(
     writer.add_eos_token_id(2)
     for name, tensor in model.state_dict().items():
         values = tensor.numpy()
-        for ours, theirs in _NAMES.items():
-            name = name.replace(ours, theirs)
-        if "attn_q" in name or "attn_k" in name:  # rotary halves are interleaved in GGUF
-            values = values.reshape(HEADS, 2, -1, WIDTH).swapaxes(1, 2).reshape(values.shape)
-        if name in ("lm_head.weight", without):
+        if name.endswith(TURNED):
+            values = turned(values, WIDTH // HEADS)
+        stored = _name(name)
+        if stored in ("output.weight", without):
             continue
         form = gguf.GGMLQuantizationType[kind if values.ndim == 2 else "F32"]
-        writer.add_tensor(name, quantize(np.ascontiguousarray(values), form), raw_dtype=form)
+        writer.add_tensor(stored, quantize(np.ascontiguousarray(values), form), raw_dtype=form)
     if more:
         writer.add_tensor(more, np.ones(4, np.float32))
+    write(writer)
+    return path
+
+
+def turned(values: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:
+    """The rows of queries or keys with heads of ``size`` as GGUF has them, halves in turn."""
+    return values.reshape(-1, 2, size // 2, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
+
+
+def write(writer: gguf.GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -13,6 +14,9 @@ from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
 from mars_core.verification import JudgedToken
+
+# fields of a token that are as the step measured them
+_MEASURED = {each.name for each in fields(Token)}.intersection(JudgedToken._fields)
 
 
 class Assembler:
@@ -132,43 +136,26 @@ class Assembler:
         id1, id2, *_ = map(int, judged.top_ids or (-1, -1))
         z2 = judged.top_z[1] if judged.top_z else -math.inf
         alternatives = zip(judged.top_ids, judged.top_p, strict=True)
+        measured: dict[str, Any] = {name: getattr(judged, name) for name in _MEASURED}
         return Token(
+            **measured,
             position=self.count - (not rejected),
             step=self._steps,
             draft_position=at + 1,
             node=number,
-            parent=judged.parent,
             outcome=outcome,
-            id=judged.id,
             piece=self._pieces[judged.id],
             start=start,
             end=start if rejected else len(self.text),
-            z1=z1,
             z2=z2,
-            raw_z1=judged.raw_z1,
-            raw_z2=judged.raw_z2,
             id1=id1,
             id2=id2,
             r=z2 / z1 if z1 > 0 else math.nan,
             gap=z1 - z2,
-            own=judged.own,
             own_piece=self._pieces[judged.own],
-            p=judged.p,
-            q=judged.q,
-            rank=judged.rank,
-            entropy=judged.entropy,
-            forgiveness=judged.forgiveness,
             u=math.nan,
-            coin=judged.coin,
-            edge=judged.edge,
-            tv=judged.tv,
-            kl=judged.kl,
-            logprob=judged.logprob,
-            overshoot=judged.overshoot,
             rule_logprob=_ln(judged.mass),
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
-            parameter=judged.parameter,
-            regret=judged.regret,
         )
 
 

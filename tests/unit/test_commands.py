@@ -57,7 +57,7 @@ RUN = {
     'mars compare --pair bundled --prompt "Tell me a story about Mia and a lantern." --rule mars --theta 0.9 --k 5 '
     "--temperature 1 --max-new-tokens 128 --seed 0": "",
     'mars compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" '
-    "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree-tokens 12 --tree-depth 6 --tree-top-k 2 --temperature 1": "",
+    "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree 12/6/2 --temperature 1": "",
     "mars columns": "",
     'mars run --pair bundled --prompt "Tom had a red ball."': "",
     "mars --print-completion bash >> ~/.bash_completion": "",

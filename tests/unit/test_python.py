@@ -83,7 +83,7 @@ def test_a_notebook_shows_hostile_text_as_text(comparison: mars.Comparison) -> N
         ({"k": 0}, "K is 0"),
         ({"temperature": -1}, "temperature is -1"),
         ({"draft_mode": "bold"}, "bold"),
-        ({"tree": mars.TreeShape(8, 3, 2)}, "the drafter model drafts no trees"),
+        ({"tree": mars.TreeShape(8, 3, 2)}, "drafter model drafts chains only"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: dict[str, object], message: str) -> None:

@@ -86,12 +86,6 @@ def test_a_banned_word_is_not_written(models: str, call: Call) -> None:
     assert document["config"]["sampling"]["processors"]["repetition_penalty"] == 1.2
 
 
-@pytest.mark.parametrize(("rule", "drafter"), [("strict", "ngram"), ("none", "none")])
-def test_run_without_a_draft_model(models: str, call: Call, rule: str, drafter: str) -> None:
-    document = printed(call, f"run {models} --drafter {drafter} --rule {rule}")
-    assert document["config"]["drafter"]["kind"] == drafter
-
-
 def test_table_for_people_is_safe_for_a_terminal(models: str, call: Call) -> None:
     code, out, _ = call(f"compare {models} --rule mars --rule none")
     assert code == 0
@@ -113,7 +107,7 @@ def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
         if line.startswith(("strict ", "lenience ", "mars "))
     }
     assert bounds == {"strict": 0, "lenience": 3, "mars": 0} and "not known" not in out
-    tree = "--tree-tokens 8 --tree-depth 3 --tree-top-k 2"
+    tree = "--tree 8/3/2"
     assert "TV and KL are not known" in call(f"run {eagle} --temperature 1 --rule mars {tree}")[1]
 
 
@@ -175,11 +169,11 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--chain --k 4", None)])
+@pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--tree chain --k 4", None)])
 def test_an_eagle3_head_in_a_folder_drafts(
     eagle: str, call: Call, more: str, shape: list[int] | None
 ) -> None:
-    options = "--rule threshold --set accumulated=0.5 --temperature 1 --tree-tokens 24 --tree-depth 3 --tree-top-k 4"
+    options = "--rule threshold --set accumulated=0.5 --temperature 1 --tree 24/3/4"
     document = printed(call, f"compare {eagle} {options} {more}")
     drafter = document["config"]["drafter"]
     assert drafter["kind"] == "eagle3" and drafter["model"]["name"].endswith("/head")
@@ -244,17 +238,6 @@ def test_a_first_run_without_a_token_is_reported(
     )
     strict = next(line for line in out.splitlines() if line.startswith("strict "))
     assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
-
-
-def test_a_run_without_memory_for_its_caches_is_reported(
-    models: str, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def start(*_: Any) -> None:
-        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
-
-    monkeypatch.setattr("mars_core.session.Session.start", start)
-    code, out, _ = call(f"run {models}")
-    assert code == 1 and "[failed: The memory of cpu ran out;" in out
 
 
 @pytest.mark.parametrize("interrupted", ["warm_up", "start"])

@@ -35,6 +35,7 @@ from mars_core.models.loading import suited
 from mars_core.models.source import SOURCE, fingerprint
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import random_ids, tiny_checkpoint, tiny_model, tiny_tokenizer
+from tests.gguf_files import TURNED, turned, write
 from tests.live_pairs import traced
 
 WIDTHS: dict[str, Any] = {"hidden_size": 64, "intermediate_size": 128}
@@ -51,21 +52,15 @@ def converted(folder: Path, kind: str = "llama", four: Kind = Kind.Q4_1, **field
     writer.add_array("tokenizer.ggml.scores", [1.0, 2.0])
     for path, parameter in model.named_parameters():
         values, linear = parameter.numpy(), "_proj.weight" in path
-        if kind == "llama" and any(
-            each in path for each in ("q_proj", "k_proj")
-        ):  # as llama.cpp turns them
-            values = values.reshape(-1, 2, 8, values.shape[-1]).swapaxes(1, 2).reshape(values.shape)
+        rotary = kind == "llama" and path.endswith(TURNED)
         stored = four if linear else Kind.Q8_0 if "embed" in path else Kind.F32
-        data = gguf.quants.quantize(values, stored)
+        data = gguf.quants.quantize(turned(values, 16) if rotary else values, stored)
         back = torch.from_numpy(gguf.quants.dequantize(data, stored).copy())
-        if kind == "llama" and any(each in path for each in ("q_proj", "k_proj")):
+        if rotary:
             back = back.view(-1, 8, 2, back.shape[-1]).transpose(1, 2).reshape(back.shape)
         parameter.copy_(back)
         writer.add_tensor(module._name(path), data, raw_dtype=stored)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write(writer)
     model.save_pretrained(folder)
     tiny_tokenizer(folder)
     return folder
@@ -90,10 +85,7 @@ def test_numbers_of_a_file_are_those_of_the_gguf_library(kind: Kind, tmp_path: P
     writer = gguf.GGUFWriter(tmp_path / SOURCE, "llama")
     writer.add_tensor("odd", values[:, :7].copy())
     writer.add_tensor("wanted", data, raw_dtype=kind)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write(writer)
     architecture, stored = read_file(tmp_path / SOURCE)
     assert architecture == "llama" and torch.equal(
         stored["odd"].numbers(), torch.from_numpy(values[:, :7])

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from transformers import MambaConfig
 
-from mars_core.models import ModelError, custom_pair
+from mars_core.models import ModelError, ModelPool, custom_pair
 from mars_core.models.source import count_parameters, fingerprint
 from mars_core.models.vocabulary import shared_vocabulary
 from mars_core.session import Session
@@ -41,15 +40,16 @@ def test_weights_that_cannot_be_opened_are_refused_before_anything_is_loaded(cop
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_promised_architecture_is_loaded_in_float32_ready_to_run(
-    kind: str, tmp_path: Path
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_every_promised_architecture_is_loaded_ready_to_run(
+    kind: str, dtype: str, tmp_path: Path
 ) -> None:
-    folder = tiny_checkpoint(kind, tmp_path)
-    pair = load(folder, folder)
+    folder = str(tiny_checkpoint(kind, tmp_path))
+    pair = ModelPool(device="cpu", dtype=dtype).get(custom_pair(folder, folder))
     assert pair.draft is not None and pair.draft is not pair.target
     for model in (pair.target, pair.draft):
         assert not model.training and not any(weight.requires_grad for weight in model.parameters())
-        assert model.dtype == torch.float32 and model.device.type == "cpu"
+        assert str(model.dtype) == f"torch.{dtype}" and model.device.type == "cpu"
     assert (pair.context, pair.eos_ids, pair.vocabulary) == (CONTEXT, {EOS}, VOCABULARY)
 
 
@@ -224,44 +224,35 @@ NAMES = ("big", "small")
 TOKENS = {"a": 0, "b": 1, "c": 2}
 
 
-@pytest.mark.parametrize(
-    ("draft", "rows"),
-    [(TOKENS, (3, 3)), (TOKENS, (8, 3)), (TOKENS, (3, 8)), ({**TOKENS, "<extra>": 3}, (8, 8))],
-)
-def test_what_both_know_is_shared_without_padded_rows_and_tokens_of_the_draft_alone(
-    draft: dict[str, int], rows: tuple[int, int]
-) -> None:
-    assert shared_vocabulary(NAMES, TOKENS, draft, rows) == 3
-
-
-def test_tokens_that_only_the_target_has_need_a_row_in_the_draft() -> None:
-    target = {**TOKENS, "<think>": 3}
-    assert shared_vocabulary(NAMES, target, TOKENS, (8, 4)) == 4
-    with pytest.raises(
-        ModelError, match=r"big and small .* '<think>' in the first and not a token in the second"
-    ):
-        shared_vocabulary(NAMES, target, TOKENS, (8, 3))
+THINKS = {**TOKENS, "<think>": 3}
 
 
 @pytest.mark.parametrize(
-    ("target", "draft", "sentence"),
+    ("target", "draft", "rows", "expected"),
     [
-        (TOKENS, {"a": 0, "x": 1, "y": 2}, "id 1 is 'b' in the first and 'x' in the second"),
-        ({"a": 0, "c": 2}, TOKENS, "id 1 is not a token in the first and 'b' in the second"),
+        # without padded rows and tokens of the draft alone
+        (TOKENS, TOKENS, (3, 3), 3),
+        (TOKENS, TOKENS, (8, 3), 3),
+        (TOKENS, TOKENS, (3, 8), 3),
+        (TOKENS, {**TOKENS, "<extra>": 3}, (8, 8), 3),
+        # tokens that only the target has need a row in the draft
+        (THINKS, TOKENS, (8, 4), 4),
+        (THINKS, TOKENS, (8, 3), "id 3 is '<think>' in the first and not a token in the second"),
+        (TOKENS, {"a": 0, "x": 1, "y": 2}, (3, 3), "id 1 is 'b' in the first and 'x' in the"),
+        ({"a": 0, "c": 2}, TOKENS, (3, 3), "id 1 is not a token in the first and 'b' in the"),
+        ({"a" * 10_000: 0}, {"\n\ud800": 0}, (1, 1), r"id 0 is 'a{39}…' in the first and '\\n"),
     ],
 )
-def test_the_first_id_with_another_text_is_named(
-    target: dict[str, int], draft: dict[str, int], sentence: str
+def test_what_both_models_know_is_shared_and_the_first_other_id_is_named(
+    target: dict[str, int], draft: dict[str, int], rows: tuple[int, int], expected: int | str
 ) -> None:
-    with pytest.raises(ModelError, match=f"big and small .* {sentence}"):
-        shared_vocabulary(NAMES, target, draft, (3, 3))
-
-
-def test_a_long_or_hostile_token_does_not_flood_the_message() -> None:
-    with pytest.raises(ModelError) as caught:
-        shared_vocabulary(NAMES, {"a" * 10_000: 0}, {"\n\ud800": 0}, (1, 1))
-    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
-    str(caught.value).encode()
+    if isinstance(expected, int):
+        assert shared_vocabulary(NAMES, target, draft, rows) == expected
+        return
+    with pytest.raises(ModelError, match=f"^big and small .* {expected}") as caught:
+        shared_vocabulary(NAMES, target, draft, rows)
+    message = str(caught.value)
+    assert len(message) < 300 and "\n" not in message and message.encode()
 
 
 @pytest.mark.parametrize(

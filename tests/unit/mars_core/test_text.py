@@ -36,21 +36,25 @@ def read(tokenizer: PreTrainedTokenizerFast, prompt: PromptConfig) -> str:
     return text
 
 
-def test_earlier_turns_are_messages_of_the_template_and_stand_before_the_text_without_one() -> None:
-    assert (
-        read(CHATTY, PromptConfig("three?", history=HISTORY))
-        == "u:one?;a:1.;u:two?;a:2.;u:three?;a:"
-    )
-    prompt = PromptConfig("two?", "kind", history=HISTORY[:1])
-    assert read(CHATTY, prompt) == "s:kind;u:one?;a:1.;u:two?;a:"
-    assert read(CHATTY, replace(prompt, chat=False)) == "kind\n\none?\n\n1.\n\ntwo?"
-    assert read(PLAIN, prompt) == "kind\n\none?\n\n1.\n\ntwo?"
+KIND = PromptConfig("two?", "kind", history=HISTORY[:1])
+UNANSWERED = PromptConfig("b", history=(Exchange("a", ""),))
 
 
-def test_empty_answer_is_a_message_and_no_gap() -> None:
-    prompt = PromptConfig("b", history=(Exchange("a", ""),))
-    assert read(CHATTY, prompt) == "u:a;a:;u:b;a:"
-    assert read(PLAIN, prompt) == "a\n\nb"
+@pytest.mark.parametrize(
+    ("tokenizer", "prompt", "text"),
+    [
+        (CHATTY, PromptConfig("three?", history=HISTORY), "u:one?;a:1.;u:two?;a:2.;u:three?;a:"),
+        (CHATTY, KIND, "s:kind;u:one?;a:1.;u:two?;a:"),
+        (CHATTY, replace(KIND, chat=False), "kind\n\none?\n\n1.\n\ntwo?"),
+        (PLAIN, KIND, "kind\n\none?\n\n1.\n\ntwo?"),
+        (CHATTY, UNANSWERED, "u:a;a:;u:b;a:"),
+        (PLAIN, UNANSWERED, "a\n\nb"),
+    ],
+)
+def test_earlier_turns_are_messages_of_the_template_and_stand_before_the_text_without_one(
+    tokenizer: PreTrainedTokenizerFast, prompt: PromptConfig, text: str
+) -> None:
+    assert read(tokenizer, prompt) == text
 
 
 @pytest.mark.parametrize(("thinking", "opening"), [(None, "?"), (True, "yes"), (False, "no")])
@@ -65,18 +69,20 @@ def test_thinking_reaches_templates_that_have_the_switch(
 
 
 @pytest.mark.parametrize("thinking", [True, False])
-def test_thinking_is_refused_where_nothing_has_the_switch(thinking: bool) -> None:
-    prompt, sentence = (
-        PromptConfig("b", thinking=thinking),
-        f"^thinking is {'on' if thinking else 'off'}, but ",
-    )
-    with pytest.raises(
-        ValueError, match=sentence + "the chat template of this model has no such switch; it must"
-    ):
-        encode(CHATTY, prompt)
-    for each, without in ((prompt, PLAIN), (replace(prompt, chat=False), CHATTY)):
-        with pytest.raises(ValueError, match=sentence + "no chat template is used; it must"):
-            encode(without, each)
+@pytest.mark.parametrize(
+    ("tokenizer", "chat", "why"),
+    [
+        (CHATTY, True, "the chat template of this model has no such switch"),
+        (PLAIN, True, "no chat template is used"),
+        (CHATTY, False, "no chat template is used"),
+    ],
+)
+def test_thinking_is_refused_where_nothing_has_the_switch(
+    tokenizer: PreTrainedTokenizerFast, chat: bool, why: str, thinking: bool
+) -> None:
+    sentence = f"^thinking is {'on' if thinking else 'off'}, but {why}; it must"
+    with pytest.raises(ValueError, match=sentence):
+        encode(tokenizer, PromptConfig("b", chat=chat, thinking=thinking))
 
 
 @pytest.mark.parametrize(
@@ -178,14 +184,6 @@ def test_the_pieces_of_any_bytes_are_their_text(
     detokenizer = Detokenizer(byte_level)
     text = "".join(map(detokenizer.add, tokens)) + detokenizer.flush()
     assert text == byte_level.decode(tokens, clean_up_tokenization_spaces=False)
-
-
-def test_unfinished_character_comes_out_with_the_flush(byte_level: PreTrainedTokenizerFast) -> None:
-    detokenizer = Detokenizer(byte_level)
-    ids = byte_level.encode("x日")[:-1]
-    assert [detokenizer.add(token) for token in ids] == ["x", "", ""]
-    assert detokenizer.flush() == "\ufffd"
-    assert detokenizer.flush() == ""
 
 
 def test_endless_broken_bytes_are_not_held_back_for_ever(

@@ -58,7 +58,7 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         "pair's own": {},
         "ngram": {"drafter": "ngram", "k": 3},
         "tree": {"drafter": "eagle3"},
-        "chain": {"drafter": "eagle3:some/folder", "chain": True, "k": 4},
+        "chain": {"drafter": "eagle3:some/folder", "tree": "chain", "k": 4},
     }
     drafters = {
         name: read_drafter(read_options(arguments), pair) for name, arguments in options.items()
@@ -74,7 +74,7 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
     for arguments, expected in (
         ({}, DrafterConfig("eagle3", k=3)),
         ({"k": 4}, DrafterConfig("eagle3", k=4)),
-        ({"tree_tokens": 8}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
+        ({"tree": "8/6/2"}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
     ):
         assert read_drafter(read_options(arguments), chains) == expected
 
