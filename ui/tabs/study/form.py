@@ -5,7 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from evaluation.advise.certificate import compared
+from evaluation.advise.plans import advisable
+from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.format import plural
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
@@ -42,6 +46,10 @@ SUITES = (*BUILT_IN, TYPED)  # none of them executes code
 # Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
 # less than five minutes on two cores.
 EXAMPLES = 7
+COMPARE, ADVISE = "compare", "advise"
+PURPOSES = (("Compare rules", COMPARE), ("Find the fastest setting within a margin", ADVISE))
+ALPHA = 0.05  # of the tests of settings, as of mars advise
+ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
 QUESTIONS = """\
 What is the capital of France? => Paris
 What is 7 + 8? => 15
@@ -54,13 +62,17 @@ Which ocean is the largest? => Pacific"""  # that a small model answers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudyForm(RunForm):
-    """``problems``: the first items of a built-in suite; ``prompts``: those of the typed one.
+    """``purpose``: to compare the rules with these values, or to find values of them, which then
+    are not read. ``problems``: the first items of a built-in suite; ``prompts``: those of the typed
+    one.
 
     ``values``: a list of ``parameter``, for every rule that has it; ``others``: of the other
     parameters one value each. ``ks`` and ``temperatures`` are lists, too, as text. strict is always
     there.
     """
 
+    purpose: str = COMPARE
+    margin: float | None = 0.98
     suite: str
     problems: float | None
     prompts: str = ""
@@ -83,12 +95,13 @@ class StudyForm(RunForm):
                 "No rule is chosen; choose at least one, which is compared with strict."
             )
         lanes = [Lane(rule, each) for each in drafters for rule in (RuleConfig(BASELINE), *rules)]
+        placebos = self.placebos and self.purpose == COMPARE
         none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
-        plan = Plan(
+        return Plan(
             self._name(suite),
             Models(spec.key, spec.target, spec.draft, spec.head),
             (suite,),
-            with_placebos((*none, *lanes)) if self.placebos else (*none, *lanes),
+            with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
             temperatures=numbers(self.temperatures, "temperature"),
             repeats=read_integer(self.repeats, "repeats"),
             seed=read_integer(self.seed, "seed"),
@@ -100,13 +113,9 @@ class StudyForm(RunForm):
             chat=bool(self.chat),
             thinking=read_thinking(self.thinking),
             stop=read_stop(self),
+            margin=read_number(self.margin, "margin"),
             limit=None if suite.name == TYPED else len(suite.items),
         )
-        if plan.runs > MAX_RUNS:
-            raise ValueError(
-                f"The study has {plan.runs:,} runs; from the page it must be at most {MAX_RUNS:,}: use the command line."
-            )
-        return plan
 
     def _suite(self) -> Suite:
         if self.suite == TYPED:
@@ -127,6 +136,8 @@ class StudyForm(RunForm):
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items
+        if self.purpose == ADVISE:
+            rules = f"the fastest of {rules}"
         if suite.name == TYPED:
             first = " ".join(items[0].turns[0].split())
             return f"{rules}, {plural(len(items), 'prompt')}: {first}"[:120]
@@ -137,6 +148,8 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
     """Every rule, with each of the values where it has that parameter. Raises ValueError."""
     chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
     parameters = {name: {each.name for each in rule_named(name).parameters} for name in chosen}
+    if form.purpose == ADVISE:
+        return [RuleConfig(name, RULES[name].values({})) for name in chosen]
     known = set().union(*parameters.values())
     others = named_numbers(form.others)
     if form.parameter in others:
@@ -166,25 +179,33 @@ def read_study(value: str | None) -> StudyForm:
 
 
 def thresholds(values: Values) -> list[RuleConfig]:
-    """The rules that the fields ask for. Raises ValueError."""
-    return rules_of(StudyForm(**read(StudyForm, values)))
+    """The rules whose values the fields ask for. Raises ValueError."""
+    form = StudyForm(**read(StudyForm, values))
+    return rules_of(form) if form.purpose == COMPARE else []
 
 
 def describe(fields: Fields) -> None:
     """The fields by name of StudyForm."""
-    _suite_fields(fields)
-    _rule_fields(fields)
+    fields.choice("purpose", "Purpose", PURPOSES, COMPARE, kind="radio", redraws=True)
+    fields.number(
+        "margin", "Margin", 0.98, step=0.01, help="The share of strict’s score that is enough."
+    )
+    advise = fields.by_name["purpose"].value == ADVISE
+    _suite_fields(fields, advise=advise)
+    _rule_fields(fields, advise=advise)
     fields.bar(LONGEST, lists=True)
     fields.number("repeats", "Repeats", 1)
     fields.advanced()
 
 
-def _suite_fields(fields: Fields) -> None:
+def _suite_fields(fields: Fields, *, advise: bool) -> None:
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
-    fields.choice("suite", "Suite", titles, TYPED, width=160, redraws=True)
+    many = "demo_arithmetic" if bundled else "instructions"
+    fields.choice("suite", "Suite", titles, many if advise else TYPED, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
-    fields.number("problems", "Problems", EXAMPLES, visible=not typed)
+    amount = ADVICE_EXAMPLES if advise else EXAMPLES
+    fields.number("problems", "Problems", amount, visible=not typed)
     examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
     fields.text(
         "prompts",
@@ -197,17 +218,19 @@ def _suite_fields(fields: Fields) -> None:
     )
 
 
-def _rule_fields(fields: Fields) -> None:
+def _rule_fields(fields: Fields, *, advise: bool) -> None:
+    """``advise``: for rules with a margin threshold, whose values are chosen later."""
+    known_rules = [each for each in RULE_CHOICES if RULES[each[1]].room or not advise]
     fields.many(
         "rules",
         "Rules, beside strict",
-        [*RULE_CHOICES, (rule_title(PLAIN), PLAIN)],
-        ("mars", PLAIN),
+        [*known_rules, (rule_title(PLAIN), PLAIN)],
+        ("mars",) if advise else ("mars", PLAIN),
         redraws=True,
     )
     known = parameters_of(fields.by_name["rules"].value)
     choices = [(parameter_title(name), name) for name in known]
-    fields.choice("parameter", "Parameter", choices, "theta", redraws=True)
+    fields.choice("parameter", "Parameter", choices, "theta", redraws=True, visible=not advise)
     varied = fields.by_name["parameter"].value
     if fields.values.get("parameter", varied) != varied:  # the values are those of another one
         fields.values = {name: each for name, each in fields.values.items() if name != "values"}
@@ -219,11 +242,13 @@ def _rule_fields(fields: Fields) -> None:
         width=260,
         help="" if known else "These rules have no parameter.",
         live=True,
+        visible=not advise,
     )
     fields.check(
         "placebos",
         "Placebos",
         True,
+        visible=not advise,
         help="For each rule random relaxation of as many tokens, and once the rule that keeps every draft.",
     )
     defaults = {name: each.default for name, each in known.items() if name != varied}
@@ -235,15 +260,38 @@ def _rule_fields(fields: Fields) -> None:
         ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
         placeholder="name = value, …",
         width=200,
+        visible=not advise,
     )
 
 
-def admitted(services: Services, form: StudyForm) -> tuple[PairSpec, Plan]:
-    """The pair and the plan of a form, if both may be used here. Raises ValueError."""
+class StudyJob(NamedTuple):
+    """A study that may run here. ``runs``: at most; ``advises``: the lanes of its plan are chosen
+    first; ``study``: its id, where it goes on."""
+
+    spec: PairSpec
+    plan: Plan
+    runs: int
+    advises: bool = False
+    study: str = ""
+
+
+def admitted(services: Services, form: StudyForm) -> StudyJob:
+    """What a form asks for, if it may be done here. Raises ValueError."""
     spec = chosen_pair(services, form)
     plan = form.plan(spec)
-    check_size(services, plan, plan.runs)
-    return spec, plan
+    runs = plan.runs
+    if form.purpose not in (COMPARE, ADVISE):
+        raise ValueError(f"The purpose is {form.purpose[:80]!r}; it must be {COMPARE} or {ADVISE}.")
+    if form.purpose == ADVISE:
+        tuning, study, _ = advisable(plan, ALPHA)
+        lanes = len(plan.lanes) - len(compared(plan)) + MOST_CANDIDATES
+        runs = tuning.tasks + study.tasks * lanes
+    if runs > MAX_RUNS:
+        raise ValueError(
+            f"The study has {runs:,} runs; from the page it must be at most {MAX_RUNS:,}: use the command line."
+        )
+    check_size(services, plan, runs)
+    return StudyJob(spec, plan, runs, form.purpose == ADVISE)
 
 
 def check_size(services: Services, plan: Plan, runs: int) -> None:

@@ -206,14 +206,14 @@ class QualityTab(QualityLayout):
         store, study, reports = services.store, "", self.reports.of(services.store)
         for event in events:
             changed = self.say(event.strip)
-            if event.worker and event.status:
+            if event.study and event.status:
                 changed = self.open(reports, study)
                 if event.why:
                     progress = reports.store.study_progress(study)
                     done = f"{count(progress.done)} of {plural(progress.tasks, 'task')} done; Resume goes on."
                     changed |= self.say(message_strip(f"{event.why}. {done}", "cancelled"))
-            elif event.worker and not study:
-                study = event.worker.work.study_id
+            elif event.study and not study:
+                study = event.study
                 changed = (
                     self.open(reports, study)
                     | changed
