@@ -20,7 +20,7 @@ from mars_core.jobs import Event as RunEvent
 from mars_core.models import PairSpec
 from mars_core.types import PrefixToken, RunConfig, Trace
 from storage import Source, StorageError
-from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
+from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, turn
 from ui.jobs.services import Services
 
 if TYPE_CHECKING:
@@ -135,7 +135,10 @@ def with_models(
     stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)
-        queued = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
+        # values out of their range are refused later
+        longest = new_tokens if new_tokens and 0 < new_tokens < 10**6 else 1
+        owner = services.visitor.owner or visitor
+        queued = services.queue.ticket(owner, runs=runs, tokens=int(longest * runs))
     with queued:
         try:
             yield from map(Waiting, turn(queued, stop.requested))

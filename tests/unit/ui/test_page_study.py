@@ -57,19 +57,6 @@ def until(events: Iterator[StudyFrame], results: int) -> str:
     raise AssertionError("it ended before")
 
 
-def test_a_study_runs_every_lane_of_every_problem(services: Services) -> None:
-    events = list(started(services, "visitor", FORM))
-    (head,) = services.store.studies()
-    assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
-    assert services.store.study_progress(head.id).results == 3 * 4  # none, strict, two θ
-    words = [plain(event.strip.parts) for event in events if event.saved]
-    assert words[0].startswith("Run 2 of 12: ")
-    assert any("mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words)
-    assert events[-1].status is Status.COMPLETED and events[-1].why == ""
-    assert any(event.strip.side.endswith("to go") for event in events)
-    assert not resumable(services.store, head.id)
-
-
 def test_placebos_are_lanes_unless_they_are_switched_off(services: Services) -> None:
     spec = services.catalog[0]
     lanes = FORM.plan(spec).lanes
@@ -163,10 +150,14 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     assert len(before) == 5 and resumable(services.store, study)
     services.stops.begin("visitor")
     again = list(resumed(services, "visitor", study))
-    assert sum(event.saved for event in again) == 7 and again[-1].status is Status.COMPLETED
-    assert next(plain(event.strip.parts) for event in again if event.saved).startswith(
-        "Run 7 of 12: "
-    )
+    words = [plain(event.strip.parts) for event in again if event.saved]
+    assert len(words) == 7 and words[0].startswith("Run 7 of 12: ")
+    assert any("mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words)
+    assert any(event.strip.side.endswith("to go") for event in again)
+    assert again[-1].status is Status.COMPLETED and again[-1].why == ""
+    (head,) = services.store.studies()
+    assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
+    assert not resumable(services.store, study)
     after = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)}
     assert len(after) == 12 and before.items() <= after.items()
 
@@ -284,7 +275,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"purpose": "win"} -> The purpose is 'win'; it must be compare or advise.
 {"purpose": "advise", "problems": 20} -> 16 prompts (20 without 4 that choose the settings) cannot support a recovery of 98.0 %
 {"purpose": "advise", "margin": null} -> margin is empty
-{"purpose": "advise", "problems": 400} -> The study has 3,199 runs; from the page
+{"purpose": "advise", "problems": 400} -> The study has 2,850 runs; from the page
 {"purpose": "advise", "problems": 100, "margin": 0.9, "rules": ["random"]} -> The rule is 'random'; it has no margin threshold
 {"purpose": "advise", "problems": 100, "margin": 0.9, "ks": "3, 5"} -> Settings are chosen for one drafter and one temperature
 {"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, instructions, prompts.

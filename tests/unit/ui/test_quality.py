@@ -112,10 +112,10 @@ def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_
     rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in html.split("<li>")[1:]}
     assert (
         "4 of 4 tasks" in rows[study]
-        and 'badge done">done' in rows[study]
+        and 'badge">done' in rows[study]
         and "width: 100.0%" in rows[study]
     )
-    assert "1 of 4 tasks" in rows[open_study] and 'badge stopped">unfinished' in rows[open_study]
+    assert "1 of 4 tasks" in rows[open_study] and 'badge">unfinished' in rows[open_study]
 
 
 def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
