@@ -4,7 +4,7 @@ What is decoded here is not saved: it decides the lanes of a study, whose plan h
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ def decoded(plan: Plan, session: Session, lanes: Collection[int]) -> Mapping[int
 
 def decoding(
     plan: Plan, session: Session, engine: LaneEngine, lanes: Collection[int]
-) -> Iterator[LaneProgress | LaneEnded]:
+) -> Generator[LaneProgress | LaneEnded, None, None]:
     """As ``decoded``. Raises Stopped too."""
     runner = Runner(plan, session, engine, plan.batch)
     others = {lane: () for lane in range(len(plan.lanes)) if lane not in lanes}

@@ -67,7 +67,7 @@ class Ticket:
 
     def message(self) -> str:
         before, seconds = self.queue.before(self)
-        return f"{before:,} before you; {about(seconds)}."
+        return f"Waiting: {before:,} before you; {about(seconds)}."
 
 
 @dataclass(eq=False, slots=True)

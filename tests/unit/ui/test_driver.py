@@ -247,15 +247,15 @@ def test_where_each_stands_and_how_long_it_takes(clock: Clock) -> None:
     queue = Queue(PUBLIC, clock, pace_s=0.02)
     tickets = [enter(queue, owner) for owner in ("a", "b", "c")]  # 20 s each
     assert [ticket.message() for ticket in tickets[1:]] == [
-        "1 before you; about 20 s.",
-        "2 before you; about 40 s.",
+        "Waiting: 1 before you; about 20 s.",
+        "Waiting: 2 before you; about 40 s.",
     ]
     clock.now += 15
-    assert tickets[2].message() == "2 before you; about 30 s."
+    assert tickets[2].message() == "Waiting: 2 before you; about 30 s."
     clock.now += 100  # longer than expected: what is left of it is nothing that anybody knows
-    assert tickets[1].message() == "1 before you; a few seconds."
+    assert tickets[1].message() == "Waiting: 1 before you; a few seconds."
     queue.leave(tickets[0])
-    assert tickets[2].message().startswith("1 before you; about ") and queue.pace_s > 0.02
+    assert tickets[2].message().startswith("Waiting: 1 before you; about ") and queue.pace_s > 0.02
     learnt = Queue(PRIVATE_LIMITS, clock, pace_s=1.0)
     for _ in range(30):
         with enter(learnt, "a", tokens=100):

@@ -29,8 +29,8 @@ from tests.unit.ui.places import (
     failing,
     latest,
     lose_device,
-    run_comparison,
     rows_of,
+    run_comparison,
     run_one_more,
     strip_text,
 )
@@ -243,7 +243,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     if "lanes" in change:
-        change |= {"lanes": tuple(LaneForm(*each) for each in change["lanes"])}
+        change = change | {"lanes": tuple(LaneForm(*each) for each in change["lanes"])}
     state, sentence = strip_text(last(services, replace(FORM, **change)))
     assert (
         state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence

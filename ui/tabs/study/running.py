@@ -156,10 +156,13 @@ def _advised(
     tuning, _, strict = advisable(plan, ALPHA)
     ended, notes = list[LaneEnded](), list[str]()
     try:
-        for event in decoding(tuning, session, engine, [strict]):
-            ended += [event] if isinstance(event, LaneEnded) else []
-            text = f"Choosing settings: strict, run {count(min(len(ended) + 1, tuning.tasks))} of {count(tuning.tasks)}"
-            yield StudyFrame(message_strip(text, "running", progress=len(ended) / tuning.tasks))
+        with closing(decoding(tuning, session, engine, [strict])) as events:
+            for event in events:
+                ended += [event] if isinstance(event, LaneEnded) else []
+                number = count(min(len(ended) + 1, tuning.tasks))
+                text = f"Choosing settings: strict, run {number} of {count(tuning.tasks)}"
+                progress = len(ended) / tuning.tasks
+                yield StudyFrame(message_strip(text, "running", progress=progress))
     except Stopped as end:
         why = TIME_IS_UP if end.reason is StopReason.DEADLINE else "Stopped"
         raise JobError(f"{why} {NOT_BEGUN}", "cancelled") from None
