@@ -169,9 +169,10 @@ def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
     expect(page.locator("#study-values")).to_be_hidden()
     page.locator("#study-suite select").select_option("demo_arithmetic")
     for name, value, words in (
-        ("problems", "18", "It takes 192 prompts that strict answers right"),
+        ("problems", "20", "It takes 192 prompts that strict answers right"),
         ("max", "80", "lower the margin"),
-        ("margin", "0.6", "4 choose up to 6 settings, 14 test them"),
+        ("temperatures", "0", "lower the margin"),
+        ("margin", "0.6", "4 choose up to 6 settings, 16 test them"),
     ):
         field = page.locator(f"#study-{name} input")
         field.fill(value)
@@ -184,6 +185,9 @@ def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
     expect(certificate).to_contain_text(re.compile(r"Use mars\(theta=[0-9.]+\): with probability"))
     expect(certificate.locator(".mq-code").first).to_contain_text("mars compare")
     setting = re.search("theta=([0-9.]+)", certificate.inner_text())
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    assert estimate.evaluate("node => node.clientWidth") > 250
     page.get_by_role("link", name="Open this setting in Compare").click()
     expect(page.locator("#rule-1-parameter-theta input")).to_have_value(setting[1])
     expect(page.locator("#pair select")).to_have_value(CATALOG[-1].key)
