@@ -30,7 +30,8 @@ from ui.public.limits import Limits
 from ui.settings.fields import Fields
 from ui.settings.values import read
 from ui.tabs.study.estimate import LEAST_PROMPTS, estimated
-from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm, describe, thresholds
+from ui.tabs.study.fields import describe, thresholds
+from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm
 from ui.tabs.study.panels import first_html
 from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 

@@ -1,9 +1,8 @@
-"""The form with which a study is started from the page: its fields, and the plan that they
-describe. Fields can hold anything: what cannot be read gets one clear sentence."""
+"""The form with which a study is started from the page, and the plan that its fields describe.
+Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,16 +13,14 @@ from evaluation.format import plural
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
 from evaluation.suites.read import BUILT_IN, read_suite
-from evaluation.suites.typed import ARROW, BLOCK, TYPED, split_prompts, typed_suite
-from mars_core.demo.corpus import held_out
-from mars_core.models import BUNDLED_PAIR, PairSpec
-from mars_core.rules import PLAIN, RULES, Parameter
+from evaluation.suites.typed import TYPED, split_prompts, typed_suite
+from mars_core.models import PairSpec
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, RuleConfig
 from ui.jobs.services import Services
-from ui.kit.labels import parameter_title, rule_title
+from ui.kit.labels import parameter_title
 from ui.settings.admission import chosen_pair
 from ui.settings.drafters import taken
-from ui.settings.fields import Fields, default_theta, suggestion
 from ui.settings.form import (
     RunForm,
     read_drafter,
@@ -34,30 +31,13 @@ from ui.settings.form import (
     read_thinking,
     rule_named,
 )
-from ui.settings.values import Values, parse, read
+from ui.settings.values import parse, read
 from ui.tabs.study.lists import named_numbers, numbers
 
-LONGEST = 160  # tokens: what the answers of the built-in suites need
 MAX_RUNS = 2000
-RULE_CHOICES = [
-    (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
-]
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
-# Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
-# less than five minutes on two cores.
-EXAMPLES = 7
 COMPARE, ADVISE = "compare", "advise"
-PURPOSES = (("Compare rules", COMPARE), ("Find the fastest setting within a margin", ADVISE))
 ALPHA = 0.05  # of the tests of settings, as of mars advise
-ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
-QUESTIONS = """\
-What is the capital of France? => Paris
-What is 7 + 8? => 15
-How many days are in a week? => 7
-Which planet is the closest to the Sun? => Mercury
-What is the opposite of hot? => cold
-Who wrote Romeo and Juliet? => Shakespeare
-Which ocean is the largest? => Pacific"""  # that a small model answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,99 +149,8 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
     return rules
 
 
-def parameters_of(rules: Sequence[str]) -> dict[str, Parameter]:
-    """Of the rules that are chosen, by name."""
-    return {each.name: each for rule in rules if rule in RULES for each in RULES[rule].parameters}
-
-
 def read_study(value: str | None) -> StudyForm:
     return StudyForm(**read(StudyForm, parse(value)))
-
-
-def thresholds(values: Values) -> list[RuleConfig]:
-    """The rules whose values the fields ask for. Raises ValueError."""
-    form = StudyForm(**read(StudyForm, values))
-    return rules_of(form) if form.purpose == COMPARE else []
-
-
-def describe(fields: Fields) -> None:
-    """The fields by name of StudyForm."""
-    fields.choice("purpose", "Purpose", PURPOSES, COMPARE, kind="radio", redraws=True)
-    fields.number(
-        "margin", "Margin", 0.98, step=0.01, help="The share of strict’s score that is enough."
-    )
-    advise = fields.by_name["purpose"].value == ADVISE
-    _suite_fields(fields, advise=advise)
-    _rule_fields(fields, advise=advise)
-    fields.bar(LONGEST, lists=True)
-    fields.number("repeats", "Repeats", 1)
-    fields.advanced()
-
-
-def _suite_fields(fields: Fields, *, advise: bool) -> None:
-    titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
-    bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
-    many = "demo_arithmetic" if bundled else "instructions"
-    fields.choice("suite", "Suite", titles, many if advise else TYPED, width=160, redraws=True)
-    typed = fields.by_name["suite"].value == TYPED
-    amount = ADVICE_EXAMPLES if advise else EXAMPLES
-    fields.number("problems", "Problems", amount, visible=not typed)
-    examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
-    fields.text(
-        "prompts",
-        "Prompts, one a line",
-        "\n".join(examples) if bundled else QUESTIONS,
-        kind="lines",
-        width=600,
-        visible=typed,
-        help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
-    )
-
-
-def _rule_fields(fields: Fields, *, advise: bool) -> None:
-    """``advise``: for rules with a margin threshold, whose values are chosen later."""
-    known_rules = [each for each in RULE_CHOICES if RULES[each[1]].room or not advise]
-    fields.many(
-        "rules",
-        "Rules, beside strict",
-        [*known_rules, (rule_title(PLAIN), PLAIN)],
-        ("mars",) if advise else ("mars", PLAIN),
-        redraws=True,
-    )
-    known = parameters_of(fields.by_name["rules"].value)
-    choices = [(parameter_title(name), name) for name in known]
-    fields.choice("parameter", "Parameter", choices, "theta", redraws=True, visible=not advise)
-    varied = fields.by_name["parameter"].value
-    if fields.values.get("parameter", varied) != varied:  # the values are those of another one
-        fields.values = {name: each for name, each in fields.values.items() if name != "values"}
-    fields.text(
-        "values",
-        "Values",
-        suggestion(known[varied], fields.spec) if known else "",
-        placeholder="0.84, 0.9 or 0.8:0.98:0.02",
-        width=260,
-        help="" if known else "These rules have no parameter.",
-        live=True,
-        visible=not advise,
-    )
-    fields.check(
-        "placebos",
-        "Placebos",
-        True,
-        visible=not advise,
-        help="For each rule random relaxation of as many tokens, and once the rule that keeps every draft.",
-    )
-    defaults = {name: each.default for name, each in known.items() if name != varied}
-    if "theta" in defaults:
-        defaults["theta"] = default_theta(fields.spec).value
-    fields.text(
-        "others",
-        "Other parameters of the rules",
-        ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
-        placeholder="name = value, …",
-        width=200,
-        visible=not advise,
-    )
 
 
 class StudyJob(NamedTuple):
