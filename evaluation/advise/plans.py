@@ -5,19 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from evaluation.advise.certificate import compared
-from evaluation.advise.predict import StrictRuns, candidates, predictable, strict_runs
+from evaluation.advise.predict import (
+    StrictRuns,
+    candidates,
+    predictable,
+    strict_runs,
+    with_threshold,
+)
 from evaluation.advise.tuning import decoded, divided
 from evaluation.betting import least_prompts, ratio_bound
 from evaluation.format import count, number, percent
 from evaluation.study.plan import BASELINE, Lane, Plan
 from evaluation.study.purpose import Advice, Matching
 from evaluation.study.runner import LaneEnded
-from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
+
+if TYPE_CHECKING:
+    from mars_core.session import Session
 
 TUNING, CALIBRATION = 1 / 8, 1 / 3  # shares of the prompts
 ROUNDS = 6  # of runs on the tuning part, for settings at equal τ
@@ -26,10 +35,20 @@ Note = Callable[[str], None]
 Ended = Sequence[LaneEnded]
 
 
-def advised(plan: Plan, session: Session, alpha: float, note: Note) -> Plan:
-    """The candidates of the plan's rules, predicted from strict's runs. Raises ValueError, before
-    any run, where so many prompts cannot support anything."""
-    names, strict, drafter = _checked(plan)
+class AdvicePlans(NamedTuple):
+    """Of the tuning part of the prompts, whose runs of the lane ``strict`` choose the settings, and
+    of the others, which test them."""
+
+    tuning: Plan
+    study: Plan
+    strict: int
+
+
+def advisable(plan: Plan, alpha: float) -> AdvicePlans:
+    """Raises ValueError, before any run, where so many prompts cannot support anything."""
+    names, strict, _ = _checked(plan)
+    for name in names:
+        with_threshold(name)
     tuning, study = divided(plan, TUNING)
     needed = least_prompts(plan.margin, alpha)
     if study.items < needed:
@@ -38,9 +57,24 @@ def advised(plan: Plan, session: Session, alpha: float, note: Note) -> Plan:
             f"{study.items} prompts ({plan.items} without {tuning.items} that choose the settings) cannot support "
             f"a recovery of {percent(plan.margin)}: even if no answer is lost, its lower bound is "
             f"{percent(ratio_bound(best, best, alpha))}. It takes {count(needed)} prompts that strict answers "
-            "right; add prompts, or lower --margin."
+            "right; add prompts, or lower the margin."
         )
-    ended = decoded(tuning, session, [strict])[strict]
+    return AdvicePlans(tuning, study, strict)
+
+
+def advised(plan: Plan, session: Session, alpha: float, note: Note) -> Plan:
+    """The candidates of the plan's rules, predicted from strict's runs. Raises ValueError as
+    ``advisable``."""
+    plans = advisable(plan, alpha)
+    ended = decoded(plans.tuning, session, [plans.strict])[plans.strict]
+    return with_candidates(plan, session, alpha, ended, note)
+
+
+def with_candidates(plan: Plan, session: Session, alpha: float, ended: Ended, note: Note) -> Plan:
+    """``ended``: strict's runs on the tuning part."""
+    names, _, drafter = _checked(plan)
+    tuning, study, _ = advisable(plan, alpha)
+    needed = least_prompts(plan.margin, alpha)
     scores = [score for each in ended for score in list(each.result.scores.values())[:1]]
     right = round(study.items * sum(scores) / max(1, len(scores)))
     if right < needed:

@@ -108,6 +108,12 @@ def predictable(name: str) -> Rule:
     return RULES[name]
 
 
+def with_threshold(name: str) -> None:
+    """Raises ValueError for a rule without a margin threshold."""
+    if predictable(name).room is None:
+        raise ValueError(f"The rule is {name!r}; it has no margin threshold to advise on.")
+
+
 def strict_runs(traces: Sequence[Trace], protected: Collection[int]) -> StrictRuns:
     """Raises ValueError where strict rejects nothing, so that no rule has anything to gain."""
     steps = tuple(step for trace in traces for step in trace.steps)
@@ -135,8 +141,7 @@ def candidates(runs: StrictRuns, names: Iterable[str]) -> tuple[tuple[RuleConfig
     those before it. Raises ValueError where there is none."""
     settings: dict[str, RuleConfig] = {}
     for name in names:
-        if predictable(name).room is None:
-            raise ValueError(f"The rule is {name!r}; it has no margin threshold to advise on.")
+        with_threshold(name)
         for step in range(1, STEPS + 1):
             setting = runs.setting(name, runs.reach(name) * step / (STEPS + 1))
             settings[repr(setting)] = setting

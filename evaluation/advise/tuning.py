@@ -4,13 +4,14 @@ What is decoded here is not saved: it decides the lanes of a study, whose plan h
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.engine import InProcess
+from evaluation.study.engine import InProcess, LaneEngine
 from evaluation.study.plan import Plan
-from evaluation.study.runner import LaneEnded, Runner
+from evaluation.study.runner import LaneEnded, LaneProgress, Runner
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -49,14 +50,24 @@ def _part(plan: Plan, numbers: Collection[int]) -> Plan:
 
 def decoded(plan: Plan, session: Session, lanes: Collection[int]) -> Mapping[int, list[LaneEnded]]:
     """These lanes on all prompts, by lane. Raises ValueError where one fails."""
-    runner = Runner(plan, session, InProcess(session), plan.batch)
-    others = {lane: () for lane in range(len(plan.lanes)) if lane not in lanes}
     ended: dict[int, list[LaneEnded]] = {lane: [] for lane in lanes}
+    for event in decoding(plan, session, InProcess(session), lanes):
+        if isinstance(event, LaneEnded):
+            ended[event.lane].append(event)
+    return ended
+
+
+def decoding(
+    plan: Plan, session: Session, engine: LaneEngine, lanes: Collection[int]
+) -> Generator[LaneProgress | LaneEnded, None, None]:
+    """As ``decoded``. Raises Stopped too."""
+    runner = Runner(plan, session, engine, plan.batch)
+    others = {lane: () for lane in range(len(plan.lanes)) if lane not in lanes}
     for first in range(0, plan.tasks, runner.chunk):
         tasks = range(first, min(first + runner.chunk, plan.tasks))
-        for event in runner.run(dict.fromkeys(tasks, others)):
-            if isinstance(event, LaneEnded):
-                if event.result.error:
+        with closing(runner.run(dict.fromkeys(tasks, others))) as events:
+            for event in events:
+                if isinstance(event, LaneEnded) and event.result.error:
                     raise ValueError(f"{plan.lanes[event.lane].name}: {event.result.error}")
-                ended[event.lane].append(event)
-    return ended
+                if isinstance(event, LaneProgress | LaneEnded):
+                    yield event

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.recovery import RecoveryOutcome
-from evaluation.report.grid import Grid, Mask
+from evaluation.report.grid import Grid
 from evaluation.report.values import Measured
 from evaluation.statistics import Array
 from evaluation.study.plan import Plan, Task
@@ -58,9 +58,9 @@ def _setting(plan: Plan, row: Measured) -> str:
     return f"{plan.title(plan.lanes[row.lane])}{where} at temperature {row.temperature:g}"
 
 
-def _names(plan: Plan, lanes: Mask) -> list[str]:
+def _names(plan: Plan, lanes: Mask | np.bool) -> list[str]:
     """``lanes``: [L]."""
-    return [plan.title(lane) for lane, chosen in zip(plan.lanes, lanes, strict=True) if chosen]
+    return [plan.title(plan.lanes[lane]) for lane in np.flatnonzero(lanes)]
 
 
 def _failed(grid: Grid) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tqdm import tqdm
 
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
-from evaluation.study.engine import LaneEngine
+from evaluation.study.engine import InProcess, LaneEngine
 from evaluation.study.plan import Plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Event, LaneSaved, Work, Worker
@@ -51,7 +51,7 @@ def local_runner(plan: Plan, session: Session | None, engine: LaneEngine) -> Run
     if session:
         check_models(plan, session.pair)
         check_libraries(plan.suites, execute_code=plan.execute_code)
-    return Runner(plan, session, engine, plan.batch if session else 1)
+    return Runner(plan, session, engine, plan.batch if isinstance(engine, InProcess) else 1)
 
 
 def in_threads(work: Work, plan: Plan, session: Session | None, engine: LaneEngine) -> Waves:

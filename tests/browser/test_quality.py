@@ -11,6 +11,7 @@ from urllib.parse import urljoin
 import pytest
 from playwright.sync_api import expect
 
+from mars_core.models import CATALOG
 from storage import RunStore
 from tests.browser.conftest import Window
 from tests.browser.steps import SLOW, axe_problems, button, expected, wait_for
@@ -154,6 +155,42 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     page.click("#quality-stop")
     assert "nobody works on it" in wait_for(page, "cancelled", strip)
     expect(curves).to_be_visible()
+
+
+@pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
+def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
+    window: Window,
+) -> None:
+    page, strip = window.page, "#quality-strip .mars-strip"
+    estimate = page.locator(".mars-study-estimate").locator("visible=true")
+    page.get_by_role("button", name="Start a study").click()
+    page.locator("#study-pair select").select_option(CATALOG[-1].key)
+    page.get_by_label("Find the fastest setting").check()
+    expect(page.locator("#study-values")).to_be_hidden()
+    page.locator("#study-suite select").select_option("demo_arithmetic")
+    for name, value, words in (
+        ("problems", "20", "It takes 192 prompts that strict answers right"),
+        ("max", "80", "lower the margin"),
+        ("temperatures", "0", "lower the margin"),
+        ("margin", "0.6", "4 choose up to 6 settings, 16 test them"),
+    ):
+        field = page.locator(f"#study-{name} input")
+        field.fill(value)
+        field.blur()
+        expect(estimate).to_contain_text(words)
+    page.click("#study-run")
+    expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run [0-9]+ of at most"))
+    wait_for(page, "done", strip)
+    certificate = page.locator("#quality-first .mq-section").first
+    expect(certificate).to_contain_text(re.compile(r"Use mars\(theta=[0-9.]+\): with probability"))
+    expect(certificate.locator(".mq-code").first).to_contain_text("mars compare")
+    setting = re.search("theta=([0-9.]+)", certificate.inner_text())
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_function("document.documentElement.scrollWidth <= 390")
+    assert estimate.evaluate("node => node.clientWidth") > 250
+    page.get_by_role("link", name="Open this setting in Compare").click()
+    expect(page.locator("#rule-1-parameter-theta input")).to_have_value(setting[1])
+    expect(page.locator("#pair select")).to_have_value(CATALOG[-1].key)
 
 
 VOTES_STRIP = "#votes-strip .mars-strip"

@@ -17,7 +17,7 @@ from ui.api import documents
 from ui.api.documents import Document
 from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, job_errors
-from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
+from ui.jobs.driver import Batch, Event, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
@@ -266,8 +266,6 @@ def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
     for event in events:
         match event:
             case Waiting(message):
-                yield running(f"Waiting: {message}")
-            case Loading(message):
                 yield running(message)
             case Ready():
                 batch = event.batch

@@ -84,15 +84,6 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
             )
 
 
-def ticket(services: Services, visitor: str, *, runs: int, new_tokens: float | None) -> Ticket:
-    """A place in the queue for ``runs`` of at most ``new_tokens`` each; other values are refused
-    later. Raises QueueError."""
-    longest = new_tokens if isinstance(new_tokens, int | float) and 0 < new_tokens < 10**6 else 1
-    return services.queue.ticket(
-        services.visitor.owner or visitor, runs=runs, tokens=int(longest * runs)
-    )
-
-
 def turn(queued: Ticket, stopped: Callable[[], bool]) -> Iterator[str]:
     """Yields the message of the waiting line until it is the ticket's turn. Raises JobError once
     ``stopped``."""

@@ -20,7 +20,7 @@ from mars_core.jobs import Event as RunEvent
 from mars_core.models import PairSpec
 from mars_core.types import PrefixToken, RunConfig, Trace
 from storage import Source, StorageError
-from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, ticket, turn
+from ui.jobs.admission import RUNNING, check_configs, check_pair, job_errors, turn
 from ui.jobs.services import Services
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ class Batch:
 
 
 class Waiting(NamedTuple):
-    message: str
+    """For the turn, or for the models."""
 
-
-class Loading(NamedTuple):
     message: str
 
 
@@ -81,7 +79,7 @@ class Saved(NamedTuple):
     id: str
 
 
-Event = Waiting | Loading | Ready | Started | Wrote | Saved
+Event = Waiting | Ready | Started | Wrote | Saved
 E = TypeVar("E")
 
 
@@ -126,7 +124,7 @@ def with_models(
     *,
     runs: int,
     new_tokens: float | None,
-) -> Generator[Waiting | Loading | E, None, None]:
+) -> Generator[Waiting | E, None, None]:
     """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose
     events follow. ``visitor``: who may stop it (``services.stops``). ``runs``, each of at most
     ``new_tokens``: for the place in the queue, which does not count against the visitor's hour
@@ -135,7 +133,10 @@ def with_models(
     stop, began = services.stops.of(visitor), False
     with job_errors(services):
         check_pair(services, spec)
-        queued = ticket(services, visitor, runs=runs, new_tokens=new_tokens)
+        # values out of their range are refused later
+        longest = new_tokens if new_tokens and 0 < new_tokens < 10**6 else 1
+        owner = services.visitor.owner or visitor
+        queued = services.queue.ticket(owner, runs=runs, tokens=int(longest * runs))
     with queued:
         try:
             yield from map(Waiting, turn(queued, stop.requested))
@@ -158,15 +159,15 @@ def start_session(pair: Pair) -> Session:
     return Session(pair)
 
 
-def _load(services: Services, spec: PairSpec) -> Generator[Loading, None, Pair]:
+def _load(services: Services, spec: PairSpec) -> Generator[Waiting, None, Pair]:
     """Reports how loading goes; returns the pair. Raises ModelError."""
     if spec not in services.pool.loaded():
-        yield Loading(f"Waiting for the pair {spec.title!r} …")
+        yield Waiting(f"Waiting for the pair {spec.title!r} …")
     messages: SimpleQueue[str | None] = SimpleQueue()  # None: there will be no more
     loading = services.engine.submit(services.pool.get, spec, messages.put)
     loading.add_done_callback(lambda _: messages.put(None))
     while (message := messages.get()) is not None:
-        yield Loading(f"{message} …")
+        yield Waiting(f"{message} …")
     return loading.result()
 
 

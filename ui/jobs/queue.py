@@ -25,10 +25,6 @@ MOST_PASSED = 20
 POLL_S = 0.1  # between two looks for a stop while waiting
 
 
-class QueueError(ValueError):
-    """No place in the queue: one sentence with the time to come back."""
-
-
 @dataclass(eq=False, slots=True)
 class Ticket:
     """A place in the queue, used as a context manager: on exit the slot is free for the next
@@ -71,7 +67,7 @@ class Ticket:
 
     def message(self) -> str:
         before, seconds = self.queue.before(self)
-        return f"{before:,} before you; {about(seconds)}."
+        return f"Waiting: {before:,} before you; {about(seconds)}."
 
 
 @dataclass(eq=False, slots=True)
@@ -104,7 +100,8 @@ class Queue:
         return len(self._waiting)
 
     def ticket(self, owner: str, *, runs: int, tokens: int) -> Ticket:
-        """A place at the end of the queue for ``runs`` of ``tokens`` in all. Raises QueueError."""
+        """A place at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError with the
+        time to come back."""
         with self.changed:
             self._check(owner, runs)
             current = self.current.round if self.current else 0
@@ -149,22 +146,22 @@ class Queue:
 
     def _check(self, owner: str, runs: int) -> None:
         if self._closed:
-            raise QueueError("This page is being shut down; try again in a minute.")
+            raise ValueError("This page is being shut down; try again in a minute.")
         most = self.limits.waiting
         if most is not None and any(ticket.owner == owner for ticket in self._waiting):
-            raise QueueError(
+            raise ValueError(
                 "Another run of yours is waiting for its turn already; stop it, or wait until it has begun."
             )
         if most is not None and len(self._waiting) >= most and self.current:
             others = f"{plural(len(self._waiting), 'visitor')} {'is' if len(self._waiting) == 1 else 'are'}"
-            raise QueueError(
+            raise ValueError(
                 f"{others} waiting already; try again in {about(self._seconds(self._waiting))}."
             )
         hourly = self.limits.runs_an_hour
         if hourly is None:
             return
         if runs > hourly:
-            raise QueueError(
+            raise ValueError(
                 f"These are {runs:,} runs; on this public page a visitor has {plural(hourly, 'run')} an hour."
             )
         self.begun = [entry for entry in self.begun if entry[0] > self.clock() - HOUR_S]
@@ -176,7 +173,7 @@ class Queue:
             taken, free = taken - count, when
         if free is not None:
             wait = about(free + HOUR_S - self.clock())
-            raise QueueError(
+            raise ValueError(
                 f"On this public page a visitor has {plural(hourly, 'run')} an hour; try again in {wait}."
             )
 

@@ -35,6 +35,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "pair": (*TREE_NUMBERS, "k", "ks", "shape", "mode", "temperature", "temperatures"),
     "drafter": ("mode",),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
+    "purpose": ("suite", "problems", "rules"),
     "rules": ("others",),
     "parameter": ("values", "others"),
 }

@@ -226,7 +226,7 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
 
 
 def test_who_waits_sees_it_and_may_stop(ordered_services: Services) -> None:
-    services, ahead = ordered_services, "1 before you; about "
+    services, ahead = ordered_services, "Waiting: 1 before you; about "
     first = run_comparison(services, LONG, "first")
     running(first)
     for frames in (
@@ -245,7 +245,7 @@ def test_who_waits_sees_it_and_may_stop(ordered_services: Services) -> None:
         assert services.queue.waiting == 0
         services.stops.begin("second")
     progress = Api(services).compare(prompt="Once", max_new_tokens=8)
-    assert next(iter(progress))["message"].startswith(f"Waiting: {ahead}")
+    assert next(iter(progress))["message"].startswith(ahead)
     progress.close()  # type: ignore[attr-defined]
     assert services.queue.waiting == 0
     first.close()  # type: ignore[attr-defined]
@@ -362,10 +362,10 @@ def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: S
     frames.append(run_comparison(other, FORM, "b"))
     running(frames[0])
     for page, words in (
-        (1, "1 before you"),
+        (1, "Waiting: 1 before you"),
         (2, "Another run of yours is waiting"),
-        (3, "1 before you"),
-        (1, "2 before you"),
+        (3, "Waiting: 1 before you"),
+        (1, "Waiting: 2 before you"),
     ):
         assert strip_text(next(frames[page]))[1].startswith(words)
     for each in frames:

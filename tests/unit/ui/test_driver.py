@@ -20,7 +20,7 @@ from tests.unit.ui.places import FORM as WHOLE
 from tests.unit.ui.places import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
 from ui.jobs.driver import Batch, Started, drive
-from ui.jobs.queue import MOST_PASSED, Queue, QueueError, Ticket
+from ui.jobs.queue import MOST_PASSED, Queue, Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
@@ -247,15 +247,15 @@ def test_where_each_stands_and_how_long_it_takes(clock: Clock) -> None:
     queue = Queue(PUBLIC, clock, pace_s=0.02)
     tickets = [enter(queue, owner) for owner in ("a", "b", "c")]  # 20 s each
     assert [ticket.message() for ticket in tickets[1:]] == [
-        "1 before you; about 20 s.",
-        "2 before you; about 40 s.",
+        "Waiting: 1 before you; about 20 s.",
+        "Waiting: 2 before you; about 40 s.",
     ]
     clock.now += 15
-    assert tickets[2].message() == "2 before you; about 30 s."
+    assert tickets[2].message() == "Waiting: 2 before you; about 30 s."
     clock.now += 100  # longer than expected: what is left of it is nothing that anybody knows
-    assert tickets[1].message() == "1 before you; a few seconds."
+    assert tickets[1].message() == "Waiting: 1 before you; a few seconds."
     queue.leave(tickets[0])
-    assert tickets[2].message().startswith("1 before you; about ") and queue.pace_s > 0.02
+    assert tickets[2].message().startswith("Waiting: 1 before you; about ") and queue.pace_s > 0.02
     learnt = Queue(PRIVATE_LIMITS, clock, pace_s=1.0)
     for _ in range(30):
         with enter(learnt, "a", tokens=100):
@@ -267,7 +267,7 @@ def test_a_full_queue_says_when_to_come_back(clock: Clock) -> None:
     queue = Queue(PUBLIC, clock, pace_s=0.06)
     tickets = [enter(queue, owner) for owner in "abcd"]
     with pytest.raises(
-        QueueError, match=r"^3 visitors are waiting already; try again in about 4 min\.$"
+        ValueError, match=r"^3 visitors are waiting already; try again in about 4 min\.$"
     ):
         enter(queue, "e")
     queue.leave(tickets[2])
@@ -279,14 +279,14 @@ def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
     for runs in (4, 4):
         with enter(queue, "a", runs=runs):
             clock.now += 600
-    with pytest.raises(QueueError, match=r"has 10 runs an hour; try again in about 40 min\.$"):
+    with pytest.raises(ValueError, match=r"has 10 runs an hour; try again in about 40 min\.$"):
         enter(queue, "a", runs=3)
     with enter(queue, "b", runs=10), enter(queue, "a", runs=2):
         pass
     clock.now += 2401
     with enter(queue, "a", runs=4):
         pass
-    with pytest.raises(QueueError, match="These are 11 runs"):
+    with pytest.raises(ValueError, match="These are 11 runs"):
         enter(queue, "c", runs=11)
     clock.now += 7200
     with enter(queue, "d"):
@@ -321,7 +321,7 @@ def test_a_closed_queue_lets_nobody_in_and_waits_for_the_rest() -> None:
     queue = Queue(PRIVATE_LIMITS)
     running = enter(queue, "a")
     queue.close()
-    with pytest.raises(QueueError, match="shut down"):
+    with pytest.raises(ValueError, match="shut down"):
         enter(queue, "b")
     assert not queue.empty(0.05)
     threading.Timer(0.05, queue.leave, [running]).start()

@@ -29,6 +29,7 @@ from tests.unit.ui.places import (
     failing,
     latest,
     lose_device,
+    rows_of,
     run_comparison,
     run_one_more,
     strip_text,
@@ -59,7 +60,6 @@ from ui.tabs.history.list import listing
 from ui.tabs.history.tab import HistoryTab
 from ui.token_view.view import LaneView
 
-EAGLE: dict[str, Any] = {"drafter": "eagle3"}
 THREE = (
     LaneForm("strict", {}),
     LaneForm("mars", {"theta": 0.9}),
@@ -209,48 +209,41 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [
-        ({"prompt": " \n"}, "The prompt is empty"),
-        ({"k": 0}, "K is 0"),
-        ({"k": 1.5}, "K is 1.5; it must be a whole number."),
-        ({"k": None}, "K is empty"),
-        ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000"),
-        ({"temperature": float("nan")}, "temperature is nan"),
-        ({"seed": 2.0**60}, "seed is"),
-        ({"top_p": 0}, "top_p is 0"),
-        ({"pair": "no such pair"}, "The model pair is 'no such pair'"),
-        ({"pair": "custom"}, "The target model is empty"),
-        ({"pair": "custom", "own_target": "/nowhere"}, "/nowhere"),
-        ({"mode": "wild"}, "The draft mode is 'wild'"),
-        ({"drafter": "eagle3"}, "has no EAGLE-3 head"),
-        (EAGLE | {"shape": "ring"}, "The shape of the draft is 'ring'"),
-        (EAGLE | {"tree_tokens": 2.5}, "the number of drafted tokens is 2.5"),
-        (EAGLE | {"tree_depth": None}, "the depth of the tree is empty"),
-        (EAGLE | {"shape": "chain", "k": None}, "K is empty"),
-        (EAGLE | {"tree_top_k": float("inf")}, "the tree's top-k is inf"),
-        ({"drafter": "none"}, "rule none and drafter none can only be used together"),
-        (
-            {"thinking": "on"},
-            "thinking is on, but no chat template is used; it must be left at the model's default.",
-        ),
-        ({"thinking": "perhaps"}, "thinking is 'perhaps'; it must be default or on or off."),
-        (
-            {"drafter": "ngram", "lanes": (LaneForm("ensemble", {"weight": 0.7}),)},
-            "needs the drafter's probabilities",
-        ),
-        ({"lanes": ()}, "0 rules were chosen"),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": -1.0}))}, "theta is -1"),
-        (
-            {"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": float("nan")}))},
-            "theta is nan",
-        ),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("mars", {"theta": None}))}, "θ is empty"),
-        ({"lanes": (LaneForm("strict", {}), LaneForm("vars", {}))}, "The rule is 'vars'"),
-    ],
+    rows_of(r"""
+{"prompt": " \n"} -> The prompt is empty
+{"k": 0} -> K is 0
+{"k": 1.5} -> K is 1.5; it must be a whole number.
+{"k": null} -> K is empty
+{"max_new_tokens": 1000000} -> max_new_tokens is 1000000
+{"temperature": NaN} -> temperature is nan
+{"seed": 1e18} -> seed is
+{"top_p": 0} -> top_p is 0
+{"pair": "no such pair"} -> The model pair is 'no such pair'
+{"pair": "custom"} -> The target model is empty
+{"pair": "custom", "own_target": "/nowhere"} -> /nowhere
+{"mode": "wild"} -> The draft mode is 'wild'
+{"drafter": "eagle3"} -> has no EAGLE-3 head
+{"drafter": "eagle3", "shape": "ring"} -> The shape of the draft is 'ring'
+{"drafter": "eagle3", "tree_tokens": 2.5} -> the number of drafted tokens is 2.5
+{"drafter": "eagle3", "tree_depth": null} -> the depth of the tree is empty
+{"drafter": "eagle3", "shape": "chain", "k": null} -> K is empty
+{"drafter": "eagle3", "tree_top_k": Infinity} -> the tree's top-k is inf
+{"drafter": "none"} -> rule none and drafter none can only be used together
+{"thinking": "on"} -> thinking is on, but no chat template is used; it must be left at the model's default.
+{"thinking": "perhaps"} -> thinking is 'perhaps'; it must be default or on or off.
+{"drafter": "ngram", "lanes": [["ensemble", {"weight": 0.7}]]} -> needs the drafter's probabilities
+{"lanes": []} -> 0 rules were chosen
+{"lanes": [["strict", {}], ["mars", {"theta": -1.0}]]} -> theta is -1
+{"lanes": [["strict", {}], ["mars", {"theta": NaN}]]} -> theta is nan
+{"lanes": [["strict", {}], ["mars", {"theta": null}]]} -> θ is empty
+{"lanes": [["strict", {}], ["vars", {}]]} -> The rule is 'vars'
+"""),
 )
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
+    if "lanes" in change:
+        change = change | {"lanes": tuple(LaneForm(*each) for each in change["lanes"])}
     state, sentence = strip_text(last(services, replace(FORM, **change)))
     assert (
         state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +24,7 @@ from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import HOSTILE, failing, keep, latest, services_of
+from tests.unit.ui.places import HOSTILE, failing, keep, latest, rows_of, services_of
 from ui.api.documents import comparison_document
 from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line
@@ -110,19 +111,21 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     two = keep(store, "a ladder", rules=("strict", "mars"), status=Status.FAILED)
     store.annotate(two, tags=["paper"])
     three = keep(store, "studying", source=Source.STUDY)
-    for view, ids in (
-        (Address(), {one, two}),
-        (Address(source="all"), {one, two, three}),
-        (Address(source="study"), {three}),
-        (Address(text="LANTERN"), {one}),
-        (Address(rule="mars"), {two}),
-        (Address(status="failed"), {two}),
-        (Address(tag="paper"), {two}),
-        (Address(target="nobody"), set()),
-        (Address(since="2001-01-01"), {one, two}),
-        (Address(until="2001-01-01"), set()),
-    ):
-        assert {row["id"] for row in listing(store, view).rows} == ids, view
+    names = {one: "one", two: "two", three: "three"}
+    for fields, found in rows_of("""
+{} -> two one
+{"source": "all"} -> three two one
+{"source": "study"} -> three
+{"text": "LANTERN"} -> one
+{"rule": "mars"} -> two
+{"status": "failed"} -> two
+{"tag": "paper"} -> two
+{"target": "nobody"} ->
+{"since": "2001-01-01"} -> two one
+{"until": "2001-01-01"} ->
+"""):
+        listed = [names[row["id"]] for row in listing(store, Address(**fields)).rows]
+        assert " ".join(listed) == found, fields
 
 
 def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> None:
@@ -460,24 +463,14 @@ def test_rows_know_whether_all_runs_agree() -> None:
     assert all(row.same for row in run_table([plain, replace(plain, id="b")]).rows)
 
 
-@pytest.mark.parametrize(
-    ("write", "difference", "words"),
-    [
-        (number, 1.234, "+1.23"),
-        (number, -1.234, "−1.23"),
-        (number, 0.0, "±0"),
-        (number, math.nan, ""),
-        (number, math.inf, ""),
-        (duration, -0.012, "−12.0 ms"),
-        (duration, 2.5, "+2.50 s"),
-        (share, 0.015, "+1.50 pp"),
-        (share, -0.015, "−1.50 pp"),
-    ],
-)
-def test_differences_carry_their_sign_and_unit(
-    write: object, difference: float, words: str
-) -> None:
-    assert signed(write, difference) == words  # type: ignore[arg-type]
+@pytest.mark.parametrize("write", [number, duration, share])
+def test_differences_carry_their_sign_and_unit(write: Callable[[float], str]) -> None:
+    expected = {
+        number: {1.234: "+1.23", -1.234: "−1.23", 0.0: "±0", math.nan: "", math.inf: ""},
+        duration: {-0.012: "−12.0 ms", 2.5: "+2.50 s"},
+        share: {0.015: "+1.50 pp", -0.015: "−1.50 pp"},
+    }[write]
+    assert {difference: signed(write, difference) for difference in expected} == expected
 
 
 def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after_them() -> None:
@@ -504,43 +497,23 @@ def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
     assert row(run_table([config]), "Drafts from").cells[0].text == "EAGLE-3 head"
 
 
-STEP = {
-    "kept": 1,
-    "relaxed": [True, False],
-    "z1": [12.0, 9.0],
-    "z2": [11.5, None],
-    "id1": [8, 9],
-    "id2": [6, 7],
-}
-LINE: dict[str, Any] = {
-    "format": "mars-vllm-1",
-    "id": "a",
-    "model": "target",
-    "drafter": "eagle3:head",
-    "vllm": "0.32.0",
-    "plugin": "0.1.0",
-    "rule": "mars",
-    "parameters": {"theta": 0.9},
-    "temperature": 0.0,
-    "seed": None,
-    "prompt_ids": [1],
-    "finished": "2026-11-23T08:00:00+00:00",
-    "steps": [STEP | {"drafted": [6, 7], "emitted": [6, 9]}],
-}
-ANSWER: dict[str, Any] = {
-    "model": "m",
-    "choices": [{"text": "Once upon", "finish_reason": "length"}],
-    "usage": {"completion_tokens": 12},
-    "metrics": {
-        "speculative_decoding": {
-            "num_spec_steps": 3,
-            "num_draft_tokens": 15,
-            "num_accepted_draft_tokens": 10,
-            "num_spec_tokens": 5,
-            "acceptance_histogram": [1, 0, 0, 0, 0, 2],
-        }
-    },
-}
+LINE: dict[str, Any] = json.loads("""{
+  "format": "mars-vllm-1", "id": "a", "model": "target", "drafter": "eagle3:head",
+  "vllm": "0.32.0", "plugin": "0.1.0", "rule": "mars", "parameters": {"theta": 0.9},
+  "temperature": 0.0, "seed": null, "prompt_ids": [1], "finished": "2026-11-23T08:00:00+00:00",
+  "steps": [{
+    "kept": 1, "relaxed": [true, false], "z1": [12.0, 9.0], "z2": [11.5, null],
+    "id1": [8, 9], "id2": [6, 7], "drafted": [6, 7], "emitted": [6, 9]
+  }]
+}""")
+ANSWER: dict[str, Any] = json.loads("""{
+  "model": "m", "choices": [{"text": "Once upon", "finish_reason": "length"}],
+  "usage": {"completion_tokens": 12},
+  "metrics": {"speculative_decoding": {
+    "num_spec_steps": 3, "num_draft_tokens": 15, "num_accepted_draft_tokens": 10,
+    "num_spec_tokens": 5, "acceptance_histogram": [1, 0, 0, 0, 0, 2]
+  }}
+}""")
 METRICS = "sglang:spec_accept_length 2.5\n"
 
 

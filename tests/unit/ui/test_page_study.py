@@ -6,18 +6,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import pytest
 
+from evaluation.advise.plans import advisable, advised
 from evaluation.report.document.chart import charts
 from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
 from evaluation.study.plan import read_plan, with_placebos
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import TYPED
-from mars_core.models import CATALOG, PairSpec
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, PairSpec
+from mars_core.session import Session
 from mars_core.types import Status
+from storage import RunStore
 from tests.unit.ui.places import rows_of
 from ui.jobs.admission import JobError
 from ui.jobs.services import Services
@@ -26,7 +30,9 @@ from ui.public.limits import Limits
 from ui.settings.fields import Fields
 from ui.settings.values import read
 from ui.tabs.study.estimate import LEAST_PROMPTS, estimated
-from ui.tabs.study.form import SUITES, StudyForm, describe
+from ui.tabs.study.fields import describe, thresholds
+from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm
+from ui.tabs.study.panels import first_html
 from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 
 FORM = StudyForm(
@@ -46,23 +52,10 @@ FORM = StudyForm(
 def until(events: Iterator[StudyFrame], results: int) -> str:
     """The study, once so many results were stored."""
     for event in events:
-        results -= event.saved is not None
-        if event.worker and results == 0:
-            return event.worker.work.study_id
+        results -= event.saved
+        if event.study and results == 0:
+            return event.study
     raise AssertionError("it ended before")
-
-
-def test_a_study_runs_every_lane_of_every_problem(services: Services) -> None:
-    events = list(started(services, "visitor", FORM))
-    (head,) = services.store.studies()
-    assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
-    assert services.store.study_progress(head.id).results == 3 * 4  # none, strict, two θ
-    words = [plain(event.strip.parts) for event in events if event.saved]
-    assert words[0].startswith("Run 2 of 12: ")
-    assert any("mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words)
-    assert events[-1].status is Status.COMPLETED and events[-1].why == ""
-    assert any(event.strip.side.endswith("to go") for event in events)
-    assert not resumable(services.store, head.id)
 
 
 def test_placebos_are_lanes_unless_they_are_switched_off(services: Services) -> None:
@@ -91,8 +84,8 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
     """Also while its only task is not done; its numbers are those of its runs."""
     points = []
     for event in started(services, "visitor", replace(SWEEP, prompts="Once => the")):
-        if event.worker and event.saved:
-            points.append(len(drawn(services, event.worker.work.study_id).get("mars", ())))
+        if event.saved:
+            points.append(len(drawn(services, event.study).get("mars", ())))
     assert points == sorted(points) and points[-1] == 2
     (head,) = services.store.studies()
     assert head.name == "mars, 1 prompt: Once" and head.done == head.tasks == 1
@@ -158,15 +151,67 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     assert len(before) == 5 and resumable(services.store, study)
     services.stops.begin("visitor")
     again = list(resumed(services, "visitor", study))
-    assert (
-        sum(event.saved is not None for event in again) == 7
-        and again[-1].status is Status.COMPLETED
-    )
-    assert next(plain(event.strip.parts) for event in again if event.saved).startswith(
-        "Run 7 of 12: "
-    )
+    words = [plain(event.strip.parts) for event in again if event.saved]
+    assert len(words) == 7 and words[0].startswith("Run 7 of 12: ")
+    assert any("mars(theta=0.8), model K=3, T = 1, prompt" in each for each in words)
+    assert any(event.strip.side.endswith("to go") for event in again)
+    assert again[-1].status is Status.COMPLETED and again[-1].why == ""
+    (head,) = services.store.studies()
+    assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
+    assert not resumable(services.store, study)
     after = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)}
     assert len(after) == 12 and before.items() <= after.items()
+
+
+ADVICE = replace(
+    FORM, purpose=ADVISE, margin=0.6, problems=20, rules=["mars"], temperatures="0", ks="5"
+)
+
+
+@pytest.fixture
+def bundled(store: RunStore) -> Services:
+    """With a pair that answers right."""
+    pool = ModelPool(device="cpu", dtype="float32")
+    return Services(pool, store, (BUNDLED_PAIR,))
+
+
+def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
+    bundled: Services,
+) -> None:
+    form, store = replace(ADVICE, max_new_tokens=80), bundled.store
+    events = started(bundled, "visitor", form)
+    choosing = [plain(event.strip.parts) for event in takewhile(lambda one: not one.study, events)]
+    assert choosing[-1] == "Choosing settings: strict, run 4 of 4"
+    study = until(events, 5)
+    events.close()  # type: ignore[attr-defined]
+    assert resumable(store, study)
+    before = {(one.task, one.lane): one.run_ids for one in store.results(study)}
+    again = list(resumed(bundled, "visitor", study))
+    lines = [plain(event.strip.parts) for event in again if event.saved]
+    assert lines[0].startswith("Run 7 of at most ") and again[-1].status is Status.COMPLETED
+    after = {(one.task, one.lane): one.run_ids for one in store.results(study)}
+    assert len(before) == 5 and before.items() <= after.items()
+    plan = read_plan(store.study(study).plan)
+    session = Session(bundled.pool.get(BUNDLED_PAIR))
+    command = advised(replace(form.plan(BUNDLED_PAIR), models=plan.models), session, ALPHA, print)
+    assert plan == command
+    report = measure(store, study, resamples=100)
+    assert report.certificate is not None and report.certificate.chosen is not None
+    html = first_html(report)
+    assert f"Use {report.certificate.chosen.name}: with probability 95.0 %" in html
+    assert "mars compare" in html and 'href="?prompt=' in html and "pair=bundled" in html
+    assert not resumable(store, study)
+
+
+def test_advice_that_is_stopped_before_its_plan_stores_nothing(bundled: Services) -> None:
+    events = started(bundled, "visitor", ADVICE)
+    for event in events:
+        if plain(event.strip.parts).startswith("Choosing settings"):
+            bundled.stops.request("visitor")
+            break
+    with pytest.raises(JobError, match="Stopped before strict’s runs were done"):
+        list(events)
+    assert bundled.store.studies() == () and bundled.store.count() == 0
 
 
 @pytest.mark.parametrize("temperatures", ["1", "0"])
@@ -228,6 +273,12 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     rows_of(r"""
+{"purpose": "win"} -> The purpose is 'win'; it must be compare or advise.
+{"purpose": "advise", "problems": 20} -> 16 prompts (20 without 4 that choose the settings) cannot support a recovery of 98.0 %
+{"purpose": "advise", "margin": null} -> margin is empty
+{"purpose": "advise", "problems": 400} -> The study has 2,850 runs; from the page
+{"purpose": "advise", "problems": 100, "margin": 0.9, "rules": ["random"]} -> The rule is 'random'; it has no margin threshold
+{"purpose": "advise", "problems": 100, "margin": 0.9, "ks": "3, 5"} -> Settings are chosen for one drafter and one temperature
 {"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, instructions, prompts.
 {"problems": 0} -> limit is 0; it must be at least 1
 {"problems": null} -> the number of problems is empty
@@ -285,6 +336,7 @@ def test_limits_and_the_estimate_come_before_the_start(services: Services) -> No
     rows_of(r"""
 {} -> new tokens: a few seconds. It decides nothing: 3 problems, 5 needed.
 {"problems": 12, "max_new_tokens": 160} -> intervals. It cannot confirm recovery ≥ 98 %: 12 problems, about 190 needed (about 41 min).
+{"purpose": "advise", "problems": 100, "margin": 0.9} -> ≥ 90 % takes 37 prompts that strict answers right, more where answers are lost.
 {"problems": 189} -> intervals, and can confirm recovery ≥ 98 % if strict answers 189 right.
 {"suite": "prompts", "prompts": "a\nb\nc\nd\ne"} -> It measures speed-up and τ ratio with intervals; nothing is scored.
 """),
@@ -293,6 +345,18 @@ def test_what_a_study_can_decide_comes_before_the_start(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     assert estimated(services, replace(FORM, **change)).endswith(words)
+
+
+def test_advice_has_fields_of_its_own_and_defaults_that_can_decide() -> None:
+    fields = Fields({"purpose": ADVISE}, spec=BUNDLED_PAIR, pairs=[("", BUNDLED_PAIR.key)])
+    describe(fields)
+    values = {name: field.value for name, field in fields.by_name.items()}
+    hidden = {name for name, field in fields.by_name.items() if not field.visible}
+    assert {"parameter", "values", "placebos", "others", "prompts"} <= hidden
+    rules = {name for _, name in fields.by_name["rules"].choices}
+    assert values["rules"] == ["mars"] and {"mars", "none"} < rules and "random" not in rules
+    assert thresholds(values) == []
+    advisable(StudyForm(**read(StudyForm, values)).plan(BUNDLED_PAIR), ALPHA)
 
 
 @pytest.mark.parametrize("suite", ["demo_arithmetic", "prompts"])

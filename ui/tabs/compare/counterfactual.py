@@ -14,7 +14,7 @@ from mars_core.jobs import Began, Ended, Job, RecordedRun, Wrote, follow
 from mars_core.jobs import Event as RunEvent
 from mars_core.types import Trace
 from ui.jobs.admission import RUNNING, check_configs, job_errors
-from ui.jobs.driver import INTERVAL_S, Loading, Waiting, with_models
+from ui.jobs.driver import INTERVAL_S, Waiting, with_models
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.panels.counterfactual import counterfactual_html
@@ -62,7 +62,7 @@ def run_counterfactual(
     )
     with closing(jobs) as events:
         for event in events:
-            if isinstance(event, Waiting | Loading):
+            if isinstance(event, Waiting):
                 yield Frame(message_strip(event.message, "running"))
             elif isinstance(event, Began | Wrote | Ended):
                 follow(records, event)

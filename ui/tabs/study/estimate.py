@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import math
 
+from evaluation.advise.plans import advisable
+from evaluation.advise.predict import MOST_CANDIDATES
+from evaluation.betting import least_prompts
 from evaluation.format import about, count, plural
 from evaluation.recovery import right_answers_needed
 from evaluation.report.document.cells import margin
 from evaluation.study.plan import Plan
 from evaluation.suites.typed import TYPED
 from ui.jobs.services import Services
-from ui.tabs.study.form import StudyForm, admitted
+from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted
 
 LEAST_PROMPTS = 5  # of an interval: of fewer it says little
 
@@ -19,18 +22,38 @@ LEAST_PROMPTS = 5  # of an interval: of fewer it says little
 def estimated(services: Services, form: StudyForm) -> str:
     """At the pace of the latest jobs; or why the study cannot be."""
     try:
-        plan = admitted(services, form)[1]
+        job = admitted(services, form)
     except ValueError as error:
         return str(error)
     item = "prompt" if form.suite == TYPED else "problem"
-    tokens, most = plan.runs * plan.max_new_tokens, services.limits.seconds
+    tokens, most = job.runs * job.plan.max_new_tokens, services.limits.seconds
     seconds = tokens * services.queue.pace_s
+    size = advice_size(job, item) if job.advises else study_size(job.plan, item)
+    stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
+    can = advice_decides(job.plan) if job.advises else decides(job.plan, item, seconds)
+    return f"{size}, at most {count(tokens)} new tokens: {about(seconds)}.{stops} {can}"
+
+
+def study_size(plan: Plan, item: str) -> str:
     parts = [plural(plan.items, item), plural(len(plan.lanes), "lane")]
     several = ((plan.repeats, "seed"), (len(plan.temperatures), "temperature"))
     parts += [plural(amount, noun) for amount, noun in several if amount > 1]
-    words = f"{' × '.join(parts)} = {plural(plan.runs, 'run')}, at most {count(tokens)} new tokens"
-    stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
-    return f"{words}: {about(seconds)}.{stops} {decides(plan, item, seconds)}"
+    return f"{' × '.join(parts)} = {plural(plan.runs, 'run')}"
+
+
+def advice_size(job: StudyJob, item: str) -> str:
+    tuning, study, _ = advisable(job.plan, ALPHA)
+    parts = f"{count(tuning.items)} choose up to {MOST_CANDIDATES} settings, {count(study.items)} test them"
+    return f"{plural(job.plan.items, item)} ({parts}): at most {plural(job.runs, 'run')}"
+
+
+def advice_decides(plan: Plan) -> str:
+    """Fewer prompts are refused."""
+    needed = count(least_prompts(plan.margin, ALPHA))
+    return (
+        f"Each setting stops when it is decided: recovery ≥ {margin(plan.margin)} takes {needed} "
+        "prompts that strict answers right, more where answers are lost."
+    )
 
 
 def decides(plan: Plan, item: str, seconds: float) -> str:

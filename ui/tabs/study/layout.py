@@ -18,8 +18,8 @@ from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
 from ui.settings.panel import SettingsPanel
 from ui.sharing import share_component
+from ui.tabs.study.fields import describe, thresholds
 from ui.tabs.study.filters import EVERY
-from ui.tabs.study.form import describe, thresholds
 from ui.tabs.study.studies import list_component, study_panel
 
 SCOPE = "quality"

@@ -39,14 +39,12 @@ def _range(part: str, name: str) -> list[Decimal]:
     try:
         bounds = [Decimal(number) for number in part.split(":")]
     except InvalidOperation:
+        bounds = []
+    if len(bounds) not in (1, 3) or not all(
+        bound.is_finite() and abs(bound) < 10**15 for bound in bounds
+    ):
         raise ValueError(
-            f"{part[:40]!r} among the {name} is not a number; write 0.8, 0.9 or 0.8:0.98:0.02."
-        ) from None
-    if not all(bound.is_finite() and abs(bound) < 10**15 for bound in bounds) or len(
-        bounds
-    ) not in (1, 3):
-        raise ValueError(
-            f"{part[:40]!r} among the {name} is neither a number nor a range; write 0.8, 0.9 or 0.8:0.98:0.02."
+            f"{part[:40]!r} among the {name} is not a number or a range; write 0.8, 0.9 or 0.8:0.98:0.02."
         )
     if len(bounds) == 1:
         return bounds

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from evaluation.advise.usage import uses
 from evaluation.format import count, plural
 from evaluation.report.document import tables
 from evaluation.report.document.build import (
@@ -24,8 +25,10 @@ from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cell
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.files import csv_text
 from evaluation.report.values import PromptRow, Report
+from mars_core.models import CATALOG
 from ui.kit.panel import render
 
+KEYS = {spec.key for spec in CATALOG}
 LISTED = 200  # prompts on the page; all are in the CSV
 FOLDED = (
     followed_section,
@@ -44,7 +47,17 @@ def first_html(report: Report) -> str:
     """What stands above the charts: facts, verdict, warnings, the paper's table."""
     others = (warning_section(report), tables.overview_section(report))
     sections = filter(None, (*first_sections(report), *others))
-    return _render(part="first", facts=facts(report), sections=sections)
+    compare = compare_address(report)
+    return _render(part="first", facts=facts(report), sections=sections, compare=compare)
+
+
+def compare_address(report: Report) -> str:
+    """The query that fills Compare with the setting that a certificate supports; empty without one,
+    and for models that an address cannot name."""
+    plan, certificate = report.plan, report.certificate
+    if not certificate or not certificate.chosen or plan.models.key not in KEYS:
+        return ""
+    return uses(plan, plan.lanes[certificate.chosen.lane])["page"]
 
 
 def charts_html(report: Report) -> str:

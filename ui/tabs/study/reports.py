@@ -29,6 +29,13 @@ class Cached(NamedTuple):
     until: float
 
 
+def _measured(store: RunStore, study_id: str) -> Report:
+    """SciPy is imported with the first report, not with the page."""
+    from evaluation.report.measure import measure
+
+    return measure(store, study_id)
+
+
 class Reports:
     """Measures studies, each of its threads at its own time; one study is never measured twice at
     once."""
@@ -36,11 +43,11 @@ class Reports:
     def __init__(
         self,
         store: RunStore,
-        measure: Measure | None = None,
+        measure: Measure = _measured,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
-        self._measure = measure or _measured
+        self._measure = measure
         self._clock = clock
         self._cached = Latest[Cached](MOST_CACHED)
         self._locks = Latest[Lock](MOST_LOCKED)
@@ -87,10 +94,3 @@ class Reports:
             pause = max(PAUSE_S, PAUSES * (ended - began))
             self._cached.put(study_id, Cached(report, ended + pause))
             return report, True
-
-
-def _measured(store: RunStore, study_id: str) -> Report:
-    """SciPy is imported with the first report, not with the page."""
-    from evaluation.report.measure import measure
-
-    return measure(store, study_id)

@@ -1,16 +1,17 @@
-"""Runs a study on the page: a worker in the queue, and how far it has come. Plain generators."""
+"""Runs a study on the page: its tasks in the queue, and how far it has come. Plain generators."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from evaluation.advise.plans import advisable, with_candidates
+from evaluation.advise.tuning import decoding
 from evaluation.commands import spec_of_models
 from evaluation.format import about, count
 from evaluation.study.check import (
@@ -22,31 +23,32 @@ from evaluation.study.check import (
 )
 from evaluation.study.engine import Accelerated
 from evaluation.study.plan import Models, Plan, read_plan
-from evaluation.study.runner import LaneProgress, Runner, Stopped
-from evaluation.study.worker import Event, LaneSaved, Work, Worker
-from mars_core.models import PairSpec
+from evaluation.study.runner import LaneEnded, LaneProgress, Stopped
+from evaluation.study.worker import Event, LaneSaved, Work
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
-from ui.jobs.admission import RUNNING, check_configs, job_errors
+from ui.jobs.admission import RUNNING, JobError, check_configs, job_errors
 from ui.jobs.driver import with_models
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
-from ui.tabs.study.form import StudyForm, admitted, check_size
+from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted, check_size
 
 if TYPE_CHECKING:
+    from evaluation.study.launch import Waves
     from mars_core.session import Session
 
 WARMING = "Warming up: a few tokens that do not count …"
 TIME_IS_UP = "The time for one job is up"
+NOT_BEGUN = "before strict’s runs were done that choose the settings; nothing was stored."
 
 
 class StudyFrame(NamedTuple):
-    """How far a study has come. ``worker``: once there is one; ``saved``: the result that was just
+    """How far a study has come. ``study``: its id, once it is stored; ``saved``: a result was just
     stored; ``status``: of the last one only, ``why``: in a sentence."""
 
     strip: Strip
-    worker: Worker | None = None
-    saved: LaneSaved | None = None
+    study: str = ""
+    saved: bool = False
     status: Status | None = None
     why: str = ""
 
@@ -54,8 +56,8 @@ class StudyFrame(NamedTuple):
 def started(services: Services, visitor: str, form: StudyForm) -> Iterator[StudyFrame]:
     """Runs a new study. Raises JobError."""
     with job_errors(services):
-        spec, plan = admitted(services, form)
-    yield from study_runs(services, visitor, spec, plan)
+        job = admitted(services, form)
+    yield from _frames(services, visitor, job)
 
 
 def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFrame]:
@@ -63,63 +65,39 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
     with job_errors(services):
         if not resumable(services.store, study_id):
             raise ValueError(
-                "This study cannot be resumed here: it is done, running, not yours, executes code, or gives advice."
+                "This study cannot be resumed here: it is done, running, not yours, or executes code."
             )
         plan = read_plan(services.store.study(study_id).plan)
         check_sampler(plan, services.store, study_id)
-        left = max(1, plan.runs - services.store.study_progress(study_id).results)
+        left = _left(services.store, study_id, plan)
         check_size(services, plan, left)
         spec = spec_of_models(plan.models, services.catalog)
-    yield from study_runs(services, visitor, spec, plan, study=study_id, runs=left)
+    yield from _frames(services, visitor, StudyJob(spec, plan, left, study=study_id))
 
 
 def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
-    """Whether whoever reads ``store`` can go on with a study from the page: one without a worker,
-    without code to execute, of models here."""
+    """Whether whoever reads ``store`` can go on with a study from the page: one that nobody works
+    on, without code to execute, of models here."""
     with suppress(ValueError, StorageError):
         progress, study = store.study_progress(study_id), store.study(study_id)
-        elsewhere = any(study.plan.get(name) for name in ("execute_code", "served", "advice"))
+        elsewhere = any(study.plan.get(name) for name in ("execute_code", "served"))
         return not (share or progress.working or study.done == study.tasks or elsewhere)
     return False
 
 
-def run_label(plan: Plan, event: LaneProgress) -> str:
-    lane = plan.lanes[event.lane]
-    return ", ".join(
-        filter(None, (lane.name, lane.drafts, f"T = {plan.task(event.task).temperature:g}"))
+def _left(store: RunStore, study_id: str, plan: Plan) -> int:
+    return max(1, plan.runs - store.study_progress(study_id).results)
+
+
+def _frames(services: Services, visitor: str, job: StudyJob) -> Iterator[StudyFrame]:
+    jobs = with_models(
+        services,
+        visitor,
+        job.spec,
+        lambda session: _work(services, visitor, job, session),
+        runs=job.runs,
+        new_tokens=job.plan.max_new_tokens,
     )
-
-
-def study_runs(
-    services: Services,
-    visitor: str,
-    spec: PairSpec,
-    plan: Plan,
-    *,
-    study: str = "",
-    runs: int = 0,
-) -> Generator[StudyFrame, None, None]:
-    """Runs a new study; or goes on with ``study``, of whose plan ``runs`` are left. Raises
-    JobError."""
-    runs, stop = runs or plan.runs, services.stops.of(visitor)
-
-    def work(session: Session) -> Generator[StudyFrame, None, None]:
-        with job_errors(services):
-            checked = _checked(services, session, spec, plan, new=not study)
-            study_id = study or services.store.new_study(
-                checked.name, checked.as_dict(), checked.tasks
-            )
-            engine = Accelerated(
-                spec, services.accelerator, stop, services.limits.seconds or math.inf
-            )
-            runner = Runner(checked, session, engine, order=services.order)
-            tasks = deque(services.store.open_tasks(study_id))
-            worker = Worker(Work(services.store, study_id), runner, tasks)
-        with job_errors(services, RUNNING), worker.work, closing(worker.events()) as events:
-            yield StudyFrame(message_strip(WARMING, "running"), worker)
-            yield from _follow(services, worker, events, runs, stop.requested)
-
-    jobs = with_models(services, visitor, spec, work, runs=runs, new_tokens=plan.max_new_tokens)
     with closing(jobs) as events:
         for event in events:
             yield (
@@ -129,60 +107,117 @@ def study_runs(
             )
 
 
-def _checked(
-    services: Services, session: Session, spec: PairSpec, plan: Plan, *, new: bool
-) -> Plan:
-    """The plan, all of whose runs these models can do; a new one has their revisions. Raises
-    ValueError."""
-    pair = session.pair
-    if new:
-        plan = replace(
-            plan, models=Models(spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
-        )
-    check_models(plan, pair)
+def _work(
+    services: Services, visitor: str, job: StudyJob, session: Session
+) -> Generator[StudyFrame, None, None]:
+    from evaluation.advise.conduct import in_sequence  # imported here because it loads transformers
+    from evaluation.study.launch import in_threads
+
+    stop, plan, note = services.stops.of(visitor), job.plan, ""
+    engine = Accelerated(job.spec, services.accelerator, stop, services.limits.seconds or math.inf)
+    with job_errors(services):
+        if not job.study:
+            pair = session.pair
+            models = Models(job.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
+            plan = replace(plan, models=models)
+        _check(services, session, plan)
+        if job.advises:
+            plan, note = yield from _advised(session, engine, plan)
+            _check(services, session, plan)
+        study = job.study or services.store.new_study(plan.name, plan.as_dict(), plan.tasks)
+        work = Work(services.store, study)
+        waves = (in_sequence if plan.advice else in_threads)(work, plan, session, engine)
+        events = _in_turn(waves)
+        left = _left(services.store, study, plan)
+    with job_errors(services, RUNNING), work, closing(events):
+        yield StudyFrame(message_strip(WARMING, "running"), study)
+        yield from _Following(services, plan, study, left, note).frames(events, stop.requested)
+
+
+def _in_turn(waves: Waves) -> Generator[Event, None, None]:
+    for wave in waves:
+        for events in wave:
+            yield from events
+
+
+def _check(services: Services, session: Session, plan: Plan) -> None:
+    """Whether these models can do all runs of the plan. Raises ValueError."""
+    check_models(plan, session.pair)
     check(plan, session)
     for config in chain(every_setting(plan, session), every_prompt(plan, session)):
         check_configs(services, session, (config,))
-    return plan
 
 
-def _follow(
-    services: Services,
-    worker: Worker,
-    events: Iterator[Event],
-    runs: int,
-    stopped: Callable[[], bool],
-) -> Iterator[StudyFrame]:
-    """A line for every report of the worker."""
-    started, done, plan = time.monotonic(), 0, worker.plan
-    total = plan.runs
-    status, why = Status.COMPLETED, ""
-
-    def line(event: LaneProgress) -> Strip:
-        """Others are expected to go on at the pace of those that ended."""
-        number, task = total - runs + done, plan.task(event.task)
-        text = f"Run {count(min(number + 1, total))} of {count(total)}: {run_label(plan, event)}, prompt {count(task.item + 1)} of "
-        text += count(len(plan.suites[task.suite].items))
-        left = (
-            f"{about((time.monotonic() - started) / done * (runs - done))} to go"
-            if 0 < done <= runs
-            else ""
-        )
-        part = min(1.0, event.tokens / plan.max_new_tokens)
-        return message_strip(text, "running", side=left, progress=min(1.0, (number + part) / total))
-
+def _advised(
+    session: Session, engine: Accelerated, plan: Plan
+) -> Generator[StudyFrame, None, tuple[Plan, str]]:
+    """The plan with the settings that strict's runs suggest, and a sentence where it probably
+    supports none of them. Raises JobError where they were stopped, and ValueError."""
+    tuning, _, strict = advisable(plan, ALPHA)
+    ended, notes = list[LaneEnded](), list[str]()
     try:
-        for event in events:
-            if isinstance(event, LaneProgress):
-                yield StudyFrame(line(event), worker)
-            elif isinstance(event, LaneSaved):
-                for trace in event.traces:
-                    services.observe(trace)
-                done += 1
-                yield StudyFrame(line(LaneProgress(event.task, event.lane, 0)), worker, event)
-            elif stopped():  # others have the remaining tasks
-                status = Status.CANCELLED
-                break
+        with closing(decoding(tuning, session, engine, [strict])) as events:
+            for event in events:
+                ended += [event] if isinstance(event, LaneEnded) else []
+                number = count(min(len(ended) + 1, tuning.tasks))
+                text = f"Choosing settings: strict, run {number} of {count(tuning.tasks)}"
+                progress = len(ended) / tuning.tasks
+                yield StudyFrame(message_strip(text, "running", progress=progress))
     except Stopped as end:
-        status, why = Status.CANCELLED, TIME_IS_UP if end.reason is StopReason.DEADLINE else ""
-    yield StudyFrame(message_strip("", "running"), worker, None, status, why)
+        why = TIME_IS_UP if end.reason is StopReason.DEADLINE else "Stopped"
+        raise JobError(f"{why} {NOT_BEGUN}", "cancelled") from None
+    return with_candidates(plan, session, ALPHA, ended, notes.append), " ".join(notes)
+
+
+@dataclass
+class _Following:
+    """A study that runs: a line for every report of its workers. ``left``: runs, at most where it
+    gives advice; ``note``: a sentence on what to expect."""
+
+    services: Services
+    plan: Plan
+    study: str
+    left: int
+    note: str
+    done: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def frames(self, events: Iterator[Event], stopped: Callable[[], bool]) -> Iterator[StudyFrame]:
+        status, why = Status.COMPLETED, ""
+        try:
+            for event in events:
+                if isinstance(event, LaneProgress):
+                    yield StudyFrame(self.line(event), self.study)
+                elif isinstance(event, LaneSaved):
+                    for trace in event.traces:
+                        self.services.observe(trace)
+                    self.done += 1
+                    line = self.line(LaneProgress(event.task, event.lane, 0))
+                    yield StudyFrame(line, self.study, saved=True)
+                elif stopped():  # others have the remaining tasks
+                    status = Status.CANCELLED
+                    break
+        except Stopped as end:
+            status, why = (
+                Status.CANCELLED,
+                TIME_IS_UP if end.reason is StopReason.DEADLINE else "",
+            )
+        yield StudyFrame(message_strip("", "running"), self.study, status=status, why=why)
+
+    def line(self, event: LaneProgress) -> Strip:
+        """Other runs are expected to go on at the pace of those that ended."""
+        plan, total, most = self.plan, self.plan.runs, "at most " if self.plan.advice else ""
+        number, task = total - self.left + self.done, plan.task(event.task)
+        lane = plan.lanes[event.lane]
+        way = ", ".join(filter(None, (lane.name, lane.drafts, f"T = {task.temperature:g}")))
+        text = (
+            f"Run {count(min(number + 1, total))} of {most}{count(total)}: {way}, "
+            f"prompt {count(task.item + 1)} of {count(len(plan.suites[task.suite].items))}"
+        )
+        pace = (time.monotonic() - self.started) / max(1, self.done)
+        known = 0 < self.done <= self.left
+        side = f"{most}{about(pace * (self.left - self.done))} to go" if known else ""
+        part = min(1.0, event.tokens / plan.max_new_tokens)
+        progress = min(1.0, (number + part) / total)
+        words = ". ".join(filter(None, (text, self.note)))
+        return message_strip(words, "running", side=side, progress=progress)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Collection
+from datetime import UTC, datetime
 
 import gradio as gr
 
@@ -16,30 +17,14 @@ from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies of which is looked up whether they run
 COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
-BADGES = {"done": "done", "running": "running", "stopped": "unfinished"}
 
 
-class StudyRow(NamedTuple):
-    """One entry. ``created``: ISO time; ``state``: done, running or stopped; ``share``: of its
-    tasks, 0 to 1."""
-
-    id: str
-    created: str
-    name: str
-    done: str
-    state: str
-    badge: str
-    share: float
-
-
-EXAMPLE_ROW = StudyRow(
+EXAMPLE_HEAD = StudyHead(
     EXAMPLE,
-    "2026-11-21T08:25:00+00:00",
+    datetime(2026, 11, 21, 8, 25, tzinfo=UTC),
     "Example: the bundled pair on 300 problems",
-    "1,800 of 1,800 tasks",
-    "done",
-    "example",
-    1.0,
+    1800,
+    1800,
 )
 
 
@@ -63,36 +48,25 @@ def studies_html(services: Services, selected: str, share: str = "") -> str:
     try:
         heads, message = services.store.studies(), ""
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
-        running = {
-            study_id for study_id in unfinished if services.store.study_progress(study_id).working
-        }
-        rows = [*(_row(head, running=head.id in running) for head in heads), EXAMPLE_ROW]
+        working = {each for each in unfinished if services.store.study_progress(each).working}
+        rows = [(head, _badge(head, working)) for head in heads] + [(EXAMPLE_HEAD, "example")]
     except StorageError as error:
         rows, message, selected = [], services.sentence(error), ""
     return render(
         "tabs/study/studies.html.jinja",
-        title="Studies",
         rows=rows,
         message=message,
         selected=selected,
         share=share,
         command="" if services.public else COMMAND,
-        first=EXAMPLE if rows == [EXAMPLE_ROW] and not selected else "",
+        first=EXAMPLE if rows == [(EXAMPLE_HEAD, "example")] and not selected else "",
     )
 
 
-def _row(head: StudyHead, *, running: bool = False) -> StudyRow:
-    state = "done" if head.done == head.tasks else "running" if running else "stopped"
-    done = f"{count(head.done)} of {plural(head.tasks, 'task')}"
-    return StudyRow(
-        head.id,
-        head.created_at.isoformat(),
-        head.name,
-        done,
-        state,
-        BADGES[state],
-        head.done / head.tasks,
-    )
+def _badge(head: StudyHead, working: Collection[str]) -> str:
+    if head.done == head.tasks:
+        return "done"
+    return "running" if head.id in working else "unfinished"
 
 
 def progress_strip(

@@ -175,11 +175,11 @@ class QualityTab(QualityLayout):
         """What ``changed`` says of the study that is open. Where there is none, or it cannot be
         read, nothing is looked at again."""
         if not study:
-            return self.timer_off
+            return {self.timer: gr.update(active=False)}
         try:
             return changed(self.readable(request, study, share)[0])
         except FAILURES as error:
-            return self.failed(error) | self.timer_off
+            return self.failed(error) | {self.timer: gr.update(active=False)}
 
     def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
         """Raises as ``open``."""
@@ -206,28 +206,23 @@ class QualityTab(QualityLayout):
         store, study, reports = services.store, "", self.reports.of(services.store)
         for event in events:
             changed = self.say(event.strip)
-            if event.worker and event.status:
+            if event.study and event.status:
                 changed = self.open(reports, study)
                 if event.why:
                     progress = reports.store.study_progress(study)
                     done = f"{count(progress.done)} of {plural(progress.tasks, 'task')} done; Resume goes on."
                     changed |= self.say(message_strip(f"{event.why}. {done}", "cancelled"))
-            elif event.worker and not study:
-                study = event.worker.work.study_id
+            elif event.study and not study:
+                study = event.study
                 changed = (
                     self.open(reports, study)
                     | changed
-                    | self.timer_off
+                    | {self.timer: gr.update(active=False)}
                     | {self.studies: studies_html(services, study)}
                 )
             elif event.saved and (newer := reports.newer(study, store.study_progress(study))):
                 changed |= self.report(newer)
             yield changed
-
-    @property
-    def timer_off(self) -> Updates:
-        """Nothing is looked at again."""
-        return {self.timer: gr.update(active=False)}
 
     def opened_prompt(self, html: str = "", runs: Sequence[LaneView] = ()) -> Updates:
         """A prompt with both its runs; without arguments none."""

@@ -21,7 +21,7 @@ from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
-from ui.jobs.driver import Batch, Event, Loading, Ready, Saved, Started, Waiting, drive
+from ui.jobs.driver import Batch, Event, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
@@ -88,7 +88,7 @@ class _Writing:
     def frame(self, event: Event) -> RoundFrame | None:
         """What ``event`` changes: while runs write, nothing but joint progress."""
         match event:
-            case Waiting(message) | Loading(message):
+            case Waiting(message):
                 return RoundFrame(message_strip(message, "running"))
             case Ready(batch):
                 self.longest, self.began = batch.configs[0].max_new_tokens, time.monotonic()

@@ -67,7 +67,7 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
         for _ in zip(events, range(6), strict=False):  # it stops in the middle
             pass
         events.close()
-    assert not resumable(store, again)  # from the page
+    assert resumable(store, again)  # from the page too
     assert mars(f"eval resume {again} --quiet --threads 1 --dtype float32 --db {url}") == 0
     assert certify(plan, store.results(again)) == certificate
 

@@ -1,0 +1,121 @@
+"""The fields of a study: what stands in them at first, and which are visible. No gradio."""
+
+from __future__ import annotations
+
+from evaluation.study.plan import BASELINE
+from evaluation.suites.read import BUILT_IN
+from evaluation.suites.typed import ARROW, BLOCK, TYPED
+from mars_core.demo.corpus import held_out
+from mars_core.models import BUNDLED_PAIR
+from mars_core.rules import PLAIN, RULES
+from mars_core.types import RuleConfig
+from ui.kit.labels import parameter_title, rule_title
+from ui.settings.fields import Fields
+from ui.settings.parameters import default_theta, suggestion
+from ui.settings.values import Values, read
+from ui.tabs.study.form import ADVISE, COMPARE, StudyForm, rules_of
+
+LONGEST = 160  # tokens: what the answers of the built-in suites need
+RULE_CHOICES = [
+    (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
+]
+PURPOSES = (("Compare rules", COMPARE), ("Find the fastest setting within a margin", ADVISE))
+# Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
+# less than five minutes on two cores.
+EXAMPLES = 7
+ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
+QUESTIONS = """\
+What is the capital of France? => Paris
+What is 7 + 8? => 15
+How many days are in a week? => 7
+Which planet is the closest to the Sun? => Mercury
+What is the opposite of hot? => cold
+Who wrote Romeo and Juliet? => Shakespeare
+Which ocean is the largest? => Pacific"""  # that a small model answers
+
+
+def thresholds(values: Values) -> list[RuleConfig]:
+    """The rules whose values the fields ask for. Raises ValueError."""
+    form = StudyForm(**read(StudyForm, values))
+    return rules_of(form) if form.purpose == COMPARE else []
+
+
+def describe(fields: Fields) -> None:
+    """The fields by name of StudyForm."""
+    fields.choice("purpose", "Purpose", PURPOSES, COMPARE, kind="radio", redraws=True)
+    fields.number(
+        "margin", "Margin", 0.98, step=0.01, help="The share of strict’s score that is enough."
+    )
+    advise = fields.by_name["purpose"].value == ADVISE
+    _suite_fields(fields, advise=advise)
+    _rule_fields(fields, advise=advise)
+    fields.bar(LONGEST, lists=True)
+    fields.number("repeats", "Repeats", 1)
+    fields.advanced()
+
+
+def _suite_fields(fields: Fields, *, advise: bool) -> None:
+    titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
+    bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
+    many = "demo_arithmetic" if bundled else "instructions"
+    fields.choice("suite", "Suite", titles, many if advise else TYPED, width=160, redraws=True)
+    typed = fields.by_name["suite"].value == TYPED
+    amount = ADVICE_EXAMPLES if advise else EXAMPLES
+    fields.number("problems", "Problems", amount, visible=not typed)
+    examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
+    fields.text(
+        "prompts",
+        "Prompts, one a line",
+        "\n".join(examples) if bundled else QUESTIONS,
+        kind="lines",
+        width=600,
+        visible=typed,
+        help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
+    )
+
+
+def _rule_fields(fields: Fields, *, advise: bool) -> None:
+    """``advise``: for rules with a margin threshold, whose values are chosen later."""
+    known_rules = [each for each in RULE_CHOICES if RULES[each[1]].room or not advise]
+    fields.many(
+        "rules",
+        "Rules, beside strict",
+        [*known_rules, (rule_title(PLAIN), PLAIN)],
+        ("mars",) if advise else ("mars", PLAIN),
+        redraws=True,
+    )
+    chosen = fields.by_name["rules"].value
+    known = {each.name: each for name in chosen for each in RULES[name].parameters}
+    choices = [(parameter_title(name), name) for name in known]
+    fields.choice("parameter", "Parameter", choices, "theta", redraws=True, visible=not advise)
+    varied = fields.by_name["parameter"].value
+    if fields.values.get("parameter", varied) != varied:  # the values are those of another one
+        fields.values = {name: each for name, each in fields.values.items() if name != "values"}
+    fields.text(
+        "values",
+        "Values",
+        suggestion(known[varied], fields.spec) if known else "",
+        placeholder="0.84, 0.9 or 0.8:0.98:0.02",
+        width=260,
+        help="" if known else "These rules have no parameter.",
+        live=True,
+        visible=not advise,
+    )
+    fields.check(
+        "placebos",
+        "Placebos",
+        True,
+        visible=not advise,
+        help="For each rule random relaxation of as many tokens, and once the rule that keeps every draft.",
+    )
+    defaults = {name: each.default for name, each in known.items() if name != varied}
+    if "theta" in defaults:
+        defaults["theta"] = default_theta(fields.spec).value
+    fields.text(
+        "others",
+        "Other parameters of the rules",
+        ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
+        placeholder="name = value, …",
+        width=200,
+        visible=not advise,
+    )
