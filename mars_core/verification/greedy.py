@@ -20,14 +20,14 @@ from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
-from mars_core.verification.draft import Decision, Draft, Places
+from mars_core.verification.draft import Decision, FlatDrafts, Places
 from mars_core.verification.shift import Rest
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
 def decide_greedy(
     places: Places,
-    draft: Draft,
+    draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
     coupled: bool,
@@ -37,32 +37,33 @@ def decide_greedy(
     ``telemetry``."""
     children = _children(places, draft, rule)
     evidence = places.evidence(
-        draft.ids[1:, None],
+        draft.x[:, None],
         None if draft.is_chain else draft.parents,
         draft.q[:, None],
         draft.distribution,
         children.sum_before(children.p)[:, None],
     )
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
-    strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
+    strict = (draft.x == children.at_parent(places.target_ids)) & (children.distinct > 0)
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     uniform = places.uniform
-    # bool [N + 1]: whether a protected token is drafted after the node
-    guarded = None if rule.protected is None else children.any(rule.protected[draft.ids[1:]])
+    # bool [P]: whether a protected token is drafted after the node
+    guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
     in_turn = rule.siblings is Siblings.IN_TURN and (rule.emits_top1 or not coupled)
-    # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
+    # bool [P]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
         ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
     )
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
-        size = int(values["window"])
+        size, shape = int(values["window"]), (draft.texts, -1)
+        p, more = children.p.view(shape), forgiveness.view(shape)
         if rule.protected is not None:  # no window has one, as it accepts by another draw
-            free = ~rule.protected[draft.ids[1:]]
-            forgiveness = forgiveness * window_chance(free.double(), size)
-        shares = window_shares(children.p, forgiveness, size)
-        keep = window_keep(strict, children.at_parent(uniform) < children.p, forgiveness > 0, size)
-        forgiveness = forgiveness * window_chance(children.p, size)
+            more = more * window_chance((~rule.protected[draft.x]).double().view(shape), size)
+        passes = (children.at_parent(uniform) < children.p).view(shape)
+        shares = window_shares(p, more, size).flatten()
+        keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
+        forgiveness = (more * window_chance(p, size)).flatten()
     else:
         missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
         shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
@@ -87,27 +88,25 @@ def decide_greedy(
 
 
 def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> Tensor:
-    """Values of the drafted tokens after these nodes, bool [N + 1], and after the others, [N]."""
+    """Values of the drafted tokens after these nodes, bool [P], and after the others, [N]."""
     return torch.where(children.at_parent(nodes), there, elsewhere)
 
 
 def _replacement(
     places: Places,
-    draft: Draft,
+    draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
     evidence: Evidence,
     redraws: Tensor | None,
     guarded: Tensor | None,
 ) -> tuple[Tensor, Rest]:
-    """The token after each node if no child is accepted, [N + 1], and where the rest of P goes.
+    """The token after each node if no child is accepted, [P], and where the rest of P goes.
     After guarded nodes it is that of the target, or top-1."""
     if rule.emits_top1:
         return places.top_ids[:, 0], Rest.ONE
     if redraws is not None and rule.redraw is not everywhere and not places.greedy:
-        without_children = places.p.index_put(
-            (draft.parents, draft.ids[1:]), places.p.new_zeros(())
-        )
+        without_children = places.p.index_put((draft.parents, draft.x), places.p.new_zeros(()))
         others = draw(without_children, places.noise).ids
         drawn = redraws if guarded is None else redraws | guarded
         return torch.where(drawn, places.target_ids, others), Rest.OTHERS
@@ -117,20 +116,26 @@ def _replacement(
     return places.target_ids, Rest.OTHERS
 
 
-def _children(places: Places, draft: Draft, rule: Rule) -> Children:
-    x, parents = draft.ids[1:], draft.parents
+def _children(places: Places, draft: FlatDrafts, rule: Rule) -> Children:
+    x, parents = draft.x, draft.parents
     if draft.is_chain:
         p = places.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
-        return Chain(p, torch.ones_like(p), torch.zeros_like(p))
+        return Chain(draft.texts, p, torch.ones_like(p), torch.zeros_like(p))
     p = places.p[parents, x].double()
+
+    def pairs(values: Tensor) -> tuple[Tensor, Tensor]:
+        """Of two nodes of one text, the row's and the column's."""
+        by_text = values.view(draft.texts, -1)
+        return by_text[:, :, None], by_text[:, None]
+
     order = torch.arange(draft.size, device=x.device)
-    siblings = parents[:, None] == parents
-    earlier = siblings & (order < order[:, None])
-    distinct = (~(earlier & (x == x[:, None])).any(-1)).double()
+    siblings, before = torch.eq(*pairs(parents)), torch.gt(*pairs(order))
+    earlier = siblings & before
+    distinct = (~(earlier & torch.eq(*pairs(x))).any(-1)).double().flatten()
     if rule.best_first:
-        z = places.logits[parents, x]
-        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (order < order[:, None])))
-    return Branches(p * distinct, distinct, parents, earlier)
+        z, other = pairs(places.logits[parents, x])
+        earlier = siblings & ((other > z) | ((other == z) & before))
+    return Branches(draft.texts, p * distinct, distinct, parents, earlier)
 
 
 def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:
