@@ -26,7 +26,7 @@ from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs
 from mars_core.engine import capture
 from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
-from mars_core.engine.verifier import Group, Verifier, VerifierKind
+from mars_core.engine.verifier import TextGroup, Verifier, VerifierKind
 from mars_core.sampling import picked
 from mars_core.verification import (
     Draft,
@@ -187,9 +187,9 @@ class Engine:
             verdicts.append((slot, verdict))
         return sorted(verdicts), draft_s
 
-    def _groups(self, step: StepInputs) -> dict[Hashable, Group]:
+    def _groups(self, step: StepInputs) -> dict[Hashable, TextGroup]:
         """The texts by how they are drafted, with their random numbers."""
-        rows_of, groups = defaultdict[Hashable, list[int]](list), dict[Hashable, Group]()
+        rows_of, groups = defaultdict[Hashable, list[int]](list), dict[Hashable, TextGroup]()
         verifiers = [*step.verifiers.values()]
         for row, verifier in enumerate(verifiers):
             rows_of[verifier.drafting].append(row)
@@ -197,11 +197,11 @@ class Engine:
             chance = partial(verifiers[rows[0]].chance, step.words, rows)
             key = step.shape and ("chance", step.shape, drafting, tuple(rows))
             processors = [each for row in rows if (each := verifiers[row].processor)]
-            groups[drafting] = Group(rows, processors, self._ready(key, chance)())
+            groups[drafting] = TextGroup(rows, processors, self._ready(key, chance)())
         return groups
 
     def _judge(
-        self, step: StepInputs, groups: Mapping[Hashable, Group], draft: Draft, logits: Tensor
+        self, step: StepInputs, groups: Mapping[Hashable, TextGroup], draft: Draft, logits: Tensor
     ) -> dict[int, Tensor]:
         """The result row of every text, by slot; logits [A, N + 1, V]. Texts with verifiers of one
         kind are judged together. A capture judges all texts that are drafted as they are, so that
@@ -257,7 +257,7 @@ class Engine:
             self._target.move(*sent.moves)
         return sent
 
-    def _draft(self, step: StepInputs, groups: Iterable[Group]) -> Callable[[], Draft]:
+    def _draft(self, step: StepInputs, groups: Iterable[TextGroup]) -> Callable[[], Draft]:
         """The call that drafts for all texts, as deep as the longest draft."""
         if not step.size:
             none = step.words[:, :0].float()
@@ -303,7 +303,7 @@ def _logits(target: ModelCache, draft: Draft, roots: Rows) -> Tensor:
 
 def _judged(
     verifier: Verifier,
-    group: Group,
+    group: TextGroup,
     rows: Sequence[int],
     shape: tuple[int, int],
     draft: Draft,

@@ -83,7 +83,7 @@ class Verifier:
         )
 
 
-class Group(NamedTuple):
+class TextGroup(NamedTuple):
     """The texts of a step that are drafted in the same way: their rows, ascending."""
 
     rows: Sequence[int]
