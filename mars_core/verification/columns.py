@@ -1,4 +1,4 @@
-"""The result row of a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the
+"""The result row of a text in a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the
 host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
@@ -113,21 +113,36 @@ COLUMNS = (
 )
 
 
-def pack(values: Mapping[str, Tensor], contents: Contents, count: int, width: int) -> Tensor:
-    """The row, float64 [M], of N = ``count`` drafted tokens and T = ``width``. ``values``: every
-    column of ``contents``, one-dimensional. Raises KeyError where one is missing."""
-    head = _head(count, contents, width, values["id"].device)
-    return torch.cat(
-        [
-            head,
-            *(torch.cat([values[column.name] for column in group]) for group in _groups(contents)),
-        ]
-    )
+def pack(
+    values: Mapping[str, Tensor], contents: Contents, count: int, width: int, texts: int = 1
+) -> Tensor:
+    """The rows, float64 [A, M], of A = ``texts`` texts with N = ``count`` drafted tokens each and T
+    = ``width``. ``values``: every column of ``contents``, one-dimensional, in the order of
+    ``FlatDrafts``. Raises KeyError where one is missing."""
+    head, before, each, within = _parts(count, contents, width, values["id"].device)
+    groups = (torch.cat([values[column.name] for column in group]) for group in _groups(contents))
+    together = torch.cat([head, *groups])
+    if texts == 1:
+        return together[None]
+    text = torch.arange(texts, device=together.device)[:, None]
+    return together.take(before * texts + each * text + within)
 
 
 @cache
-def _head(count: int, contents: Contents, width: int, device: torch.device) -> Tensor:
-    return torch.tensor([count, contents, width], dtype=torch.float64, device=device)
+def _parts(
+    count: int, contents: Contents, width: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The first numbers of a row; and of each of its numbers, [M], how many of one text are before
+    the part that it belongs to, how many are in this part, and its position in it."""
+    parts = (count,), (count, 1), (count, count, 1), (count * width, width)  # by Of
+    before, each, within = [0] * HEAD, [0] * HEAD, [*range(HEAD)]
+    for column in (column for group in _groups(contents) for column in group):
+        for length in parts[column.of]:
+            before += [len(before) - HEAD] * length
+            each += [length] * length
+            within += range(HEAD, HEAD + length)
+    head = torch.tensor([count, contents, width], dtype=torch.float64, device=device)
+    return head, *torch.tensor([before, each, within], device=device)
 
 
 @cache

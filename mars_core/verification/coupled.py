@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Evidence, Rule, Values
+from mars_core.sampling import row_sums
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import Draft, Places, chain
+from mars_core.verification.draft import FlatDrafts, Places, chain
 from mars_core.verification.sampled import exact, full_vocabulary, padded, shift_of
-from mars_core.verification.shift import distances, row_sums
+from mars_core.verification.shift import distances
 
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
 # too: 2/CELLS² more
@@ -29,13 +30,13 @@ _FIXED = 2.0**52  # probabilities are added as integers, which gives the same su
 
 
 def coupled_shift(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
+    places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]
 ) -> dict[str, Tensor]:
     """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since
     what may be relaxed at a position depends on the noise of later ones, and for rules that look
     ahead. A rule that emits top-1 is bounded there: it emits nothing but what it may keep."""
     # p of the token that always follows a node, 1 if that is drawn from p
-    end = places.uniform.new_ones(draft.size + 1)
+    end = torch.ones_like(places.uniform)
     if rule.emits_top1:
         end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
     if rule.relaxes == 0:
@@ -68,7 +69,7 @@ def coupled_shift(
         replacing = torch.where(rule.protected, both, q) + others
         return shift_of(torch.lerp(p, replacing, chance), p, end[draft.size :])
     if rule.relaxes != 2:
-        tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, 1))
+        tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, draft.texts))
         return {"tv": tv, "kl": kl}
     return _relaxed(places, draft, rule, values)
 
@@ -90,7 +91,7 @@ def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) ->
 
 
 def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """[N + 1]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
+    """[P]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
     A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at most −ln
     p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
@@ -102,7 +103,7 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     return torch.where(emitted, places.p, 1.0).amin(-1).double()
 
 
-def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
+def _bounds(places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]) -> Tensor:
     """Upper bounds of TV and KL after each position of a chain, [2, N], under a rule that may relax
     any token.
 
@@ -121,7 +122,7 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
 
 
 def _relaxed(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
+    places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]
 ) -> dict[str, Tensor]:
     """TV and KL after each position of a chain, under a rule that relaxes the two best tokens only;
     and the distribution, unless it is p everywhere."""
@@ -132,7 +133,7 @@ def _relaxed(
     rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
     if weight.device.type in READABLE:  # most places relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
-    tv, kl = torch.nn.functional.pad(columns, (0, 1))
+    tv, kl = torch.nn.functional.pad(columns, (0, draft.texts))
     if not len(rows):
         return {"tv": tv, "kl": kl}
     p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]

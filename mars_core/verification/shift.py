@@ -15,6 +15,8 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
+from mars_core.sampling import row_sums
+
 _ROUNDING = 1e-12
 
 
@@ -22,12 +24,6 @@ def distances(distribution: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """TV and KL(P‖p) in nats, each [N], of P and p [N, V], float64."""
     terms = torch.where(distribution > 0, distribution * (distribution / p).log(), 0.0)
     return 0.5 * row_sums((distribution - p).abs()), row_sums(terms).clamp(min=0)
-
-
-def row_sums(values: Tensor) -> Tensor:
-    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among
-    threads, and so rounded otherwise."""
-    return values.expand(2, -1).sum(-1)[:1] if len(values) == 1 else values.sum(-1)
 
 
 class Rest(IntEnum):

@@ -8,19 +8,21 @@ from torch import Tensor
 
 from mars_core.rules.base import Rule
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import DISTRIBUTION, Decision, Draft, Places, chain
+from mars_core.verification.draft import Decision, FlatDrafts, Places, chain
 from mars_core.verification.sampled import exact
+
+DISTRIBUTION = "distribution"  # P after the drafted positions [N, V], if a decision computed it
 
 
 def weights(
-    places: Places, draft: Draft, rule: Rule, decision: Decision, inside: Tensor | None
+    places: Places, draft: FlatDrafts, rule: Rule, decision: Decision, inside: Tensor | None
 ) -> dict[str, Tensor]:
-    """The columns mass and overshoot; nan where P is not known. ``inside``: bool [N + 1], nodes
-    after which the rule decides, and strict after others; None: all. Removes DISTRIBUTION from the
+    """The columns mass and overshoot; nan where P is not known. ``inside``: bool [P], nodes after
+    which the rule decides, and strict after others; None: all. Removes DISTRIBUTION from the
     columns of the decision."""
     distribution = decision.shift.pop(DISTRIBUTION, None)
-    nodes = torch.cat([draft.parents, chain(draft.size, places.p.device)[1]])
-    tokens = torch.cat([draft.ids[1:], decision.emit])
+    nodes = torch.cat([draft.parents, chain(len(places.p), places.p.device)[0]])
+    tokens = torch.cat([draft.x, decision.emit])
     p = places.p[nodes, tokens].double()
     if distribution is None:
         known = rule.relaxes == 0 or rule.shift_kind(draft.is_chain) is ShiftKind.EXACT
@@ -32,4 +34,6 @@ def weights(
         end = end if inside is None else torch.where(inside[:, None], end, every)
     emitted = torch.cat([distribution, end[draft.size :]])
     ratio = (emitted / every).nan_to_num(nan=0.0, posinf=torch.inf)
-    return {"mass": emitted[nodes, tokens], "overshoot": ratio.amax(-1)}
+    mass, same = emitted[nodes, tokens], every[nodes, tokens]
+    # p as it is where P is: other positions decide whether a distribution is computed
+    return {"mass": torch.where(mass == same, p, mass), "overshoot": ratio.amax(-1)}

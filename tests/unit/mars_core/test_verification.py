@@ -272,7 +272,7 @@ def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
         5,
         5,
     )
-    verdict = decoded(row)
+    verdict = decoded(row[0])
     assert verdict.path == (0, 2, 4)
     assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
     assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
