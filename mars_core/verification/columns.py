@@ -34,13 +34,11 @@ class Contents(IntFlag):
 
     ALWAYS = 0
     TELEMETRY = 1
-    SHARES = 2  # telemetry, greedy draft: tv and kl follow on the host, see ``shift``
-    DISTANCES = 4  # telemetry, sampled or coupled draft
-    DRAWS = 8  # telemetry, temperature above 0
-    PROCESSED = 16  # telemetry, logits with penalties or biases
-    ODDS = 32  # telemetry, coupled tree
-    VARYING = 64  # telemetry, a parameter that is an expression
-    LEDGER = 128  # a rule that charges what it relaxes
+    DRAWS = 2  # telemetry, temperature above 0
+    PROCESSED = 4  # telemetry, logits with penalties or biases
+    ODDS = 8  # telemetry, coupled tree
+    VARYING = 16  # telemetry, a parameter that is an expression
+    LEDGER = 32  # a rule that charges what it relaxes
 
 
 class RowColumn(NamedTuple):
@@ -87,20 +85,15 @@ COLUMNS = (
     RowColumn(
         "edge", torch.float32, Of.NODE, Contents.DRAWS
     ),  # difference of the two best of ln p + Gumbel noise
-    RowColumn("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
-    RowColumn("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
     RowColumn(
         "raw_z1", torch.float32, Of.NODE, Contents.PROCESSED
     ),  # logits of the two best before processors
     RowColumn("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
-    RowColumn("mass", torch.float64, Of.TOKEN, Contents.DISTANCES, root=1.0),  # P of the token
-    RowColumn(
-        "overshoot", torch.float64, Of.NODE, Contents.DISTANCES
-    ),  # the largest P/p of any token
-    RowColumn(
-        "tv", torch.float64, Of.NODE, Contents.DISTANCES
-    ),  # between the distribution after the node and p
-    RowColumn("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
+    # Of the distribution P of the token after the node: see ``shift``
+    RowColumn("mass", torch.float64, Of.TOKEN, root=1.0),  # P of the token
+    RowColumn("overshoot", torch.float64, Of.NODE),  # the largest P/p of any token
+    RowColumn("tv", torch.float64, Of.NODE),  # between P and p
+    RowColumn("kl", torch.float64, Of.NODE),  # nats
     RowColumn(
         "parameter", torch.float64, Of.NODE, Contents.VARYING
     ),  # its value, of several the first's

@@ -87,6 +87,12 @@ class FlatDrafts(NamedTuple):
         """Drafted tokens of all texts."""
         return len(self.x)
 
+    def tokens(self, emit: Tensor, size: int) -> Tensor:
+        """The drafted tokens at their parents, and then those emitted after the nodes, [P], in the
+        flattened values [P, V], V = ``size``."""
+        nodes = torch.cat([self.parents, chain(len(emit), emit.device)[0]])
+        return torch.cat([self.x, emit]).add_(nodes, alpha=size)
+
     @staticmethod
     def of(draft: Draft, texts: int) -> FlatDrafts:
         """Those of ``texts`` texts, or of one text as often."""
@@ -159,6 +165,10 @@ class Places(NamedTuple):
         """Temperature 0."""
         return self.drawn is None
 
+    def p_of(self, draft: FlatDrafts, emit: Tensor) -> Tensor:
+        """p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
+        return self.p.take(draft.tokens(emit, self.p.shape[-1])).double()
+
     def evidence(
         self,
         x: Tensor,
@@ -192,18 +202,17 @@ class Decision(NamedTuple):
     strict: Tensor  # bool [N]
     emit: Tensor  # [N + 1]
     forgiveness: Tensor  # [N]
-    shift: dict[
-        str, Tensor
-    ]  # the ``columns`` from which TV and KL are computed; may be empty without ``telemetry``
+    shift: dict[str, Tensor]  # the columns of ``shift``; none without ``telemetry``
     state: State | None  # of the places, with the ledger
 
     def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
         """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others."""
         drafted = inside[parents]
+        tokens = torch.cat([drafted, inside])
 
         def chosen(one: Tensor, other: Tensor) -> Tensor:
-            marks = drafted if len(one) == len(drafted) else inside
-            return torch.where(marks.view(-1, *[1] * (one.dim() - 1)), one, other)
+            marks = {len(each): each for each in (drafted, inside, tokens)}
+            return torch.where(marks[len(one)], one, other)
 
         return Decision(
             chosen(self.keep, strict.keep),

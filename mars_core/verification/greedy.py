@@ -2,8 +2,8 @@
 children of each node, and a draw from it.
 
 At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ);
-the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1. The distances from p
-follow in closed form (``shift``). Where it goes to p without the children, the decision is a
+the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1; the distances from p
+are those of ``shift``. Where it goes to p without the children, the decision is a
 maximal coupling with the target's draw y: y is replaced only as often as P ≠ p requires, so
 that every difference from strict is a decision of the rule. On coupled drafts every rule decides
 so, except that one which emits top-1 does that; the distances are those of ``coupled``.
@@ -21,7 +21,7 @@ from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
 from mars_core.verification.draft import Decision, FlatDrafts, Places
-from mars_core.verification.shift import Rest
+from mars_core.verification.shift import share_shift
 from mars_core.verification.state import with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
@@ -82,18 +82,21 @@ def decide_greedy(
                 keep = _at(guarded, children, _coupled(children, shares, uniform, strict), keep)
         else:
             keep = _coupled(children, shares, uniform, strict)
-    emit, rest = _replacement(places, draft, rule, values, evidence, redraws, guarded)
+    emit, single = _replacement(places, draft, rule, values, evidence, redraws, guarded)
     if rule.tightens and not places.greedy:
         refused = children.any(strict & (shares < children.p))
         emit = torch.where(refused, _draw_others(places, draft), emit)
-    if not telemetry or coupled:
-        shift = coupled_shift(places, draft, rule, given) if telemetry else {}
-        return Decision(keep, strict, emit, forgiveness, shift, places.state)
-    by_node = torch.full_like(uniform, rest)
-    if redraws is not None and not rule.emits_top1:
-        by_node = (redraws if guarded is None else redraws & ~guarded).double()
-    shift = {"share": shares, "rest": by_node}
-    return Decision(keep, strict, emit, forgiveness, shift, places.state)
+    decision = Decision(keep, strict, emit, forgiveness, {}, places.state)
+    if not telemetry:
+        return decision
+    p = places.p_of(draft, emit)
+    if coupled:
+        return decision._replace(shift=coupled_shift(places, draft, rule, given, emit, p))
+    if redraws is not None and guarded is not None:
+        redraws = redraws & ~guarded
+    emits = draft.x == children.at_parent(emit)
+    shift = share_shift(children, shares, emits, p, single=single, to_p=redraws)
+    return decision._replace(shift=shift)
 
 
 def _free(places: Places, draft: FlatDrafts, rule: Rule) -> Tensor | None:
@@ -117,18 +120,18 @@ def _replacement(
     evidence: Evidence,
     redraws: Tensor | None,
     guarded: Tensor | None,
-) -> tuple[Tensor, Rest]:
-    """The token after each node if no child is accepted, [P], and where the rest of P goes.
-    After guarded nodes it is that of the target, or top-1."""
+) -> tuple[Tensor, bool]:
+    """The token after each node if no child is accepted, [P], and whether it gets all of the rest
+    of P. After guarded nodes it is that of the target, or top-1."""
     if rule.emits_top1:
-        return places.top_ids[:, 0], Rest.ONE
+        return places.top_ids[:, 0], True
     if redraws is not None and rule.redraw is not everywhere and not places.greedy:
         drawn = redraws if guarded is None else redraws | guarded
-        return torch.where(drawn, places.target_ids, _draw_others(places, draft)), Rest.OTHERS
+        return torch.where(drawn, places.target_ids, _draw_others(places, draft)), False
     if rule.aim is not None and places.greedy:
         best = places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
-        return best if guarded is None else torch.where(guarded, places.target_ids, best), Rest.ONE
-    return places.target_ids, Rest.OTHERS
+        return best if guarded is None else torch.where(guarded, places.target_ids, best), True
+    return places.target_ids, False
 
 
 def _draw_others(places: Places, draft: FlatDrafts) -> Tensor:
@@ -152,11 +155,12 @@ def _children(places: Places, draft: FlatDrafts, rule: Rule) -> Children:
     order = torch.arange(draft.size, device=x.device)
     siblings, before = torch.eq(*pairs(parents)), torch.gt(*pairs(order))
     earlier = siblings & before
-    distinct = (~(earlier & torch.eq(*pairs(x))).any(-1)).double().flatten()
+    same = siblings & torch.eq(*pairs(x))
+    distinct = (~(same & before).any(-1)).double().flatten()
     if rule.best_first:
         z, other = pairs(places.logits[parents, x])
         earlier = siblings & ((other > z) | ((other == z) & before))
-    return Branches(draft.texts, p * distinct, distinct, parents, earlier)
+    return Branches(draft.texts, p * distinct, distinct, parents, earlier, same)
 
 
 def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:

@@ -23,9 +23,9 @@ from mars_core.types import DraftMode, Parameters, Sampling, numbers
 from mars_core.verification.columns import Contents, pack
 from mars_core.verification.draft import Decision, Draft, FlatDrafts, Places, chain, in_order
 from mars_core.verification.greedy import decide_greedy
-from mars_core.verification.sampled import decide_sampled, exact
+from mars_core.verification.sampled import decide_sampled
+from mars_core.verification.shift import no_shift
 from mars_core.verification.state import Span, with_state
-from mars_core.verification.weights import DISTRIBUTION, weights
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
@@ -65,18 +65,20 @@ def judge(
     places = with_state(places, draft, drafts, rule, values, run, span)
 
     def decide(rule: Rule, values: Mapping[str, float]) -> Decision:
+        measured = telemetry and not rule.lossless
         if sampled:
-            return decide_sampled(places, drafts, rule, values, telemetry)
-        return decide_greedy(places, drafts, rule, values, coupled, telemetry)
+            decision = decide_sampled(places, drafts, rule, values, measured)
+        else:
+            decision = decide_greedy(places, drafts, rule, values, coupled, measured)
+        if measured or not telemetry:
+            return decision
+        p = places.p_of(drafts, decision.emit)
+        return decision._replace(shift=no_shift(p, places.uniform))
 
     decision, state = decide(rule, numbers(values)), places.state
-    inside = None
     if state is not None and WHERE.name in state.parameters:
         inside = state.parameters[WHERE.name][:, 0] > 0
-        strict = decide(STRICT, {})
-        if DISTRIBUTION in decision.shift:
-            strict.shift.setdefault(DISTRIBUTION, exact(places.p[: drafts.size]))
-        decision = decision.only(inside, drafts.parents, strict)
+        decision = decision.only(inside, drafts.parents, decide(STRICT, {}))
     columns = {
         "keep": decision.keep,
         "strict": decision.strict,
@@ -88,11 +90,7 @@ def judge(
     }
     contents = Contents.ALWAYS
     if telemetry:
-        measured = Contents.DISTANCES if sampled or coupled else Contents.SHARES
-        contents = Contents.TELEMETRY | measured
-        contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
-        if sampled or coupled:
-            columns |= weights(places, drafts, rule, decision, inside)
+        contents = Contents.TELEMETRY if places.greedy else Contents.TELEMETRY | Contents.DRAWS
         columns |= _measures(places, drafts, decision, sampling, raw)
         for content, more in _optional(places, draft.odds if noisy else None, raw):
             contents |= content
@@ -166,13 +164,8 @@ def _measures(
 ) -> dict[str, Tensor]:
     """The columns that exist only with ``telemetry``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
-    likelihood, numbers = (
-        (logits if raw is None else raw).log_softmax(-1),
-        chain(len(logits), logits.device)[0],
-    )
-    # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the
-    # flattened [P, V].
-    at = torch.cat([draft.x, decision.emit]).add_(torch.cat([draft.parents, numbers]), alpha=size)
+    likelihood = (logits if raw is None else raw).log_softmax(-1)
+    at = draft.tokens(decision.emit, size)
     z, before = (
         logits.take(at)[:, None],
         logits[:count] if draft.is_chain else logits[draft.parents],

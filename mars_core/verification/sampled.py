@@ -14,7 +14,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import draw, residual, row_sums
 from mars_core.verification.draft import Decision, FlatDrafts, Places
-from mars_core.verification.shift import distances
+from mars_core.verification.shift import Shift
 from mars_core.verification.state import with_ledger
 
 
@@ -30,7 +30,7 @@ def decide_sampled(
         evidence = full_vocabulary(places, draft)
     values = evidence.resolved(values)
     if rule.reach is Reach.BLOCK:
-        return _by_block(places, draft, evidence, telemetry)
+        return _by_block(places, draft, evidence)
     count, p, q = len(x), evidence.distribution, evidence.q
     accept = rule.accept(evidence, values).clamp(
         0, 1
@@ -51,12 +51,7 @@ def decide_sampled(
     uniform = places.uniform[:count]
     chance = accept.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
-    shift: dict[str, Tensor] = {}
-    end = (
-        places.p[count:].gather(-1, bonus[:, None])[:, 0].double()
-        if rule.emits_top1
-        else p.new_ones(draft.texts)
-    )
+    emit, shift = torch.cat([draw(drawn, places.noise[:count]).ids, bonus]), Shift()
     if telemetry:
         accepted = q * accept
         if shrunk is None:
@@ -66,11 +61,11 @@ def decide_sampled(
         if guarded is not None:
             missed = ((q - accepted) * guarded).sum(-1, keepdim=True)
             distribution = distribution + missed * (residual(p, q) - correction)
-        shift = shift_of(distribution, p, end)
+        shift = chain_shift(places, draft, rule, emit, p, distribution)
     return Decision(
         keep=uniform < chance,
         strict=uniform < strict,
-        emit=torch.cat([draw(drawn, places.noise[:count]).ids, bonus]),
+        emit=emit,
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
         shift=shift,
         state=places.state,
@@ -131,7 +126,7 @@ def exact(distribution: Tensor) -> Tensor:
     return distribution / row_sums(distribution)[:, None]
 
 
-def _by_block(places: Places, draft: FlatDrafts, evidence: Evidence, telemetry: bool) -> Decision:
+def _by_block(places: Places, draft: FlatDrafts, evidence: Evidence) -> Decision:
     """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions.
     Lossless."""
     p, q, x = evidence.distribution, evidence.q, draft.x[:, None]
@@ -153,29 +148,25 @@ def _by_block(places: Places, draft: FlatDrafts, evidence: Evidence, telemetry: 
         strict=keep,
         emit=torch.cat([draw(correction, places.noise[:count]).ids, places.target_ids[count:]]),
         forgiveness=torch.zeros_like(before),
-        shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(draft.texts))
-        if telemetry
-        else {},
+        shift={},
         state=places.state,
     )
 
 
-def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
-    """P after each position, [N, V]; ``before`` [N]: the probability weight of the tokens before
-    it."""
-    accepted = torch.minimum(
-        before[:, None] * p, q
-    )  # q times the probability that the prefix up to here is accepted
-    distribution = (accepted + (before - accepted.sum(-1))[:, None] * correction) / before[:, None]
-    return torch.where(before[:, None] > 0, distribution, p)
-
-
-def shift_of(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
-    """TV and KL after all nodes, and the distribution for ``weights``. ``end`` [A]: p of the token
-    that always follows the last one, 1 if that is drawn from p."""
-    tv, kl = distances(distribution, p)
+def chain_shift(
+    places: Places, draft: FlatDrafts, rule: Rule, emit: Tensor, p: Tensor, distribution: Tensor
+) -> Shift:
+    """Of chains, from P and p [N, V] after the drafted positions, float64. A rule that emits top-1
+    does that after the last one too."""
+    count, end = draft.size, places.p_of(draft, emit)[2 * draft.size :]
+    one = torch.ones_like(end)
+    sure, mass = (end, one) if rule.emits_top1 else (one, end)
+    ratio = (distribution / p).nan_to_num_(nan=0.0, posinf=torch.inf)
+    terms = torch.where(distribution > 0, distribution * ratio.log(), 0.0)
+    both = distribution.gather(-1, torch.stack([draft.x, emit[:count]], -1))
     return {
-        "tv": torch.cat([tv, 1 - end]),
-        "kl": torch.cat([kl, 0 - end.log()]),
-        "distribution": distribution,
+        "tv": torch.cat([0.5 * row_sums((distribution - p).abs()), 1 - sure]),
+        "kl": torch.cat([row_sums(terms).clamp(min=0), 0 - sure.log()]),
+        "overshoot": torch.cat([ratio.amax(-1), 1 / sure]),
+        "mass": torch.cat([*both.unbind(-1), mass]),
     }
