@@ -77,7 +77,7 @@ class Engine:
         self._fills = captures or target.size.shapes.fixed
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
         self._texts: dict[int, WrittenText] = {}
-        # of each slot: captures read their processors' memory
+        # of each slot, with captures, which read their processors' memory
         self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
         self._buffer = InputBuffer(self.slots, drafter.longest, target.device)
         self._set_up_s = 0.0  # of the current step
@@ -108,7 +108,8 @@ class Engine:
         positions; tokens that the original run read in steps are read in passes of the same
         shape. ``spent``: TV and regret of the prefix."""
         begun = len(prompt) - 1 - prefix
-        verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
+        if self._captures:
+            verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
         if verifier.processor:
             verifier.processor.prompt = len(prompt) - prefix
         ids = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device)
@@ -316,7 +317,7 @@ def _judged(
     step: StepInputs,
 ) -> Tensor:
     """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts."""
-    own, at = draft.first(*shape).of(rows), [group.rows.index(row) for row in rows]
+    own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(
         picked(logits, rows)[:, : own.size + 1],
         [step.roots.start(row) for row in rows],

@@ -69,7 +69,7 @@ class Verifier:
             texts = enumerate(zip(processors, raw, roots, strict=True))
             z = torch.stack(
                 [
-                    each.apply(logits, each.rows(root, draft.of([text])))
+                    each.apply(logits, each.rows(root, draft.of([text], draft.size, draft.depth)))
                     for text, (each, logits, root) in texts
                 ]
             )

@@ -112,30 +112,25 @@ def pack(
     """The rows, float64 [A, M], of A = ``texts`` texts with N = ``count`` drafted tokens each and T
     = ``width``. ``values``: every column of ``contents``, one-dimensional, in the order of
     ``FlatDrafts``. Raises KeyError where one is missing."""
-    head, before, each, within = _parts(count, contents, width, values["id"].device)
+    head, order = _order(count, contents, width, texts, values["id"].device)
     groups = (torch.cat([values[column.name] for column in group]) for group in _groups(contents))
-    together = torch.cat([head, *groups])
-    if texts == 1:
-        return together[None]
-    text = torch.arange(texts, device=together.device)[:, None]
-    return together.take(before * texts + each * text + within)
+    return torch.cat([head, *groups]).take(order)
 
 
 @cache
-def _parts(
-    count: int, contents: Contents, width: int, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The first numbers of a row; and of each of its numbers, [M], how many of one text are before
-    the part that it belongs to, how many are in this part, and its position in it."""
+def _order(
+    count: int, contents: Contents, width: int, texts: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The first numbers of every row, and where each number of the rows is, [A, M]: after these
+    come the columns of all texts."""
     parts = (count,), (count, 1), (count, count, 1), (count * width, width)  # by Of
-    before, each, within = [0] * HEAD, [0] * HEAD, [*range(HEAD)]
-    for column in (column for group in _groups(contents) for column in group):
-        for length in parts[column.of]:
-            before += [len(before) - HEAD] * length
-            each += [length] * length
-            within += range(HEAD, HEAD + length)
+    columns = (column for group in _groups(contents) for column in group)
+    blocks, start = [torch.arange(HEAD, device=device).expand(texts, -1)], HEAD
+    for length in (length for column in columns for length in parts[column.of]):
+        blocks.append(start + torch.arange(texts * length, device=device).view(texts, length))
+        start += texts * length
     head = torch.tensor([count, contents, width], dtype=torch.float64, device=device)
-    return head, *torch.tensor([before, each, within], device=device)
+    return head, torch.cat(blocks, 1)
 
 
 @cache

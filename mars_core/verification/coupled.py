@@ -35,13 +35,11 @@ def coupled_shift(
     rule: Rule,
     values: Mapping[str, float],
     emit: Tensor,
-    p_of_tokens: Tensor,
 ) -> Shift:
-    """Of ``rule.shift_kind``, and of a rule that relaxes. Missing (nan) in trees, since what may be
+    """Of ``rule.shift_kind``, for a rule that relaxes. Missing (nan) in trees, since what may be
     relaxed at a position depends on the noise of later ones, and for rules that look ahead. A rule
-    that emits top-1 is bounded there: it emits nothing but what it may keep. ``p_of_tokens`` [N +
-    P]."""
-    unknown = unknown_shift(p_of_tokens, places.uniform)
+    that emits top-1 is bounded there: it emits nothing but what it may keep."""
+    unknown = unknown_shift(places, draft, emit)
     if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
         return unknown
     if not draft.is_chain:
@@ -71,7 +69,7 @@ def coupled_shift(
     if rule.relaxes != 2:
         tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, draft.texts))
         return {**unknown, "tv": tv, "kl": kl}
-    return _relaxed(places, draft, rule, values, emit, p_of_tokens)
+    return _relaxed(places, draft, rule, values, emit)
 
 
 def _chance(evidence: Evidence, rule: Rule, values: Values) -> Tensor | float:
@@ -127,14 +125,13 @@ def _relaxed(
     rule: Rule,
     values: Mapping[str, float],
     emit: Tensor,
-    p_of_tokens: Tensor,
 ) -> Shift:
     """Of a chain, under a rule that relaxes the two best tokens only."""
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
     weight = _forgiveness(places.evidence(best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
-    rows, shift = chain(draft.size, weight.device)[0], no_shift(p_of_tokens, places.uniform)
+    rows, shift = chain(draft.size, weight.device)[0], no_shift(places, draft, emit)
     if weight.device.type in READABLE:  # most places relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
     if not len(rows):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -44,30 +44,25 @@ class Draft:
         """Drafted nodes, without the root."""
         return self.parents.shape[-1]
 
-    def first(self, count: int, depth: int) -> Draft:
-        """The first ``count`` nodes, none of them deeper than ``depth``."""
-        if count == self.size:
-            return self
+    def of(self, rows: Sequence[int], count: int, depth: int) -> Draft:
+        """Of some of the texts, ascending, the first ``count`` nodes, none of them deeper than
+        ``depth``."""
         if count == 0:
-            return chain_draft(self.ids[..., :1], self.q[..., :0])
+            return chain_draft(picked(self.ids, rows)[:, :1], picked(self.q, rows)[:, :0])
+
+        def cut(values: Tensor, length: int = count) -> Tensor:
+            return values[:length] if values.dim() == 1 else picked(values, rows)[:, :length]
+
         return Draft(
-            self.ids[..., : count + 1],
-            self.parents[..., :count],
-            self.depths[..., : count + 1],
-            self.q[..., :count],
+            cut(self.ids, count + 1),
+            cut(self.parents),
+            cut(self.depths, count + 1),
+            cut(self.q),
             depth,
             self.is_chain,
-            None if self.distribution is None else self.distribution[..., :count, :],
-            None if self.odds is None else self.odds[..., :count],
+            None if self.distribution is None else cut(self.distribution),
+            None if self.odds is None else cut(self.odds),
         )
-
-    def of(self, rows: Sequence[int]) -> Draft:
-        """The drafts of some of the texts, ascending."""
-        values: dict[str, Any] = {name: getattr(self, name) for name in Draft.__slots__}
-        for name, value in values.items():
-            if isinstance(value, Tensor) and value.dim() > 1:
-                values[name] = picked(value, rows)
-        return Draft(**values)
 
 
 class FlatDrafts(NamedTuple):

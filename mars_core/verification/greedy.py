@@ -89,13 +89,11 @@ def decide_greedy(
     decision = Decision(keep, strict, emit, forgiveness, {}, places.state)
     if not telemetry:
         return decision
-    p = places.p_of(draft, emit)
     if coupled:
-        return decision._replace(shift=coupled_shift(places, draft, rule, given, emit, p))
+        return decision._replace(shift=coupled_shift(places, draft, rule, given, emit))
     if redraws is not None and guarded is not None:
         redraws = redraws & ~guarded
-    emits = draft.x == children.at_parent(emit)
-    shift = share_shift(children, shares, emits, p, single=single, to_p=redraws)
+    shift = share_shift(places, draft, emit, children, shares, single=single, to_p=redraws)
     return decision._replace(shift=shift)
 
 

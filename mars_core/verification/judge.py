@@ -72,8 +72,7 @@ def judge(
             decision = decide_greedy(places, drafts, rule, values, coupled, measured)
         if measured or not telemetry:
             return decision
-        p = places.p_of(drafts, decision.emit)
-        return decision._replace(shift=no_shift(p, places.uniform))
+        return decision._replace(shift=no_shift(places, drafts, decision.emit))
 
     decision, state = decide(rule, numbers(values)), places.state
     if state is not None and WHERE.name in state.parameters:

@@ -11,36 +11,38 @@ import torch
 from torch import Tensor
 
 from mars_core.verification.children import Children
+from mars_core.verification.draft import FlatDrafts, Places
 
 Shift = dict[str, Tensor]  # by column
 _ROUNDING = 1e-12
 
 
-def no_shift(p: Tensor, nodes: Tensor) -> Shift:
-    """Where P is p. p [N + P] of the tokens; ``nodes`` [P]: float64."""
-    zero = torch.zeros_like(nodes)
+def no_shift(places: Places, draft: FlatDrafts, emit: Tensor) -> Shift:
+    """Where P is p."""
+    zero, p = torch.zeros_like(places.uniform), places.p_of(draft, emit)
     return {"tv": zero, "kl": zero, "overshoot": zero + 1, "mass": p}
 
 
-def unknown_shift(p: Tensor, nodes: Tensor) -> Shift:
+def unknown_shift(places: Places, draft: FlatDrafts, emit: Tensor) -> Shift:
     """Where P is not known."""
-    missing = torch.full_like(nodes, torch.nan)
-    return {**dict.fromkeys(("tv", "kl", "overshoot"), missing), "mass": p * torch.nan}
+    return {name: column * torch.nan for name, column in no_shift(places, draft, emit).items()}
 
 
 def share_shift(
+    places: Places,
+    draft: FlatDrafts,
+    emit: Tensor,
     children: Children,
     shares: Tensor,
-    emits: Tensor,
-    p: Tensor,
     *,
     single: bool,
     to_p: Tensor | None,
 ) -> Shift:
-    """Of greedy drafts. shares Q [N]; emits bool [N]: the drafted token is what its node emits if
-    no child is accepted; p [N + P] of the tokens. The rest of P goes to that token (``single``), to
-    p itself after the nodes ``to_p``, bool [P], or to p without the children."""
-    of_emitted = p[len(shares) :]
+    """Of greedy drafts. shares Q [N]; emit [P]: the tokens after the nodes of which no child is
+    accepted. The rest of P goes to that token (``single``), to p itself after the nodes ``to_p``,
+    bool [P], or to p without the children."""
+    of_emitted = places.p_of(draft, emit)[draft.size :]
+    emits = draft.x == children.at_parent(emit)
     missed, left = (_rest(1 - children.by_node(each)) for each in (children.p, shares))
     drafted = children.by_node(emits.double()) > 0  # the emitted token is a child
     base = missed  # p of the other tokens that P may have
@@ -53,15 +55,14 @@ def share_shift(
         others = torch.where(to_p, left * missed, left)
     apart = (others - base).abs() + (missed - base).clamp(min=0)
     emitted = others if single else (others / base * of_emitted).nan_to_num(0.0, posinf=0.0)
-    own = children.by_node(shares * emits)
+    of_child = children.by_node(shares * emits)
+    kl = children.by_node(divergence(shares, children.p)) + divergence(others, base)
     ratios = children.most((shares / children.p).nan_to_num(nan=0.0, posinf=torch.inf))
     return {
         "tv": (children.by_node((shares - children.p).abs()) + apart) / 2,
-        "kl": (children.by_node(divergence(shares, children.p)) + divergence(others, base)).clamp(
-            min=0
-        ),
+        "kl": kl.clamp(min=0),
         "overshoot": ratios.maximum((others / base).nan_to_num(nan=0.0, posinf=torch.inf)),
-        "mass": torch.cat([children.repeated(shares), torch.where(drafted, own, emitted)]),
+        "mass": torch.cat([children.repeated(shares), torch.where(drafted, of_child, emitted)]),
     }
 
 

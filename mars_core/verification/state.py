@@ -45,10 +45,11 @@ class RunState(NamedTuple):
     def after(self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None) -> RunState:
         """After a step that has emitted these tokens."""
         nodes, path, ids = verdict.nodes, verdict.path, [*emitted]
+        tv = nodes.column("tv")
         return RunState(
             self.position + len(ids),
             span is not None and span.inside(ids, self.thinking),
-            self.tv + sum(nodes.tv(node) for node in path),
+            self.tv + sum(tv[node] for node in path),
             self.regret + nodes.charge(path),
         )
 

@@ -52,7 +52,6 @@ class Nodes:
         self._count, contents, self._width = map(int, row[:HEAD])
         self._layout = layout(self._count, contents, self._width)
         self._starts = self._layout.starts
-        self._places: dict[int, Values] = {}
         self.parents = [-1, *map(int, self.column("parent")[1:])]
         self.children: list[list[int]] = [[] for _ in self.parents]
         for number, parent in enumerate(self.parents[1:], start=1):
@@ -70,10 +69,6 @@ class Nodes:
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
-    def tv(self, number: int) -> float:
-        """TV of the token after a node; nan without ``telemetry``."""
-        return float(self._node_row(number)["tv"])
-
     def charge(self, path: Sequence[int]) -> float:
         """What the relaxed tokens of a path have charged."""
         if "charge" not in self._starts[Of.DRAFTED]:
@@ -83,20 +78,17 @@ class Nodes:
 
     def drafted(self, number: int) -> JudgedToken:
         """The drafted token of node 1 … N; its position is that after its parent."""
-        token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
         identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        return self._judged(self._node_row(self.parents[number]) | token | identity)
+        drafted = self._read(Of.DRAFTED, number - 1)
+        return self._judged(self.parents[number], number - 1, drafted | identity)
 
     def emitted(self, number: int) -> JudgedToken:
         """The token that is emitted after a node if the step ends there."""
-        row, token = self._node_row(number), self._read(Of.TOKEN, self._count + number)
-        identity = {"id": row["emit"], "parent": number}
-        return self._judged(row | self._layout.emitted | token | identity)
+        identity = {"id": self._row[self._starts[Of.NODE]["emit"] + number], "parent": number}
+        return self._judged(number, self._count + number, self._layout.emitted | identity)
 
     def _node_row(self, number: int) -> Values:
         """Columns of the position after a node, and the values of absent columns. ``edge`` at temperature 0: z1 − z2."""
-        if number in self._places:
-            return self._places[number]
         row = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
             row[name] = tuple(
@@ -104,15 +96,15 @@ class Nodes:
             )
         if "edge" in self._layout.absent and row["top_z"]:
             row["edge"] = row["top_z"][0] - row["top_z"][1]
-        self._places[number] = row
         return row
 
     def _read(self, of: Of, index: int) -> Values:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _judged(self, columns: Values) -> JudgedToken:
-        """With int in the integer columns."""
+    def _judged(self, node: int, at: int, columns: Values) -> JudgedToken:
+        """Token ``at``, after a node, with int in the integer columns."""
+        columns = self._node_row(node) | columns | self._read(Of.TOKEN, at)
         columns |= {name: int(columns[name]) for name in self._layout.integers}
         return JudgedToken(*(columns[name] for name in JudgedToken._fields))
 

@@ -17,7 +17,11 @@ from mars_core.batch import takes_batches
 from mars_core.decoder import CacheSize, PassShapes, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import TextLookup
 from mars_core.engine import Engine, Engines, InvalidLogitsError
+from mars_core.engine.inputs import WrittenText
+from mars_core.engine.processors import Processor
+from mars_core.engine.verifier import Verifier
 from mars_core.models import Pair
 from mars_core.run import Run
 from mars_core.session import Session
@@ -239,8 +243,20 @@ def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
 
 @pytest.mark.parametrize("name", ["none", "ngram", "tree"])
 def test_ended_runs_are_released(pair: Pair, name: str) -> None:
-    """While others of their batch run, without the collector's help."""
-    configs = (config_for(pair, DRAFTERS[name], new=3, seed=seed) for seed in range(20))
+    """While others of their batch run, without the collector's help; all that an engine has of a
+    text too, when every text is decoded in its own way."""
+    configs = (
+        config_for(
+            pair,
+            DRAFTERS[name],
+            Sampling(processors=Processors(repetition_penalty=1 + seed / 9)),
+            rule="mars",
+            theta=seed / 20,
+            new=3,
+            seed=seed,
+        )
+        for seed in range(20)
+    )
     ended = list[weakref.ref[Run]]()
     gc.collect()
     gc.disable()
@@ -249,6 +265,9 @@ def test_ended_runs_are_released(pair: Pair, name: str) -> None:
             ended.append(weakref.ref(run))
             del run
             assert sum(each() is not None for each in ended) <= 3  # of the latest step
+            if len(ended) % 6 == 0:
+                for kind in (Verifier, WrittenText, TextLookup, Processor):
+                    assert sum(issubclass(type(each), kind) for each in gc.get_objects()) <= 3
     finally:
         gc.enable()
     assert len(ended) == 20

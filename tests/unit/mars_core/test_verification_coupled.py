@@ -155,20 +155,20 @@ def test_what_moves_to_the_two_best_tokens_is_as_in_the_plain_formula() -> None:
     moved = weight[..., None] * ahead * p[:, None]
     distribution = (p - moved.sum(1)).scatter_add(-1, best, moved.sum(-1))
     emit = torch.full((5,), 11)
-    found = _moved(p, integral, best, weight, best[:, 1], emit)
+    measured = _moved(p, integral, best, weight, best[:, 1], emit)
     for at, (one, other) in enumerate(zip(distribution.tolist(), p.tolist(), strict=True)):
         expected = {
             "tv": total_variation(one, other),
             "kl": divergence(one, other),
             "overshoot": largest_ratio(one, other),
         }
-        assert {name: float(found[name][at]) for name in expected} == pytest.approx(
+        assert {name: float(measured[name][at]) for name in expected} == pytest.approx(
             expected, rel=1e-9, abs=1e-13
         )
-        assert found["mass"].view(2, -1)[:, at].tolist() == pytest.approx(
+        assert measured["mass"].view(2, -1)[:, at].tolist() == pytest.approx(
             [one[int(best[at, 1])], one[11]], rel=1e-12
         )
-    assert (found["tv"] > 0).tolist() == [False, True, True, True, True]
+    assert (measured["tv"] > 0).tolist() == [False, True, True, True, True]
 
 
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:

@@ -57,7 +57,7 @@ def parts(values: Chance) -> list[torch.Tensor]:
 
 
 def alone(draft: Draft, text: int) -> Draft:
-    own = draft.of([text])
+    own = draft.of([text], draft.size, draft.depth)
     shape = {} if draft.is_chain else {"parents": own.parents[0], "depths": own.depths[0]}
     rest = {
         name: None if (value := getattr(own, name)) is None else value[0]
