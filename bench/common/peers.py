@@ -92,7 +92,7 @@ def _completed(client: httpx.Client, prompt: Sequence[int], new: int) -> Decoded
 def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder:
     """transformers' ``generate``, by default without a draft model."""
     decode = generation(target, eos, **options)
-    return lambda prompt, new: Decoded(*decode([prompt], new), 0)
+    return lambda prompt, new: Decoded(decode([prompt], new)[0], 0)
 
 
 def generation(
