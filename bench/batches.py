@@ -1,5 +1,5 @@
 """``python -m bench.batches``: how many tokens a second batches of several sizes write, and whether
-they write what single runs write. Run it with OMP_NUM_THREADS=1 beside other work."""
+they write what single runs write; transformers' generation too. Run it with OMP_NUM_THREADS=1 beside other work."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
+
+import torch
 
 from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts, real
+from bench.common.peers import generation, opened
 from bench.common.report import BenchReport, MeasuredFigure
+from mars_core.models import Pair
+from mars_core.models.gguf import weights
 from mars_core.session import Session
+from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
+Ids = tuple[int, ...]
+Writer = Callable[[int, int | None], list[Ids]]  # slots, number of texts (None: all) → texts
 # tokens a second beside single runs: drafter, slots, of the bundled pair, of the real one
 GOALS = {("none", 8): (4.0, 4.0), ("draft model", 8): (3.0, 2.2), ("EAGLE-3 tree", 8): (2.5, 2.5)}
 
@@ -36,35 +44,66 @@ def batches(
     for at, (name, method) in enumerate(methods.items()):
         now = time.perf_counter()
         ends = now + (until - now) / (len(methods) - at)
-        speeds, texts = _speeds(method, slots, prompts, rounds, ends)
-        for number in slots:
-            beside = [each / single for each, single in zip(speeds[number], speeds[1], strict=True)]
-            differ = sum(one != other for one, other in zip(texts[number], texts[1], strict=True))
-            note = f"{median(speeds[number]):.0f} tokens/s; {differ} of {len(prompts)} texts differ"
-            least = (goals or {}).get((name, number))
-            yield MeasuredFigure(
-                f"{name}: {number} slots / single runs", median(beside), "×", note, least=least
-            )
+        yield from _figures(name, _writer(method, prompts), slots, rounds, ends, goals or {})
+
+
+def _writer(method: Ours, prompts: Sequence[PromptConfig]) -> Writer:
+    session = Session(method.pair)
+    configs = [method.config(prompt, seed) for seed, prompt in enumerate(prompts)]
+
+    def write(slots: int, count: int | None) -> list[Ids]:
+        runs = session.together(configs[:count], slots, telemetry=method.telemetry)
+        written = {at: run.trace().token_ids for at, run in runs}
+        return [written[at] for at in range(len(written))]
+
+    return write
+
+
+def _generated(pair: Pair, prompts: Sequence[PromptConfig], new: int) -> Writer:
+    """transformers' generation, on the model as it loads it in float32: each batch is as long as
+    its longest text."""
+    target = opened(weights(pair.spec.target, lambda _: None)[0], torch.float32)
+    decode = generation(target, target.generation_config.eos_token_id)
+    ids = [encode(pair.tokenizer, prompt) for prompt in prompts]
+
+    def write(slots: int, count: int | None) -> list[Ids]:
+        some = ids[:count]
+        parts = (decode(some[at : at + slots], new) for at in range(0, len(some), slots))
+        return [each for part in parts for each in part]
+
+    return write
+
+
+def _figures(
+    name: str,
+    write: Writer,
+    slots: Sequence[int],
+    rounds: int,
+    until: float,
+    goals: Mapping[tuple[str, int], float],
+) -> Iterator[MeasuredFigure]:
+    speeds, texts = _speeds(write, slots, rounds, until)
+    for number in slots:
+        beside = [each / single for each, single in zip(speeds[number], speeds[1], strict=True)]
+        differ = sum(one != other for one, other in zip(texts[number], texts[1], strict=True))
+        speed, least = median(speeds[number]), goals.get((name, number))
+        note = f"{speed:.0f} tokens/s; {differ} of {len(texts[1])} texts differ"
+        figure = f"{name}: {number} slots / single runs"
+        yield MeasuredFigure(figure, median(beside), "×", note, least=least)
 
 
 def _speeds(
-    method: Ours, slots: Sequence[int], prompts: Sequence[PromptConfig], rounds: int, until: float
-) -> tuple[dict[int, list[float]], dict[int, list[tuple[int, ...]]]]:
+    write: Writer, slots: Sequence[int], rounds: int, until: float
+) -> tuple[dict[int, list[float]], dict[int, list[Ids]]]:
     """By number of slots: tokens per second of each round, and the texts of the last one."""
-    session = Session(method.pair)
-    configs = [method.config(prompt, seed) for seed, prompt in enumerate(prompts)]
-    speeds = defaultdict[int, list[float]](list)
-    texts: dict[int, list[tuple[int, ...]]] = {}
+    speeds, texts = defaultdict[int, list[float]](list), dict[int, list[Ids]]()
     for number in slots:
-        for _ in session.together(configs[:number], number, telemetry=method.telemetry):
-            pass  # kernels, caches and CUDA graphs exist before timed runs
+        write(number, number)  # kernels, caches and CUDA graphs exist before timed runs
     for _ in range(rounds):
         for number in random.sample(slots, len(slots)):
-            started, written = time.perf_counter(), dict[int, tuple[int, ...]]()
-            for at, run in session.together(configs, number, telemetry=method.telemetry):
-                written[at] = run.trace().token_ids
+            started = time.perf_counter()
+            texts[number] = write(number, None)
             seconds = time.perf_counter() - started
-            texts[number] = [written[at] for at in range(len(configs))]
             speeds[number].append(sum(map(len, texts[number])) / seconds)
         if time.perf_counter() > until:
             break
@@ -88,7 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not own:
         prompts = [REAL_PROMPTS[at % len(REAL_PROMPTS)] for at in range(options.prompts)]
     goals = {of: both[not own] for of, both in GOALS.items()}
-    figures = list(batches(methods, (1, 4, 8, 16), prompts, options.rounds, goals=goals))
+    slots, rounds = (1, 4, 8, 16), options.rounds
+    figures = list(batches(methods, slots, prompts, rounds, goals=goals))
+    write = _generated(pair, prompts, options.max_new_tokens)
+    figures += _figures("transformers generate, float32", write, slots, rounds, math.inf, {})
     note = "tokens per second of all texts together, prompts included; ratios of each round"
     report = BenchReport("Batches", [note], figures, device=pair.device)
     return command.finish(report, f"batches-{options.pair}")

@@ -7,6 +7,7 @@ it, and so may be the drafter's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -56,13 +57,13 @@ def _mix(word: int) -> int:
 
 
 def noise(keys: Tensor, size: int) -> Tensor:
-    """Exponential noise E > 0 of token ids 0 … size − 1, float32 [N, size], from keys [N], int64.
+    """Exponential noise E > 0 of token ids 0 … size − 1, float32 [.., size], from keys [..], int64.
     It is a function of key and id only; −ln E is Gumbel noise. Its 31 random bits are the same on
     every device; additions wrap, and x + (x >> n) mixes as an xor-shift does, for signed integers
     too."""
     low, high = (
-        keys.int()[:, None],
-        (keys >> 32).int()[:, None],
+        keys.int()[..., None],
+        (keys >> 32).int()[..., None],
     )  # the conversion keeps the lower 32 bits
     bits = _ids(size, keys.device) ^ low
     bits.add_(bits >> 16).mul_(2146121005).bitwise_xor_(high)
@@ -79,27 +80,52 @@ def _ids(size: int, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """The random numbers of a step; row i is for the i-th position from the step's first on."""
+    """The random numbers of a step; row i is for the i-th position from the step's first on. Those
+    of A texts have a dimension [A, …] before."""
 
     uniform: Tensor  # [N] float64, uniform in [0, 1): decides about keeping a drafted token
     noise: Tensor | None  # [N, V] of the target's draws; None at temperature 0
     draft: Tensor | None  # [N, V] of the drafter's; None: it takes its most likely tokens
 
-    def first(self, count: int) -> Chance:
-        """Of the first ``count`` positions."""
+    def of(self, rows: Sequence[int]) -> Chance:
+        """Of some of the texts, ascending."""
         parts = (self.uniform, self.noise, self.draft)
-        return Chance(*(None if part is None else part[:count] for part in parts))  # type: ignore[arg-type]
+        return Chance(*(None if part is None else picked(part, rows) for part in parts))  # type: ignore[arg-type]
 
 
 def chance(words: Tensor, size: int, mode: DraftMode, temperature: float) -> Chance:
-    """The random numbers that follow from words [N, 3]; ``size``: of the vocabulary."""
-    uniform = (words[:, Use.ACCEPT] & (2**53 - 1)).double() * 2.0**-53
+    """The random numbers that follow from words [.., N, 3]; ``size``: of the vocabulary."""
+    uniform = (words[..., Use.ACCEPT] & (2**53 - 1)).double() * 2.0**-53
     if temperature == 0:
         return Chance(uniform, None, None)
-    target_noise = noise(words[:, Use.DRAW], size)
+    target_noise = noise(words[..., Use.DRAW], size)
     if mode is DraftMode.SAMPLED:
-        return Chance(uniform, target_noise, noise(words[:, Use.DRAFT], size))
+        return Chance(uniform, target_noise, noise(words[..., Use.DRAFT], size))
     return Chance(uniform, target_noise, target_noise if mode is DraftMode.COUPLED else None)
+
+
+def picked(values: Tensor, rows: Sequence[int]) -> Tensor:
+    """Some rows, ascending, [A, …] → [len(rows), …]; needs no index on the device."""
+    first, last = rows[0], rows[-1]
+    if last - first + 1 == len(rows):
+        return values[first : last + 1]
+    return torch.stack([values[row] for row in rows])
+
+
+def joined(parts: Sequence[Tensor], rows: Sequence[Sequence[int]]) -> Tensor:
+    """The rows that were ``picked`` as these parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    by_row = {
+        row: part[at] for part, each in zip(parts, rows, strict=True) for at, row in enumerate(each)
+    }
+    return torch.stack([by_row[row] for row in sorted(by_row)])
+
+
+def row_sums(values: Tensor) -> Tensor:
+    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among
+    threads, and so rounded otherwise."""
+    return values.expand(2, -1).sum(-1)[:1] if len(values) == 1 else values.sum(-1)
 
 
 def lowest_argmax(logits: Tensor) -> Tensor:
@@ -130,9 +156,8 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
     if (mass := sampling.processors.typical_p) < 1:
         logarithms = logits.log_softmax(-1)
         p = logarithms.exp()
-        distance = (
-            logarithms - (p * logarithms).nansum(-1, keepdim=True)
-        ).abs()  # of −ln p from the entropy
+        terms = (p * logarithms).nan_to_num(0.0)
+        distance = (logarithms - row_sums(terms)[:, None]).abs()  # of −ln p from the entropy
         ordered, ids = distance.sort(-1)
         last = (p.gather(-1, ids).cumsum(-1)[:, :-1] < mass).sum(-1, keepdim=True)
         logits = logits.masked_fill(distance > ordered.gather(-1, last), -torch.inf)

@@ -91,18 +91,33 @@ def _completed(client: httpx.Client, prompt: Sequence[int], new: int) -> Decoded
 
 def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder:
     """transformers' ``generate``, by default without a draft model."""
+    decode = generation(target, eos, **options)
+    return lambda prompt, new: Decoded(decode([prompt], new)[0], 0)
+
+
+def generation(
+    target: PreTrainedModel, eos: Ends = None, **options: Any
+) -> Callable[[Sequence[Sequence[int]], int], list[tuple[int, ...]]]:
+    """As ``greedy``, of several prompts at once, padded on the left."""
     model: Any = target
+    ends = {eos} if isinstance(eos, int) else {*(eos or ())}
+
+    def until_end(ids: list[int]) -> tuple[int, ...]:
+        end = next((at for at, id_ in enumerate(ids, start=1) if id_ in ends), None)
+        return tuple(ids[:end])
 
     @torch.inference_mode()
-    def decode(prompt: Sequence[int], new: int) -> Decoded:
-        ids = torch.tensor([prompt], device=target.device)
+    def decode(prompts: Sequence[Sequence[int]], new: int) -> list[tuple[int, ...]]:
+        width = max(map(len, prompts))
+        missing = [width - len(prompt) for prompt in prompts]
+        ids = [[0] * more + [*prompt] for more, prompt in zip(missing, prompts, strict=True)]
+        mask = [[0] * more + [1] * (width - more) for more in missing]
         config = GenerationConfig(
             do_sample=False, max_new_tokens=new, eos_token_id=eos, pad_token_id=0
         )
-        output = model.generate(
-            ids, attention_mask=torch.ones_like(ids), generation_config=config, **options
-        )
-        return Decoded(tuple(output[0, len(prompt) :].tolist()), 0)
+        read, seen = (torch.tensor(each, device=target.device) for each in (ids, mask))
+        output = model.generate(read, attention_mask=seen, generation_config=config, **options)
+        return [until_end(each) for each in output[:, width:].tolist()]
 
     return decode
 

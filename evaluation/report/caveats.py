@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.recovery import RecoveryOutcome
-from evaluation.report.grid import Grid
+from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured
 from evaluation.statistics import Array
 from evaluation.study.plan import Plan, Task

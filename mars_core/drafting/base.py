@@ -39,17 +39,20 @@ class Inputs(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """How one text is drafted. With ``noise`` [≥ size, V] for the positions from the next one on,
-    tokens are drawn; without it the most likely ones are taken."""
+    """How some texts are drafted: ``rows`` of the step, with a processor each or none. With
+    ``noise`` [len(rows), ≥ size, V] for the positions from the next one on, tokens are drawn;
+    without it the most likely ones are taken."""
 
+    rows: Sequence[int]
     sampling: Sampling
-    processor: Processor | None
+    processors: Sequence[Processor]
     noise: Tensor | None
 
 
 class DraftInputs(NamedTuple):
     """What drafts for A texts are made from, on the device. ``roots``: where the last token of each
-    text stands; ``starts`` and ``numbers`` [A, m]: from ``Inputs``; ``limits`` [A]: its sizes."""
+    text stands; ``starts`` and ``numbers`` [A, m]: from ``Inputs``; ``limits`` [A]: its sizes.
+    ``conditions``: of all texts."""
 
     size: int  # depth of all drafts
     roots: Rows
@@ -99,14 +102,14 @@ class Drafter:
         """Drafted tokens of a draft whose longest path has ``size``."""
         return size
 
-    def draft(self, inputs: DraftInputs) -> Sequence[Draft]:
-        """A draft for each text, all with ``nodes(size)`` nodes; those that are deeper than the
+    def draft(self, inputs: DraftInputs) -> Draft:
+        """A draft for each text, with ``nodes(size)`` nodes; those that are deeper than the
         text's limit come last and mean nothing. Uses device operations only, whose shapes depend
         on ``size`` and m only; may be called again with the same inputs."""
         from mars_core.verification import certain, chain_draft  # imported here: they load torch
 
-        q = certain(inputs.size, inputs.numbers.device)
-        return [chain_draft(ids, q) for ids in inputs.numbers]
+        ids = inputs.numbers[:, : inputs.size + 1]
+        return chain_draft(ids, certain(inputs.size, ids.device).expand(len(ids), -1))
 
     def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
         """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the

@@ -12,9 +12,16 @@ import torch
 from torch import Tensor
 
 from mars_core.decoder import PassShapes, input_embedding, is_fast, open_cache
-from mars_core.drafting.base import Drafter, DraftInputs, Inputs, Parts, Request
-from mars_core.sampling import displayed_distribution, draw, lowest_argmax, target_distribution
-from mars_core.types import Sampling
+from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
+from mars_core.sampling import (
+    displayed_distribution,
+    draw,
+    joined,
+    lowest_argmax,
+    picked,
+    target_distribution,
+)
 from mars_core.verification import Draft, chain_draft
 
 
@@ -51,44 +58,51 @@ class ModelDrafter(Drafter):
         ]
         return Inputs(sizes, starts, numbers)
 
-    def draft(self, inputs: DraftInputs) -> Sequence[Draft]:
-        size, roots, starts, _, numbers, conditions = inputs
-        fed, drafted, drawn = numbers[:, 1:], [numbers[:, :1]], list[list[Tensor]]()
-        rows = starts
-        for depth in range(size):
+    def draft(self, inputs: DraftInputs) -> Draft:
+        size, roots, rows, _, numbers, conditions = inputs
+        order = [each.rows for each in conditions]
+        fed, ids, levels = numbers[:, 1:], numbers[:, :1], list[Tensor]()
+        for _ in range(size):
             logits = self._cache.chains(fed, rows, logits=1)[:, 0, : self._vocabulary]
             rows = rows.later(fed.shape[1])
-            written = torch.cat(drafted[1:], 1) if depth else fed[:, :0]
-            drawn.append([])
-            chosen = []
-            for text, each in enumerate(conditions):
-                q = logits[text : text + 1]
-                if each.processor:
-                    after = each.processor.row(roots.start(text), *written[text].split(1))
-                    q = each.processor.apply(q, after)
-                if each.noise is None:
-                    chosen.append(lowest_argmax(q))
-                else:
-                    q = _distribution(q, each.sampling)
-                    chosen.append(draw(q, each.noise[depth : depth + 1]).ids)
-                drawn[-1].append(q)
-            fed = torch.stack(chosen)
-            drafted.append(fed)
-        nodes, drafts = torch.cat(drafted, 1), []
-        for text, each in enumerate(conditions):
-            distribution = torch.cat([level[text] for level in drawn])
-            if each.noise is None:
-                distribution = _distribution(distribution, each.sampling)
-            q = distribution.gather(-1, nodes[text, 1:, None])[:, 0]
-            drafts.append(chain_draft(nodes[text], q, distribution))
-        return drafts
+            drawn = [_drawn(each, picked(logits, each.rows), roots, ids) for each in conditions]
+            fed = joined([chosen for _, chosen in drawn], order)[:, None]
+            levels.append(joined([q for q, _ in drawn], order))
+            ids = torch.cat([ids, fed], 1)
+        known = torch.stack(levels, 1)
+        parts = [(each, picked(known, each.rows)) for each in conditions]
+        distribution = joined(
+            [part if each.noise is not None else _distribution(part, each) for each, part in parts],
+            order,
+        )
+        return chain_draft(ids, distribution.gather(-1, ids[:, 1:, None])[..., 0], distribution)
 
     def _known(self, ids: Sequence[int]) -> list[int]:
         """The ids as the draft model can read them: ids beyond its embedding become its last id."""
         return [min(token, self._rows - 1) for token in ids]
 
 
-def _distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """q [N, V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are
+def _drawn(texts: Conditions, logits: Tensor, roots: Rows, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The next tokens of some texts [a], after the root and the tokens drafted so far, ids [A, m],
+    and q [a, V], or the logits where the most likely tokens are taken."""
+    if texts.processors:
+        each = zip(texts.processors, texts.rows, logits.split(1), strict=True)
+        logits = torch.cat(
+            [
+                processor.apply(own, processor.row(roots.start(row), *ids[row, 1:].split(1)))
+                for processor, row, own in each
+            ]
+        )
+    if texts.noise is None:
+        return logits, lowest_argmax(logits)
+    q = _distribution(logits, texts)
+    return q, draw(q, texts.noise[:, ids.shape[1] - 1]).ids
+
+
+def _distribution(logits: Tensor, texts: Conditions) -> Tensor:
+    """q [.., V], from which drafts are drawn; softmax(z) at temperature 0, where all drafts are
     greedy."""
-    return displayed_distribution(logits, target_distribution(logits, sampling), sampling)
+    rows, sampling = logits.view(-1, logits.shape[-1]), texts.sampling
+    return displayed_distribution(rows, target_distribution(rows, sampling), sampling).view_as(
+        logits
+    )

@@ -9,7 +9,7 @@ overwritten later.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.eagle3.cache import HeadCache
 from mars_core.eagle3.head import Eagle3Head
-from mars_core.sampling import lowest_argmax, target_distribution
+from mars_core.sampling import joined, lowest_argmax, picked, row_sums, target_distribution
 from mars_core.types import TreeShape
 from mars_core.verification import Draft, chain_draft
 
@@ -79,7 +79,7 @@ class Eagle3Drafter(Drafter):
             return size
         return min(self._shape.tokens, self._top_k * (1 + (size - 1) * self._top_k))
 
-    def draft(self, inputs: DraftInputs) -> Sequence[Draft]:
+    def draft(self, inputs: DraftInputs) -> Draft:
         size, roots, starts, limits, numbers, conditions = inputs
         entries = numbers.shape[1] // 2 - 1
         root, count, rows, following = numbers.split((1, 1, entries, entries), 1)
@@ -103,36 +103,55 @@ class Eagle3Drafter(Drafter):
 
 
 class _Odds:
-    """The head's distribution in draft ids, for each text with noise or without. ``target_ids``
-    [V']: of the draft ids."""
+    """The head's distribution in draft ids, of texts with noise or without. ``target_ids`` [V']: of
+    the draft ids."""
 
     def __init__(self, conditions: Sequence[Conditions], target_ids: Tensor) -> None:
         self.target_ids = target_ids
-        self.noisy = [each.noise is not None for each in conditions]
-        self._sampling = [each.sampling for each in conditions]
-        self._noise = [
-            None if each.noise is None else each.noise.index_select(-1, target_ids)
+        self.noisy = any(each.noise is not None for each in conditions)
+        self._conditions = [
+            each
+            if each.noise is None
+            else each._replace(noise=each.noise.index_select(-1, target_ids))
             for each in conditions
         ]
+        self._rows = [each.rows for each in conditions]
 
-    def distribution(self, logits: Tensor, text: int) -> Tensor:
-        """q [n, V'] of a text; without noise softmax(z)."""
-        if not self.noisy[text]:
-            return logits.float().softmax(-1)
-        return target_distribution(logits.float(), self._sampling[text])
+    def _of(self, compute: Callable[[Tensor, Conditions], Tensor], logits: Tensor) -> Tensor:
+        """[A, n, V'], computed for the texts in equal conditions together."""
+        logits = logits.float()
+        parts = [compute(picked(logits, each.rows), each) for each in self._conditions]
+        return joined(parts, self._rows)
+
+    def distribution(self, logits: Tensor) -> Tensor:
+        """q [A, n, V']; without noise softmax(z)."""
+        return self._of(_distribution, logits)
+
+    def q(self, logits: Tensor, ids: Tensor, odds: Tensor) -> Tensor:
+        """Of drafted tokens ids [A, n, k], whose ``odds`` it is without noise."""
+        drawn = self.distribution(logits).gather(-1, ids) if self.noisy else odds
+        parts = [
+            picked(odds if each.noise is None else drawn, each.rows) for each in self._conditions
+        ]
+        return joined(parts, self._rows)
 
     def scores(self, logits: Tensor, depth: int) -> Tensor:
         """The logarithms [A, n, V'] by which tokens of a tree are compared."""
-        if not any(self.noisy):
-            return logits.float().log_softmax(-1)
-        rows = []
-        for text, noise in enumerate(self._noise):
-            if noise is None:
-                rows.append(logits[text].float().log_softmax(-1))
-            else:
-                race = self.distribution(logits[text], text) / noise[depth]
-                rows.append((race / race.sum(-1, keepdim=True)).log())
-        return torch.stack(rows)
+
+        def compared(rows: Tensor, texts: Conditions) -> Tensor:
+            if texts.noise is None:
+                return rows.log_softmax(-1)
+            race = _distribution(rows, texts) / texts.noise[:, depth, None]
+            return (race / row_sums(race.flatten(0, 1)).view(*race.shape[:2], 1)).log()
+
+        return self._of(compared, logits)
+
+
+def _distribution(logits: Tensor, texts: Conditions) -> Tensor:
+    """q [a, n, V'] of some texts."""
+    if texts.noise is None:
+        return logits.softmax(-1)
+    return target_distribution(logits.flatten(0, 1), texts.sampling).view_as(logits)
 
 
 def _chains(
@@ -143,24 +162,20 @@ def _chains(
     roots: Rows,
     depth: int,
     odds: _Odds,
-) -> list[Draft]:
+) -> Draft:
     """The best token at every depth. output [A, 1, H], root [A, 1]."""
     drafted, levels = [root], []
     for ahead in range(depth):
         hidden, logits = cache.predict(output)
-        best = odds.scores(logits, ahead) if any(odds.noisy) else logits
+        best = odds.scores(logits, ahead) if odds.noisy else logits
         drafted.append(head.target_ids(lowest_argmax(best)))
         levels.append(logits)
         if ahead < depth - 1:
             output = cache.extend(drafted[-1], hidden, roots.later(ahead))
-    ids, rows, drafts = torch.cat(drafted, 1), torch.cat(levels, 1), []
-    for text in range(len(ids)):
-        q = odds.distribution(rows[text], text)
-        distribution = q.new_zeros(len(q), head.config.target_vocabulary)
-        distribution.index_copy_(-1, odds.target_ids, q)
-        drafted_q = distribution.gather(-1, ids[text, 1:, None])[:, 0]
-        drafts.append(chain_draft(ids[text], drafted_q, distribution))
-    return drafts
+    ids, q = torch.cat(drafted, 1), odds.distribution(torch.cat(levels, 1))
+    distribution = q.new_zeros(*q.shape[:2], head.config.target_vocabulary)
+    distribution.index_copy_(-1, odds.target_ids, q)
+    return chain_draft(ids, distribution.gather(-1, ids[:, 1:, None])[..., 0], distribution)
 
 
 class _Level(NamedTuple):
@@ -210,15 +225,8 @@ class _Growth:
         hidden, logits = self._cache.predict(output)
         best_scores, ids = self._odds.scores(logits, len(self._added)).topk(self._width)
         scores = (self._scores[..., None] + best_scores).flatten(1)
-        q = odds = best_scores.exp()
-        if any(noisy := self._odds.noisy):
-            own = [
-                self._odds.distribution(rows, text).gather(-1, ids[text])
-                if noisy[text]
-                else q[text]
-                for text, rows in enumerate(logits)
-            ]
-            q = torch.stack(own)
+        odds = best_scores.exp()
+        q = self._odds.q(logits, ids, odds)
         self._added.append(
             _Level(ids.flatten(1), scores, q.flatten(1), odds.flatten(1), self._numbers)
         )
@@ -230,7 +238,7 @@ class _Growth:
         self._numbers = selected + self._count
         self._count += scores.shape[1]
 
-    def trees(self, root: Tensor, tokens: int, limits: Tensor) -> list[Draft]:
+    def trees(self, root: Tensor, tokens: int, limits: Tensor) -> Draft:
         """The best ``tokens`` candidates that are at most ``limits`` [A] deep, then others. A
         parent scores at least as high as its child and is added before it, so it is included."""
         added = _Level(*(torch.cat(parts, 1) for parts in zip(*self._added, strict=True)))
@@ -242,19 +250,15 @@ class _Growth:
         parents = torch.where(parents < 0, 0, number.gather(1, parents.clamp(min=0)))
         depths = torch.cat([torch.zeros_like(root), levels[chosen]], 1)
         drafted = torch.cat([root, self._head.target_ids(added.ids.gather(1, chosen))], 1)
-        q, odds = added.q.gather(1, chosen), added.odds.gather(1, chosen)
-        return [
-            Draft(
-                drafted[text],
-                parents[text],
-                depths[text],
-                q[text],
-                len(self._added),
-                is_chain=False,
-                odds=odds[text] if noisy else None,
-            )
-            for text, noisy in enumerate(self._odds.noisy)
-        ]
+        return Draft(
+            drafted,
+            parents,
+            depths,
+            added.q.gather(1, chosen),
+            len(self._added),
+            is_chain=False,
+            odds=added.odds.gather(1, chosen) if self._odds.noisy else None,
+        )
 
 
 @cache

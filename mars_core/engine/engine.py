@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -25,14 +26,13 @@ from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs
 from mars_core.engine import capture
 from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
-from mars_core.engine.verifier import Verifier, VerifierKind
-from mars_core.sampling import Chance
+from mars_core.engine.verifier import TextGroup, Verifier, VerifierKind
+from mars_core.sampling import picked
 from mars_core.verification import (
     Draft,
     RunState,
     StepVerdict,
     ancestors,
-    certain,
     chain_draft,
     walk,
 )
@@ -77,7 +77,7 @@ class Engine:
         self._fills = captures or target.size.shapes.fixed
         self._captured: dict[Hashable, capture.Captured[Any]] = {}
         self._texts: dict[int, WrittenText] = {}
-        # of each slot: captures read their processors' memory
+        # of each slot, with captures, which read their processors' memory
         self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
         self._buffer = InputBuffer(self.slots, drafter.longest, target.device)
         self._set_up_s = 0.0  # of the current step
@@ -108,7 +108,8 @@ class Engine:
         positions; tokens that the original run read in steps are read in passes of the same
         shape. ``spent``: TV and regret of the prefix."""
         begun = len(prompt) - 1 - prefix
-        verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
+        if self._captures:
+            verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
         if verifier.processor:
             verifier.processor.prompt = len(prompt) - prefix
         ids = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device)
@@ -171,58 +172,64 @@ class Engine:
         self._set_up_s = 0.0
         self._forget_captures()
         step = self._inputs()
-        chances = [
-            self._ready(
-                step.shape and ("chance", step.shape, slot, verifier.drafting),
-                partial(verifier.chance, step.words[row]),
-            )()
-            for row, (slot, verifier) in enumerate(step.verifiers.items())
-        ]
+        groups = self._groups(step)
         watch = capture.Stopwatch(self._target.device)
-        draft_call = self._draft(step, chances)
+        draft_call = self._draft(step, groups.values())
         watch.mark()
-        drafts = draft_call()
+        draft = draft_call()
         watch.mark()
         logits = self._ready(
             step.shape and ("pass", step.shape, self._drafting(step)),
-            partial(_logits, self._target, drafts, step.roots),
+            partial(_logits, self._target, draft, step.roots),
         )()
-        rows = self._judge(step, drafts, logits, chances)
-        received = capture.received(torch.cat(rows) if len(rows) > 1 else rows[0])
+        rows = self._judge(step, groups, draft, logits)
+        received = capture.received(torch.cat([*rows.values()]))
         synchronise(self._target.device)
         draft_s, results, verdicts = watch.seconds(), iter(received.tolist()), []
-        for slot, row in zip(sorted(self._texts), rows, strict=True):
-            verdict = walk(list(islice(results, len(row))))
-            in_order = drafts[0].is_chain or verdict.path == tuple(range(len(verdict.path)))
+        for slot, row in rows.items():
+            verdict = walk([*islice(results, len(row))])
+            in_order = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
             self._texts[slot].unmoved = () if in_order else verdict.path
             verdicts.append((slot, verdict))
-        return verdicts, draft_s
+        return sorted(verdicts), draft_s
+
+    def _groups(self, step: StepInputs) -> dict[Hashable, TextGroup]:
+        """The texts by how they are drafted, with their random numbers."""
+        rows_of, groups = defaultdict[Hashable, list[int]](list), dict[Hashable, TextGroup]()
+        verifiers = [*step.verifiers.values()]
+        for row, verifier in enumerate(verifiers):
+            rows_of[verifier.drafting].append(row)
+        for drafting, rows in rows_of.items():
+            chance = partial(verifiers[rows[0]].chance, step.words, rows)
+            key = step.shape and ("chance", step.shape, drafting, tuple(rows))
+            processors = [each for row in rows if (each := verifiers[row].processor)]
+            groups[drafting] = TextGroup(rows, processors, self._ready(key, chance)())
+        return groups
 
     def _judge(
-        self,
-        step: StepInputs,
-        drafts: Sequence[Draft],
-        logits: Tensor,
-        chances: Sequence[Chance],
-    ) -> list[Tensor]:
-        """The result row of every text, in the order of slots; logits [A, N + 1, V]."""
-        rows, drafting = [], self._drafting(step)
+        self, step: StepInputs, groups: Mapping[Hashable, TextGroup], draft: Draft, logits: Tensor
+    ) -> dict[int, Tensor]:
+        """The result row of every text, by slot; logits [A, N + 1, V]. Texts with verifiers of one
+        kind are judged together. A capture judges all texts that are drafted as they are, so that
+        it serves whoever of them is there."""
+        drafting, slots = self._drafting(step), [*step.verifiers]
+        wanted = defaultdict[tuple[VerifierKind, int], list[int]](list)
         for row, (slot, verifier) in enumerate(step.verifiers.items()):
-            if slot not in self._texts:
-                continue
-            own = step.sizes[row]
-            draft = drafts[row].first(self.drafter.nodes(own), own)
-            key = ("judge", step.shape, drafting, slot, verifier.kind)
-            judge = partial(
-                verifier.judge,
-                logits[row, : draft.size + 1],
-                step.roots.start(row),
-                draft,
-                chances[row],
-                step.states[row],
+            if slot in self._texts:
+                wanted[verifier.kind, step.sizes[row]].append(row)
+        judged = dict[int, Tensor]()
+        for (kind, size), rows in wanted.items():
+            verifier = step.verifiers[slots[rows[0]]]
+            group = groups[verifier.drafting]
+            key = (
+                ("judge", step.shape, drafting, kind) if step.shape and size == step.size else None
             )
-            rows.append(self._ready(key if step.shape and own == step.size else None, judge)())
-        return rows
+            members = group.rows if key else rows
+            shape = self.drafter.nodes(size), size
+            judge = partial(_judged, verifier, group, members, shape, draft, logits, step)
+            results = self._ready(key, judge)()
+            judged |= {slots[row]: results[members.index(row)] for row in rows}
+        return judged
 
     def _forget_captures(self) -> None:
         """All of them, where there are too many: they read each other's results."""
@@ -256,14 +263,15 @@ class Engine:
             self._target.move(*sent.moves)
         return sent
 
-    def _draft(self, step: StepInputs, chances: Sequence[Chance]) -> Callable[[], Sequence[Draft]]:
+    def _draft(self, step: StepInputs, groups: Iterable[TextGroup]) -> Callable[[], Draft]:
         """The call that drafts for all texts, as deep as the longest draft."""
         if not step.size:
-            none = certain(0, self._target.device)
-            return lambda: [chain_draft(ids[:1], none) for ids in step.numbers]
+            none = step.words[:, :0].float()
+            return lambda: chain_draft(step.numbers[:, :1], none)
+        verifiers = [*step.verifiers.values()]
         conditions = [
-            Conditions(verifier.sampling, verifier.processor, each.draft)
-            for verifier, each in zip(step.verifiers.values(), chances, strict=True)
+            Conditions(rows, verifiers[rows[0]].sampling, processors, chance.draft)
+            for rows, processors, chance in groups
         ]
         key = ("draft", step.shape, self._drafting(step))
         inputs = DraftInputs(
@@ -292,11 +300,29 @@ class Engine:
         return self._captured[key].replay
 
 
-def _logits(target: ModelCache, drafts: Sequence[Draft], roots: Rows) -> Tensor:
+def _logits(target: ModelCache, draft: Draft, roots: Rows) -> Tensor:
     """The target's logits after every node of the drafts, [A, N + 1, V]."""
-    ids = torch.stack([draft.ids for draft in drafts])
-    if drafts[0].is_chain:
-        return target.chains(ids, roots)
-    sees = torch.stack([ancestors(draft.parents, draft.depth) for draft in drafts])
-    depths = torch.stack([draft.depths for draft in drafts])
-    return target.trees(ids, roots, depths, sees)
+    if draft.is_chain:
+        return target.chains(draft.ids, roots)
+    return target.trees(draft.ids, roots, draft.depths, ancestors(draft.parents, draft.depth))
+
+
+def _judged(
+    verifier: Verifier,
+    group: TextGroup,
+    rows: Sequence[int],
+    shape: tuple[int, int],
+    draft: Draft,
+    logits: Tensor,
+    step: StepInputs,
+) -> Tensor:
+    """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts."""
+    own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
+    return verifier.judge(
+        picked(logits, rows)[:, : own.size + 1],
+        [step.roots.start(row) for row in rows],
+        own,
+        group.chance.of(at),
+        [group.processors[row] for row in at if group.processors],
+        picked(step.states, rows),
+    )

@@ -72,11 +72,11 @@ class Processor:
         return torch.cat([*after[::-1], text])[None, : len(text)]
 
     def rows(self, root: Start, draft: Draft) -> Tensor:
-        """The text up to every node of a draft, through its ancestors, [N + 1, T]."""
-        row = self.row(root)
+        """The text up to every node of its draft [1, …], through its ancestors, [N + 1, T]."""
+        row, x, parents = self.row(root), draft.ids[0, 1:, None], draft.parents.flatten()
         rows = row.expand(draft.size + 1, -1)
         for _ in range(draft.depth):
-            rows = torch.cat([row, torch.cat([draft.ids[1:, None], rows[draft.parents, :-1]], -1)])
+            rows = torch.cat([row, torch.cat([x, rows[parents, :-1]], -1)])
         return rows
 
     def apply(self, logits: Tensor, rows: Tensor) -> Tensor:

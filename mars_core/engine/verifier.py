@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from mars_core.decoder.positions import Start
 from mars_core.engine.processors import Processor
 from mars_core.rules.base import Rule
-from mars_core.sampling import Chance, Use, chance
+from mars_core.sampling import Chance, Use, chance, picked
 from mars_core.types import DraftMode, Parameters, Sampling
 from mars_core.verification import Draft, Span, judge
 
@@ -45,20 +47,32 @@ class Verifier:
         """Equal ones, in one slot, have the same drafts."""
         return self.kind if self.processor else (self.sampling, self.mode)
 
-    def chance(self, words: Tensor) -> Chance:
-        """The random numbers of a step; words [positions · 3]."""
-        return chance(
-            words.view(-1, len(Use)), self.vocabulary, self.mode, self.sampling.temperature
-        )
+    def chance(self, words: Tensor, rows: Sequence[int]) -> Chance:
+        """The random numbers of some texts in a step; words [A, positions · 3]."""
+        uses = picked(words, rows).unflatten(-1, (-1, len(Use)))
+        return chance(uses, self.vocabulary, self.mode, self.sampling.temperature)
 
     def judge(
-        self, raw: Tensor, root: int | Tensor, draft: Draft, chance: Chance, run: Tensor
+        self,
+        raw: Tensor,
+        roots: Sequence[Start],
+        draft: Draft,
+        chance: Chance,
+        processors: Sequence[Processor],
+        runs: Tensor,
     ) -> Tensor:
-        """The result row of a step, for ``verification.walk``. raw: logits [N + 1, V]; ``root``:
-        position of the draft's root; run: numbers of a RunState."""
-        processor, z = self.processor, raw
-        if processor is not None:
-            z = processor.apply(raw, processor.rows(root, draft))
+        """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
+        raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
+        RunStates, [A, 4]."""
+        z = raw
+        if processors:
+            texts = enumerate(zip(processors, raw, roots, strict=True))
+            z = torch.stack(
+                [
+                    each.apply(logits, each.rows(root, draft.of([text], draft.size, draft.depth)))
+                    for text, (each, logits, root) in texts
+                ]
+            )
         return judge(
             z,
             draft,
@@ -66,9 +80,17 @@ class Verifier:
             self.parameters,
             self.sampling,
             self.mode,
-            chance.first(draft.depth + 1),
+            chance,
             self.telemetry,
-            None if processor is None else raw,
-            run,
+            raw if processors else None,
+            runs,
             self.span,
         )
+
+
+class TextGroup(NamedTuple):
+    """The texts of a step that are drafted in the same way: their rows, ascending."""
+
+    rows: Sequence[int]
+    processors: Sequence[Processor]  # one a row, or none
+    chance: Chance

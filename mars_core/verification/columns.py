@@ -1,4 +1,4 @@
-"""The result row of a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the
+"""The result row of a text in a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the
 host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
@@ -34,13 +34,11 @@ class Contents(IntFlag):
 
     ALWAYS = 0
     TELEMETRY = 1
-    SHARES = 2  # telemetry, greedy draft: tv and kl follow on the host, see ``shift``
-    DISTANCES = 4  # telemetry, sampled or coupled draft
-    DRAWS = 8  # telemetry, temperature above 0
-    PROCESSED = 16  # telemetry, logits with penalties or biases
-    ODDS = 32  # telemetry, coupled tree
-    VARYING = 64  # telemetry, a parameter that is an expression
-    LEDGER = 128  # a rule that charges what it relaxes
+    DRAWS = 2  # telemetry, temperature above 0
+    PROCESSED = 4  # telemetry, logits with penalties or biases
+    ODDS = 8  # telemetry, coupled tree
+    VARYING = 16  # telemetry, a parameter that is an expression
+    LEDGER = 32  # a rule that charges what it relaxes
 
 
 class RowColumn(NamedTuple):
@@ -87,20 +85,15 @@ COLUMNS = (
     RowColumn(
         "edge", torch.float32, Of.NODE, Contents.DRAWS
     ),  # difference of the two best of ln p + Gumbel noise
-    RowColumn("share", torch.float64, Of.DRAFTED, Contents.SHARES),  # P of the token, see ``shift``
-    RowColumn("rest", torch.float64, Of.NODE, Contents.SHARES),  # a Rest
     RowColumn(
         "raw_z1", torch.float32, Of.NODE, Contents.PROCESSED
     ),  # logits of the two best before processors
     RowColumn("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
-    RowColumn("mass", torch.float64, Of.TOKEN, Contents.DISTANCES, root=1.0),  # P of the token
-    RowColumn(
-        "overshoot", torch.float64, Of.NODE, Contents.DISTANCES
-    ),  # the largest P/p of any token
-    RowColumn(
-        "tv", torch.float64, Of.NODE, Contents.DISTANCES
-    ),  # between the distribution after the node and p
-    RowColumn("kl", torch.float64, Of.NODE, Contents.DISTANCES),  # nats
+    # Of the distribution P of the token after the node: see ``shift``
+    RowColumn("mass", torch.float64, Of.TOKEN, root=1.0),  # P of the token
+    RowColumn("overshoot", torch.float64, Of.NODE),  # the largest P/p of any token
+    RowColumn("tv", torch.float64, Of.NODE),  # between P and p
+    RowColumn("kl", torch.float64, Of.NODE),  # nats
     RowColumn(
         "parameter", torch.float64, Of.NODE, Contents.VARYING
     ),  # its value, of several the first's
@@ -113,21 +106,31 @@ COLUMNS = (
 )
 
 
-def pack(values: Mapping[str, Tensor], contents: Contents, count: int, width: int) -> Tensor:
-    """The row, float64 [M], of N = ``count`` drafted tokens and T = ``width``. ``values``: every
-    column of ``contents``, one-dimensional. Raises KeyError where one is missing."""
-    head = _head(count, contents, width, values["id"].device)
-    return torch.cat(
-        [
-            head,
-            *(torch.cat([values[column.name] for column in group]) for group in _groups(contents)),
-        ]
-    )
+def pack(
+    values: Mapping[str, Tensor], contents: Contents, count: int, width: int, texts: int = 1
+) -> Tensor:
+    """The rows, float64 [A, M], of A = ``texts`` texts with N = ``count`` drafted tokens each and T
+    = ``width``. ``values``: every column of ``contents``, one-dimensional, in the order of
+    ``FlatDrafts``. Raises KeyError where one is missing."""
+    head, order = _order(count, contents, width, texts, values["id"].device)
+    groups = (torch.cat([values[column.name] for column in group]) for group in _groups(contents))
+    return torch.cat([head, *groups]).take(order)
 
 
 @cache
-def _head(count: int, contents: Contents, width: int, device: torch.device) -> Tensor:
-    return torch.tensor([count, contents, width], dtype=torch.float64, device=device)
+def _order(
+    count: int, contents: Contents, width: int, texts: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The first numbers of every row, and where each number of the rows is, [A, M]: after these
+    come the columns of all texts."""
+    parts = (count,), (count, 1), (count, count, 1), (count * width, width)  # by Of
+    columns = (column for group in _groups(contents) for column in group)
+    blocks, start = [torch.arange(HEAD, device=device).expand(texts, -1)], HEAD
+    for length in (length for column in columns for length in parts[column.of]):
+        blocks.append(start + torch.arange(texts * length, device=device).view(texts, length))
+        start += texts * length
+    head = torch.tensor([count, contents, width], dtype=torch.float64, device=device)
+    return head, torch.cat(blocks, 1)
 
 
 @cache

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Evidence, Rule, Values
+from mars_core.sampling import row_sums
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import Draft, Places, chain
-from mars_core.verification.sampled import exact, full_vocabulary, padded, shift_of
-from mars_core.verification.shift import distances, row_sums
+from mars_core.verification.draft import FlatDrafts, Places, chain
+from mars_core.verification.sampled import chain_shift, exact, full_vocabulary, padded
+from mars_core.verification.shift import Shift, divergence, no_shift, unknown_shift
 
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
 # too: 2/CELLS² more
@@ -29,24 +30,23 @@ _FIXED = 2.0**52  # probabilities are added as integers, which gives the same su
 
 
 def coupled_shift(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
-) -> dict[str, Tensor]:
-    """The columns tv and kl after all nodes, of ``rule.shift_kind``. Missing (nan) in trees, since
-    what may be relaxed at a position depends on the noise of later ones, and for rules that look
-    ahead. A rule that emits top-1 is bounded there: it emits nothing but what it may keep."""
-    # p of the token that always follows a node, 1 if that is drawn from p
-    end = places.uniform.new_ones(draft.size + 1)
-    if rule.emits_top1:
-        end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
-    if rule.relaxes == 0:
-        return {"tv": 1 - end, "kl": 1 - end}
+    places: Places,
+    draft: FlatDrafts,
+    rule: Rule,
+    values: Mapping[str, float],
+    emit: Tensor,
+) -> Shift:
+    """Of ``rule.shift_kind``, for a rule that relaxes. Missing (nan) in trees, since what may be
+    relaxed at a position depends on the noise of later ones, and for rules that look ahead. A rule
+    that emits top-1 is bounded there: it emits nothing but what it may keep."""
+    unknown = unknown_shift(places, draft, emit)
     if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
-        unknown = torch.full_like(end, torch.nan)
-        return {"tv": unknown, "kl": unknown}
+        return unknown
     if not draft.is_chain:
-        inner = torch.zeros_like(end, dtype=torch.bool).index_fill_(0, draft.parents, True)
+        inner = torch.zeros_like(places.uniform).index_fill_(0, draft.parents, 1.0) > 0
+        end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
         least = torch.where(inner, _least(places, rule, values), end)
-        return {"tv": 1 - least, "kl": 0 - least.log()}
+        return {**unknown, "tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
         evidence = full_vocabulary(places, draft)
         accepted = evidence.q * rule.accept(evidence, evidence.resolved(values)).clamp(0, 1)
@@ -56,21 +56,20 @@ def coupled_shift(
         distribution = accepted.scatter_add(
             -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
-        return shift_of(distribution, evidence.distribution, end[draft.size :])
+        return chain_shift(places, draft, rule, emit, evidence.distribution, distribution)
     if rule.chance is not None or rule.switch is not None:
         # y is replaced by x with this probability, so P mixes p and q
         evidence = full_vocabulary(places, draft)
         p, q = evidence.distribution, evidence.q
         chance = _chance(evidence, rule, evidence.resolved(values))
-        if rule.protected is None:
-            return shift_of(torch.lerp(p, q, chance), p, end[draft.size :])
-        both, others = _protected_draws(evidence, rule.protected)
-        replacing = torch.where(rule.protected, both, q) + others
-        return shift_of(torch.lerp(p, replacing, chance), p, end[draft.size :])
+        if rule.protected is not None:
+            both, others = _protected_draws(evidence, rule.protected)
+            q = torch.where(rule.protected, both, q) + others
+        return chain_shift(places, draft, rule, emit, p, torch.lerp(p, q, chance))
     if rule.relaxes != 2:
-        tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, 1))
-        return {"tv": tv, "kl": kl}
-    return _relaxed(places, draft, rule, values)
+        tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, draft.texts))
+        return {**unknown, "tv": tv, "kl": kl}
+    return _relaxed(places, draft, rule, values, emit)
 
 
 def _chance(evidence: Evidence, rule: Rule, values: Values) -> Tensor | float:
@@ -90,7 +89,7 @@ def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) ->
 
 
 def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """[N + 1]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
+    """[P]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
     A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at most −ln
     p, since both are convex."""
     x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
@@ -102,7 +101,7 @@ def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
     return torch.where(emitted, places.p, 1.0).amin(-1).double()
 
 
-def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]) -> Tensor:
+def _bounds(places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]) -> Tensor:
     """Upper bounds of TV and KL after each position of a chain, [2, N], under a rule that may relax
     any token.
 
@@ -121,32 +120,58 @@ def _bounds(places: Places, draft: Draft, rule: Rule, values: Mapping[str, float
 
 
 def _relaxed(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float]
-) -> dict[str, Tensor]:
-    """TV and KL after each position of a chain, under a rule that relaxes the two best tokens only;
-    and the distribution, unless it is p everywhere."""
+    places: Places,
+    draft: FlatDrafts,
+    rule: Rule,
+    values: Mapping[str, float],
+    emit: Tensor,
+) -> Shift:
+    """Of a chain, under a rule that relaxes the two best tokens only."""
     assert draft.distribution is not None
     best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
     known = drafter.gather(-1, best)
     weight = _forgiveness(places.evidence(best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
-    rows, columns = chain(draft.size, weight.device)[0], weight.new_zeros(2, draft.size)
+    rows, shift = chain(draft.size, weight.device)[0], no_shift(places, draft, emit)
     if weight.device.type in READABLE:  # most places relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
-    tv, kl = torch.nn.functional.pad(columns, (0, 1))
     if not len(rows):
-        return {"tv": tv, "kl": kl}
+        return shift
     p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]
-    integral = joint_integral(p, q)
-    ahead = (integral[:, None] - integral.gather(-1, best)[:, :, None]).clamp_(
-        min=0
-    )  # [rows, 2, V]
-    moved = ahead.mul_(weight[rows][:, :, None]).mul_(p[:, None])
-    distribution = (p - moved[:, 0] - moved[:, 1]).scatter_add_(-1, best, moved.sum(-1))
-    changed = distances(distribution, p)
+    changed = _moved(p, joint_integral(p, q), best, weight[rows], draft.x[rows], emit[rows])
+    of_tokens = torch.cat([rows, rows + draft.size])
     return {
-        "tv": tv.index_copy(0, rows, changed[0]),
-        "kl": kl.index_copy(0, rows, changed[1]),
-        "distribution": exact(places.p[: draft.size]).index_copy(0, rows, distribution),
+        name: column.index_copy(0, of_tokens if name == "mass" else rows, changed[name])
+        for name, column in shift.items()
+    }
+
+
+def _moved(
+    p: Tensor, integral: Tensor, best: Tensor, weight: Tensor, x: Tensor, emit: Tensor
+) -> Shift:
+    """Where weight[k]·(G(b) − G(best[k]))₊ of every p(b) goes to the token best[k], k = 1, 2, so that
+    only these can be above their p. p, G [R, V]; best, weight [R, 2]; x and emit [R]: the tokens
+    with ``mass``, [2 R]."""
+    left, gained = torch.ones_like(p), []  # P/p without what a token gets
+    for each, at in zip(weight.split(1, 1), integral.gather(-1, best).split(1, 1), strict=True):
+        ahead = (integral - at).clamp_(min=0).mul_(each)
+        left -= ahead
+        gained.append(row_sums(ahead.mul_(p)))
+    more = torch.stack(gained, -1)
+
+    def of(ids: Tensor) -> Tensor:
+        """P of tokens [R, 2]."""
+        added = (ids[..., None] == best[:, None]) * more[:, None]
+        return left.gather(-1, ids) * p.gather(-1, ids) + added.sum(-1)
+
+    before, after, mass = p.gather(-1, best), of(best), of(torch.stack([x, emit], -1))
+    ratio = (after / before).nan_to_num(nan=0.0, posinf=torch.inf)
+    others = left.clamp_(min=0).scatter_(-1, best, 1.0)
+    kl = row_sums(torch.xlogy(others, others).mul_(p)) + divergence(after, before).sum(-1)
+    return {
+        "tv": (after - before).clamp(min=0).sum(-1),
+        "kl": kl.clamp(min=0),
+        "overshoot": ratio.amax(-1).clamp(min=1),
+        "mass": mass.T.flatten(),
     }
 
 
@@ -185,14 +210,13 @@ def joint_integral(p: Tensor, q: Tensor) -> Tensor:
 def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The cell of every token's w and its position within, from 0 to 1, [N, V]; N at the edges of
     the cells, [N, CELLS + 1]."""
-    at = (p / (p + q).clamp(min=torch.finfo(p.dtype).tiny)).mul_(CELLS)
+    at = (p + q).clamp_(min=torch.finfo(p.dtype).tiny)
+    torch.div(p, at, out=at).mul_(CELLS)
     cell = at.long().clamp_(max=CELLS - 1)
-    both = torch.stack([p, q]).mul_(_FIXED).long()
-    sums = (
-        both.new_zeros(2, len(p), CELLS + 1)
-        .scatter_add_(-1, (cell + 1).expand_as(both), both)
-        .cumsum(-1)
-    )
+    sums = cell.new_zeros(2, len(p), CELLS + 1)
+    for each, added in zip((p, q), sums[..., 1:], strict=True):
+        added.scatter_add_(-1, cell, (each * _FIXED).long())
+    sums = sums.cumsum(-1)
     of_p, of_q = sums.to(p.dtype).div_(_FIXED)  # of the tokens before each bound
     edges = torch.linspace(0, 1, CELLS + 1, dtype=p.dtype, device=p.device)
     return cell, at.sub_(cell), torch.lerp(of_p[:, -1:] - of_p, of_q, edges)
@@ -200,4 +224,4 @@ def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _between(values: Tensor, cell: Tensor, inside: Tensor) -> Tensor:
     """Values at the edges, [N, CELLS + 1], interpolated for every token, [N, V]."""
-    return torch.lerp(values.gather(-1, cell), values.gather(-1, cell + 1), inside)
+    return torch.lerp(values.gather(-1, cell), values[:, 1:].gather(-1, cell), inside)

@@ -7,6 +7,7 @@ A chain is the tree with one path. Parents come before their children; siblings 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -15,13 +16,14 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Evidence, State
-from mars_core.sampling import Draws
+from mars_core.sampling import Draws, picked
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A draft: N nodes after the root, which is the last committed token. ``ids`` [N + 1], root
-    first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of
+    """A draft: N nodes after the root, which is the last committed token, or drafts of one shape
+    for A texts: then each tensor has a dimension [A, …] before, parents and depths of chains
+    excepted. ``ids`` [N + 1], root first; ``parents`` [N] and ``depths`` [N + 1] as above; ``q`` [N] the drafter's probability of
     each drafted token after its parent (1 where it has none); ``distribution`` [N, V'] the
     drafter's full distribution at the position of each drafted token of a chain, V' ≤ V, None where
     there is none. ``depth`` is an upper bound of the depths; ``is_chain``: there is one path;
@@ -40,24 +42,69 @@ class Draft:
     @property
     def size(self) -> int:
         """Drafted nodes, without the root."""
-        return len(self.parents)
+        return self.parents.shape[-1]
 
-    def first(self, count: int, depth: int) -> Draft:
-        """The first ``count`` nodes, none of them deeper than ``depth``."""
-        if count == self.size:
-            return self
+    def of(self, rows: Sequence[int], count: int, depth: int) -> Draft:
+        """Of some of the texts, ascending, the first ``count`` nodes, none of them deeper than
+        ``depth``."""
         if count == 0:
-            return chain_draft(self.ids[:1], self.q[:0])
+            return chain_draft(picked(self.ids, rows)[:, :1], picked(self.q, rows)[:, :0])
+
+        def cut(values: Tensor, length: int = count) -> Tensor:
+            return values[:length] if values.dim() == 1 else picked(values, rows)[:, :length]
+
         return Draft(
-            self.ids[: count + 1],
-            self.parents[:count],
-            self.depths[: count + 1],
-            self.q[:count],
+            cut(self.ids, count + 1),
+            cut(self.parents),
+            cut(self.depths, count + 1),
+            cut(self.q),
             depth,
             self.is_chain,
-            None if self.distribution is None else self.distribution[:count],
-            None if self.odds is None else self.odds[:count],
+            None if self.distribution is None else cut(self.distribution),
+            None if self.odds is None else cut(self.odds),
         )
+
+
+class FlatDrafts(NamedTuple):
+    """The N drafted tokens of A texts, text by text, as they are judged together. Of N + A nodes
+    those that may have children come first, and then the last node of each text."""
+
+    texts: int  # A
+    ids: Tensor  # [N + A]
+    x: Tensor  # [N] the drafted tokens
+    parents: Tensor  # [N] nodes
+    q: Tensor  # [N]
+    is_chain: bool
+    distribution: Tensor | None  # [N, V']
+
+    @property
+    def size(self) -> int:
+        """Drafted tokens of all texts."""
+        return len(self.x)
+
+    def tokens(self, emit: Tensor, size: int) -> Tensor:
+        """The drafted tokens at their parents, and then those emitted after the nodes, [P], in the
+        flattened values [P, V], V = ``size``."""
+        nodes = torch.cat([self.parents, chain(len(emit), emit.device)[0]])
+        return torch.cat([self.x, emit]).add_(nodes, alpha=size)
+
+    @staticmethod
+    def of(draft: Draft, texts: int) -> FlatDrafts:
+        """Those of ``texts`` texts, or of one text as often."""
+        count, known, ids = draft.size, draft.distribution, draft.ids
+        parents = chain(texts * count, ids.device)[0]
+        if not draft.is_chain:
+            parents = (draft.parents.view(texts, count) + parents[::count, None]).flatten()
+        if known is not None:
+            known = known.expand(texts, count, -1).flatten(0, 1)
+        ids, q = ids.expand(texts, -1), draft.q.expand(texts, -1).flatten()
+        x = ids[:, 1:].flatten()
+        return FlatDrafts(texts, in_order(ids), x, parents, q, draft.is_chain, known)
+
+
+def in_order(nodes: Tensor) -> Tensor:
+    """Values of the nodes of each text, [A, n + 1, …], as ``FlatDrafts`` has them, [A · n + A, …]."""
+    return nodes[0] if len(nodes) == 1 else torch.cat([nodes[:, :-1].flatten(0, 1), nodes[:, -1]])
 
 
 @cache
@@ -68,17 +115,19 @@ def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def chain_draft(ids: Tensor, q: Tensor, distribution: Tensor | None = None) -> Draft:
-    """A draft with one path: ids [N + 1], q [N], distribution [N, V']."""
-    count = len(ids) - 1
+    """A draft with one path, or one for each text: ids [.., N + 1], q [.., N], distribution [.., N,
+    V']."""
+    count = ids.shape[-1] - 1
     parents, depths = chain(count, ids.device)
     return Draft(ids, parents, depths, q, count, True, distribution)
 
 
 def ancestors(parents: Tensor, depth: int) -> Tensor:
-    """bool [N + 1, N + 1]: whether the column's node is the row's node or its ancestor. ``depth``:
-    upper bound of the depths."""
-    sees = torch.eye(len(parents) + 1, device=parents.device)
-    sees[1:].scatter_(1, parents[:, None], 1.0)
+    """bool [.., N + 1, N + 1] of parents [.., N]: whether the column's node is the row's node or its
+    ancestor. ``depth``: upper bound of the depths."""
+    nodes = parents.shape[-1] + 1
+    sees = torch.eye(nodes, device=parents.device).repeat(*parents.shape[:-1], 1, 1)
+    sees[..., 1:, :].scatter_(-1, parents[..., None], 1.0)
     reach = 1
     while reach < depth:  # each product doubles the distance to known ancestors
         sees = (sees @ sees).clamp(max=1)
@@ -93,23 +142,27 @@ def certain(count: int, device: torch.device) -> Tensor:
 
 
 class Places(NamedTuple):
-    """The target's values at each of the N + 1 nodes of a step."""
+    """The target's values at each of the P nodes of ``FlatDrafts``."""
 
-    logits: Tensor  # [N + 1, V] float32, after penalties and biases
-    p: Tensor  # [N + 1, V]; one-hot at temperature 0
-    soft: Tensor  # [N + 1, V] p; softmax(z) at temperature 0
-    top_z: Tensor  # [N + 1, T] the largest logits, descending
-    top_ids: Tensor  # [N + 1, T]
-    target_ids: Tensor  # [N + 1] the target's draw after each node
+    logits: Tensor  # [P, V] float32, after penalties and biases
+    p: Tensor  # [P, V]; one-hot at temperature 0
+    soft: Tensor  # [P, V] p; softmax(z) at temperature 0
+    top_z: Tensor  # [P, T] the largest logits, descending
+    top_ids: Tensor  # [P, T]
+    target_ids: Tensor  # [P] the target's draw after each node
     drawn: Draws | None  # the draws; None at temperature 0, where ``target_ids`` is the argmax
-    uniform: Tensor  # [N + 1] the uniform that decides about the token after each node
-    noise: Tensor  # [N + 1, V] with which that token is drawn; [N + 1, 0] at temperature 0
+    uniform: Tensor  # [P] the uniform that decides about the token after each node
+    noise: Tensor  # [P, V] with which that token is drawn; [P, 0] at temperature 0
     state: State | None = None  # where the rule or a parameter reads it
 
     @property
     def greedy(self) -> bool:
         """Temperature 0."""
         return self.drawn is None
+
+    def p_of(self, draft: FlatDrafts, emit: Tensor) -> Tensor:
+        """p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
+        return self.p.take(draft.tokens(emit, self.p.shape[-1])).double()
 
     def evidence(
         self,
@@ -137,9 +190,6 @@ class Places(NamedTuple):
         )
 
 
-DISTRIBUTION = "distribution"  # P after the drafted positions [N, V], if a decision computed it
-
-
 class Decision(NamedTuple):
     """A rule's decision on a draft."""
 
@@ -147,25 +197,23 @@ class Decision(NamedTuple):
     strict: Tensor  # bool [N]
     emit: Tensor  # [N + 1]
     forgiveness: Tensor  # [N]
-    shift: dict[
-        str, Tensor
-    ]  # the ``columns`` from which TV and KL are computed; may be empty without ``telemetry``
+    shift: dict[str, Tensor]  # the columns of ``shift``; none without ``telemetry``
     state: State | None  # of the places, with the ledger
 
-    def only(self, inside: Tensor, parents: Tensor, strict: Decision, p: Tensor) -> Decision:
-        """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others.
-        p [N + 1, V]: strict's distributions."""
-        drafted, others = inside[parents], {DISTRIBUTION: p[: len(parents)], **strict.shift}
+    def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
+        """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others."""
+        drafted = inside[parents]
+        tokens = torch.cat([drafted, inside])
 
         def chosen(one: Tensor, other: Tensor) -> Tensor:
-            marks = drafted if len(one) == len(drafted) else inside
-            return torch.where(marks.view(-1, *[1] * (one.dim() - 1)), one, other)
+            marks = {len(each): each for each in (drafted, inside, tokens)}
+            return torch.where(marks[len(one)], one, other)
 
         return Decision(
             chosen(self.keep, strict.keep),
             self.strict,
             chosen(self.emit, strict.emit),
             self.forgiveness * drafted,
-            {name: chosen(column, others[name]) for name, column in self.shift.items()},
+            {name: chosen(column, strict.shift[name]) for name, column in self.shift.items()},
             self.state,
         )

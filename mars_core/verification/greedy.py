@@ -2,8 +2,8 @@
 children of each node, and a draw from it.
 
 At a node with children x₁ … x_m (distinct, in the rule's order) a rule gives the shares Qᵢ = P(xᵢ);
-the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1. The distances from p
-follow in closed form (``shift``). Where it goes to p without the children, the decision is a
+the rest, 1 − ΣQ, goes to p without the children, to p itself, or to top-1; the distances from p
+are those of ``shift``. Where it goes to p without the children, the decision is a
 maximal coupling with the target's draw y: y is replaced only as often as P ≠ p requires, so
 that every difference from strict is a decision of the rule. On coupled drafts every rule decides
 so, except that one which emits top-1 does that; the distances are those of ``coupled``.
@@ -20,15 +20,15 @@ from mars_core.rules.base import WHERE, Evidence, Reach, Rule, Siblings, everywh
 from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
-from mars_core.verification.draft import Decision, Draft, Places
-from mars_core.verification.shift import Rest
+from mars_core.verification.draft import Decision, FlatDrafts, Places
+from mars_core.verification.shift import share_shift
 from mars_core.verification.state import with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
 def decide_greedy(
     places: Places,
-    draft: Draft,
+    draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
     coupled: bool,
@@ -37,10 +37,10 @@ def decide_greedy(
     """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
     ``telemetry``."""
     children = _children(places, draft, rule)
-    strict = (draft.ids[1:] == children.at_parent(places.target_ids)) & (children.distinct > 0)
+    strict = (draft.x == children.at_parent(places.target_ids)) & (children.distinct > 0)
     places = with_ledger(places, draft, rule, values, strict)
     evidence = places.evidence(
-        draft.ids[1:, None],
+        draft.x[:, None],
         None if draft.is_chain else draft.parents,
         draft.q[:, None],
         draft.distribution,
@@ -50,22 +50,25 @@ def decide_greedy(
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     uniform = places.uniform
-    # bool [N + 1]: whether a protected token is drafted after the node
-    guarded = None if rule.protected is None else children.any(rule.protected[draft.ids[1:]])
+    # bool [P]: whether a protected token is drafted after the node
+    guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
     in_turn = rule.siblings is not Siblings.OWN_FIRST and (rule.emits_top1 or not coupled)
-    # bool [N + 1]: whether the token after the node is drawn from p itself; true without children.
+    # bool [P]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
         ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
     )
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
-        size = int(values["window"])
+        size, shape = int(values["window"]), (draft.texts, -1)
+        p, more = children.p.view(shape), forgiveness.view(shape)
         free = _free(places, draft, rule)
         if free is not None:  # no window has another token, as strict accepts it by another draw
-            forgiveness = forgiveness * free * window_chance(free.double(), size)
-        shares = window_shares(children.p, forgiveness, size)
-        keep = window_keep(strict, children.at_parent(uniform) < children.p, forgiveness > 0, size)
-        forgiveness = forgiveness * window_chance(children.p, size)
+            free = free.double().view(shape)
+            more = more * free * window_chance(free, size)
+        passes = (children.at_parent(uniform) < children.p).view(shape)
+        shares = window_shares(p, more, size).flatten()
+        keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
+        forgiveness = (more * window_chance(p, size)).flatten()
     else:
         missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
         shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
@@ -79,75 +82,83 @@ def decide_greedy(
                 keep = _at(guarded, children, _coupled(children, shares, uniform, strict), keep)
         else:
             keep = _coupled(children, shares, uniform, strict)
-    emit, rest = _replacement(places, draft, rule, values, evidence, redraws, guarded)
+    emit, single = _replacement(places, draft, rule, values, evidence, redraws, guarded)
     if rule.tightens and not places.greedy:
         refused = children.any(strict & (shares < children.p))
         emit = torch.where(refused, _draw_others(places, draft), emit)
-    if not telemetry or coupled:
-        shift = coupled_shift(places, draft, rule, given) if telemetry else {}
-        return Decision(keep, strict, emit, forgiveness, shift, places.state)
-    by_node = torch.full_like(uniform, rest)
-    if redraws is not None and not rule.emits_top1:
-        by_node = (redraws if guarded is None else redraws & ~guarded).double()
-    shift = {"share": shares, "rest": by_node}
-    return Decision(keep, strict, emit, forgiveness, shift, places.state)
+    decision = Decision(keep, strict, emit, forgiveness, {}, places.state)
+    if not telemetry:
+        return decision
+    if coupled:
+        return decision._replace(shift=coupled_shift(places, draft, rule, given, emit))
+    if redraws is not None and guarded is not None:
+        redraws = redraws & ~guarded
+    shift = share_shift(places, draft, emit, children, shares, single=single, to_p=redraws)
+    return decision._replace(shift=shift)
 
 
-def _free(places: Places, draft: Draft, rule: Rule) -> Tensor | None:
+def _free(places: Places, draft: FlatDrafts, rule: Rule) -> Tensor | None:
     """bool [N]: the drafted tokens of a chain that the rule may decide; None: all."""
-    marks = [] if rule.protected is None else [~rule.protected[draft.ids[1:]]]
+    marks = [] if rule.protected is None else [~rule.protected[draft.x]]
     if places.state is not None and WHERE.name in places.state.parameters:
         marks.append(places.state.parameters[WHERE.name][: draft.size, 0] > 0)
     return torch.stack(marks).all(0) if marks else None
 
 
 def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> Tensor:
-    """Values of the drafted tokens after these nodes, bool [N + 1], and after the others, [N]."""
+    """Values of the drafted tokens after these nodes, bool [P], and after the others, [N]."""
     return torch.where(children.at_parent(nodes), there, elsewhere)
 
 
 def _replacement(
     places: Places,
-    draft: Draft,
+    draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
     evidence: Evidence,
     redraws: Tensor | None,
     guarded: Tensor | None,
-) -> tuple[Tensor, Rest]:
-    """The token after each node if no child is accepted, [N + 1], and where the rest of P goes.
-    After guarded nodes it is that of the target, or top-1."""
+) -> tuple[Tensor, bool]:
+    """The token after each node if no child is accepted, [P], and whether it gets all of the rest
+    of P. After guarded nodes it is that of the target, or top-1."""
     if rule.emits_top1:
-        return places.top_ids[:, 0], Rest.ONE
+        return places.top_ids[:, 0], True
     if redraws is not None and rule.redraw is not everywhere and not places.greedy:
         drawn = redraws if guarded is None else redraws | guarded
-        return torch.where(drawn, places.target_ids, _draw_others(places, draft)), Rest.OTHERS
+        return torch.where(drawn, places.target_ids, _draw_others(places, draft)), False
     if rule.aim is not None and places.greedy:
         best = places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
-        return best if guarded is None else torch.where(guarded, places.target_ids, best), Rest.ONE
-    return places.target_ids, Rest.OTHERS
+        return best if guarded is None else torch.where(guarded, places.target_ids, best), True
+    return places.target_ids, False
 
 
-def _draw_others(places: Places, draft: Draft) -> Tensor:
-    """After each node a draw from p without its children, [N + 1]."""
-    others = places.p.index_put((draft.parents, draft.ids[1:]), places.p.new_zeros(()))
+def _draw_others(places: Places, draft: FlatDrafts) -> Tensor:
+    """After each node a draw from p without its children, [P]."""
+    others = places.p.index_put((draft.parents, draft.x), places.p.new_zeros(()))
     return draw(others, places.noise).ids
 
 
-def _children(places: Places, draft: Draft, rule: Rule) -> Children:
-    x, parents = draft.ids[1:], draft.parents
+def _children(places: Places, draft: FlatDrafts, rule: Rule) -> Children:
+    x, parents = draft.x, draft.parents
     if draft.is_chain:
         p = places.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
-        return Chain(p, torch.ones_like(p), torch.zeros_like(p))
+        return Chain(draft.texts, p, torch.ones_like(p), torch.zeros_like(p))
     p = places.p[parents, x].double()
+
+    def pairs(values: Tensor) -> tuple[Tensor, Tensor]:
+        """Of two nodes of one text, the row's and the column's."""
+        by_text = values.view(draft.texts, -1)
+        return by_text[:, :, None], by_text[:, None]
+
     order = torch.arange(draft.size, device=x.device)
-    siblings = parents[:, None] == parents
-    earlier = siblings & (order < order[:, None])
-    distinct = (~(earlier & (x == x[:, None])).any(-1)).double()
+    siblings, before = torch.eq(*pairs(parents)), torch.gt(*pairs(order))
+    earlier = siblings & before
+    same = siblings & torch.eq(*pairs(x))
+    distinct = (~(same & before).any(-1)).double().flatten()
     if rule.best_first:
-        z = places.logits[parents, x]
-        earlier = siblings & ((z > z[:, None]) | ((z == z[:, None]) & (order < order[:, None])))
-    return Branches(p * distinct, distinct, parents, earlier)
+        z, other = pairs(places.logits[parents, x])
+        earlier = siblings & ((other > z) | ((other == z) & before))
+    return Branches(draft.texts, p * distinct, distinct, parents, earlier, same)
 
 
 def _coupled(children: Children, shares: Tensor, uniform: Tensor, matches: Tensor) -> Tensor:

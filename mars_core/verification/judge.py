@@ -1,5 +1,6 @@
-"""From logits to the result row: the target's draws, the rule's decision, and the columns of
-every node and token."""
+"""From logits to the result rows: the target's draws, the rule's decision, and the columns of
+every node and token, for the drafts of one text or of several. What is decided about a text does
+not depend on the others."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from mars_core.sampling import (
     displayed_distribution,
     draw,
     lowest_argmax,
+    row_sums,
     target_distribution,
 )
 from mars_core.types import DraftMode, Parameters, Sampling, numbers
 from mars_core.verification.columns import Contents, pack
-from mars_core.verification.draft import Decision, Draft, Places, chain
+from mars_core.verification.draft import Decision, Draft, FlatDrafts, Places, chain, in_order
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
-from mars_core.verification.shift import row_sums
+from mars_core.verification.shift import no_shift
 from mars_core.verification.state import Span, with_state
-from mars_core.verification.weights import weights
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
@@ -43,77 +44,91 @@ def judge(
     run: Tensor | None = None,
     span: Span | None = None,
 ) -> Tensor:
-    """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before
-    processors, None where there are none; ``chance``: of draft.depth + 1 positions from this step's
-    on; ``run``: numbers of a RunState, None of the beginning. At temperature 0, and from a drafter
-    without probabilities, every draft is greedy."""
-    places = with_state(_places(logits, draft, sampling, chance), draft, rule, values, run, span)
-    sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
+    """The result row, float64 [M], for ``walk``; of drafts for A texts, whose inputs have this
+    dimension too, [A, M]. logits [N + 1, V] float32, ``raw``: before processors, None where there
+    are none; ``chance``: of draft.depth + 1 positions or more, from this step's on; ``run``:
+    numbers of a RunState, None of the beginning. At temperature 0, and from a drafter without
+    probabilities, every draft is greedy."""
+    noisy = sampling.temperature > 0 and mode is not DraftMode.GREEDY
+    sampled = noisy and mode is DraftMode.SAMPLED and draft.distribution is not None
     coupled = (
-        mode is DraftMode.COUPLED
-        and not places.greedy
+        noisy
+        and mode is DraftMode.COUPLED
         and (draft.distribution is not None or not draft.is_chain)
     )
+    known = draft.ids.numel() // (draft.size + 1)
+    # sums over the vocabulary of a single row would be divided among threads, and so rounded otherwise
+    texts = 2 if noisy and draft.distribution is not None and known * draft.size == 1 else known
+    drafts = FlatDrafts.of(draft, texts)
+    raw = None if raw is None else in_order(raw.expand(texts, -1, -1))
+    places = _places(in_order(logits.expand(texts, -1, -1)), draft, texts, sampling, chance)
+    places = with_state(places, draft, drafts, rule, values, run, span)
 
     def decide(rule: Rule, values: Mapping[str, float]) -> Decision:
+        measured = telemetry and not rule.lossless
         if sampled:
-            return decide_sampled(places, draft, rule, values, telemetry)
-        return decide_greedy(places, draft, rule, values, coupled, telemetry)
+            decision = decide_sampled(places, drafts, rule, values, measured)
+        else:
+            decision = decide_greedy(places, drafts, rule, values, coupled, measured)
+        if measured or not telemetry:
+            return decision
+        return decision._replace(shift=no_shift(places, drafts, decision.emit))
 
     decision, state = decide(rule, numbers(values)), places.state
-    inside = None
     if state is not None and WHERE.name in state.parameters:
         inside = state.parameters[WHERE.name][:, 0] > 0
-        decision = decision.only(inside, draft.parents, decide(STRICT, {}), places.p)
+        decision = decision.only(inside, drafts.parents, decide(STRICT, {}))
     columns = {
         "keep": decision.keep,
         "strict": decision.strict,
-        "parent": draft.parents,
-        "id": draft.ids,
+        "parent": draft.parents.expand(texts, -1).flatten(),
+        "id": drafts.ids,
         "own": places.target_ids,
         "emit": decision.emit,
         "z1": places.top_z[:, 0],
     }
     contents = Contents.ALWAYS
     if telemetry:
-        measured = Contents.DISTANCES if sampled or coupled else Contents.SHARES
-        contents = Contents.TELEMETRY | measured
-        contents |= Contents.ALWAYS if places.greedy else Contents.DRAWS
-        if sampled or coupled:
-            columns |= weights(places, draft, rule, decision, inside)
-        columns |= _measures(places, draft, decision, sampling, raw)
-        for content, more in _optional(places, draft, raw):
+        contents = Contents.TELEMETRY if places.greedy else Contents.TELEMETRY | Contents.DRAWS
+        columns |= _measures(places, drafts, decision, sampling, raw)
+        for content, more in _optional(places, draft.odds if noisy else None, raw):
             contents |= content
             columns |= more
     if decision.state is not None and decision.state.charge is not None:
         contents |= Contents.LEDGER
         columns["regret"] = decision.state.regret[:, 0]
         columns["charge"] = decision.state.charge[:, 0]
-    return pack(columns, contents, draft.size, places.top_z.shape[-1])
+    rows = pack(columns, contents, draft.size, places.top_z.shape[-1], texts)
+    return rows[:known].view(*draft.ids.shape[:-1], -1)
 
 
 def _optional(
-    places: Places, draft: Draft, raw: Tensor | None
+    places: Places, odds: Tensor | None, raw: Tensor | None
 ) -> Iterator[tuple[Contents, dict[str, Tensor]]]:
     """Columns that exist with ``telemetry`` in some steps only."""
     if places.state is not None and places.state.parameters:
         first = next(iter(places.state.parameters.values()))
         yield Contents.VARYING, {"parameter": first[:, 0]}
-    if draft.odds is not None:
-        yield Contents.ODDS, {"odds": draft.odds}
+    if odds is not None:
+        yield Contents.ODDS, {"odds": odds.flatten()}
     if raw is not None:
         best, second = raw.gather(-1, places.top_ids[:, :2]).T
         yield Contents.PROCESSED, {"raw_z1": best, "raw_z2": second}
 
 
-def _places(logits: Tensor, draft: Draft, sampling: Sampling, chance: Chance) -> Places:
-    p, uniform = target_distribution(logits, sampling), chance.uniform
-    noise = logits[:, :0] if chance.noise is None else chance.noise
-    if not draft.is_chain:
-        uniform, noise = (
-            uniform[draft.depths],
-            noise if chance.noise is None else noise[draft.depths],
-        )
+def _places(logits: Tensor, draft: Draft, texts: int, sampling: Sampling, chance: Chance) -> Places:
+    """logits [P, V]."""
+
+    def at_nodes(values: Tensor) -> Tensor:
+        """Random numbers of the nodes, by their depths."""
+        if draft.is_chain:
+            return in_order(values[:, : draft.size + 1])
+        return in_order(values[chain(texts, values.device)[0][:, None], draft.depths])
+
+    p = target_distribution(logits, sampling)
+    uniform, noise = at_nodes(chance.uniform.expand(texts, -1)), logits[:, :0]
+    if chance.noise is not None:
+        noise = at_nodes(chance.noise.expand(texts, -1, -1))
     top_z, top_ids = _best(logits)
     drawn = None if chance.noise is None else draw(p, noise)
     target_ids = top_ids[:, 0] if drawn is None else drawn.ids
@@ -144,19 +159,12 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _measures(
-    places: Places, draft: Draft, decision: Decision, sampling: Sampling, raw: Tensor | None
+    places: Places, draft: FlatDrafts, decision: Decision, sampling: Sampling, raw: Tensor | None
 ) -> dict[str, Tensor]:
     """The columns that exist only with ``telemetry``."""
     logits, count, size = places.logits, draft.size, places.logits.shape[-1]
-    likelihood, numbers = (
-        (logits if raw is None else raw).log_softmax(-1),
-        chain(count, logits.device)[1],
-    )
-    # The drafted tokens at their parents, then the emitted ones at their nodes: positions in the
-    # flattened [N + 1, V].
-    at = torch.cat([draft.ids[1:], decision.emit]).add_(
-        torch.cat([draft.parents, numbers]), alpha=size
-    )
+    likelihood = (logits if raw is None else raw).log_softmax(-1)
+    at = draft.tokens(decision.emit, size)
     z, before = (
         logits.take(at)[:, None],
         logits[:count] if draft.is_chain else logits[draft.parents],

@@ -12,25 +12,25 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
-from mars_core.sampling import draw, residual
-from mars_core.verification.draft import Decision, Draft, Places
-from mars_core.verification.shift import distances
+from mars_core.sampling import draw, residual, row_sums
+from mars_core.verification.draft import Decision, FlatDrafts, Places
+from mars_core.verification.shift import Shift
 from mars_core.verification.state import with_ledger
 
 
 def decide_sampled(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], telemetry: bool
+    places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], telemetry: bool
 ) -> Decision:
     """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with
     ``telemetry``."""
-    evidence, x = full_vocabulary(places, draft), draft.ids[1:, None]
+    evidence, x = full_vocabulary(places, draft), draft.x[:, None]
     strict = evidence.strict.gather(-1, x)[:, 0]
     if rule.charge is not None:
         places = with_ledger(places, draft, rule, values, places.uniform[: len(x)] < strict)
         evidence = full_vocabulary(places, draft)
     values = evidence.resolved(values)
     if rule.reach is Reach.BLOCK:
-        return _by_block(places, x, evidence, telemetry)
+        return _by_block(places, draft, evidence)
     count, p, q = len(x), evidence.distribution, evidence.q
     accept = rule.accept(evidence, values).clamp(
         0, 1
@@ -51,12 +51,7 @@ def decide_sampled(
     uniform = places.uniform[:count]
     chance = accept.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
-    shift: dict[str, Tensor] = {}
-    end = (
-        places.p[count:].gather(-1, bonus[:, None])[:, 0].double()
-        if rule.emits_top1
-        else p.new_ones(1)
-    )
+    emit, shift = torch.cat([draw(drawn, places.noise[:count]).ids, bonus]), Shift()
     if telemetry:
         accepted = q * accept
         if shrunk is None:
@@ -66,11 +61,11 @@ def decide_sampled(
         if guarded is not None:
             missed = ((q - accepted) * guarded).sum(-1, keepdim=True)
             distribution = distribution + missed * (residual(p, q) - correction)
-        shift = shift_of(distribution, p, end)
+        shift = chain_shift(places, draft, rule, emit, p, distribution)
     return Decision(
         keep=uniform < chance,
         strict=uniform < strict,
-        emit=torch.cat([draw(drawn, places.noise[:count]).ids, bonus]),
+        emit=emit,
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
         shift=shift,
         state=places.state,
@@ -96,7 +91,7 @@ def _sums(values: Tensor, order: Tensor) -> Tensor:
     return torch.nn.functional.pad(values.gather(-1, order).cumsum(-1), (1, 0))
 
 
-def full_vocabulary(places: Places, draft: Draft) -> Evidence:
+def full_vocabulary(places: Places, draft: FlatDrafts) -> Evidence:
     """The full vocabulary at every drafted position of a chain, in float64, so that TV is 0 where P
     is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
@@ -128,52 +123,50 @@ def padded(drafter: Tensor, size: int) -> Tensor:
 def exact(distribution: Tensor) -> Tensor:
     """float64, summing to 1."""
     distribution = distribution.double()
-    return distribution / distribution.sum(-1, keepdim=True)
+    return distribution / row_sums(distribution)[:, None]
 
 
-def _by_block(places: Places, x: Tensor, evidence: Evidence, telemetry: bool) -> Decision:
+def _by_block(places: Places, draft: FlatDrafts, evidence: Evidence) -> Decision:
     """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions.
     Lossless."""
-    count, p, q = len(x), evidence.distribution, evidence.q
-    ratio = (p.gather(-1, x) / q.gather(-1, x))[:, 0]
-    reach = [p.new_ones(())]
-    for each in ratio:
+    p, q, x = evidence.distribution, evidence.q, draft.x[:, None]
+    count, shape = len(x), (draft.texts, -1)
+    reach = [p.new_ones(draft.texts)]
+    for each in (p.gather(-1, x) / q.gather(-1, x)).view(shape).unbind(-1):
         reach.append((reach[-1] * each).clamp(max=1))
-    before, through = torch.stack(reach[:-1]), torch.stack(reach[1:])
+    before, through = torch.stack(reach[:-1], -1).flatten(), torch.stack(reach[1:], -1)
     excess = (before[:, None] * p - q).clamp(min=0)
     mass = excess.sum(-1)
-    stop = mass[1:] / (mass[1:] + 1 - through[:-1])
-    chance = torch.cat([stop.nan_to_num(1.0), through[-1:]])
-    keep = (places.uniform[:count] < chance).flip(0).cummax(0).values.flip(0)
+    after = mass.view(shape)[:, 1:]
+    stop = after / (after + 1 - through[:, :-1])
+    chance = torch.cat([stop.nan_to_num(1.0), through[:, -1:]], -1)
+    passes = places.uniform[:count].view(shape) < chance
+    keep = passes.flip(-1).cummax(-1).values.flip(-1).flatten()
     correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
     return Decision(
         keep=keep,
         strict=keep,
         emit=torch.cat([draw(correction, places.noise[:count]).ids, places.target_ids[count:]]),
-        forgiveness=torch.zeros_like(chance),
-        shift=shift_of(_block_distribution(before, p, q, correction), p, p.new_ones(1))
-        if telemetry
-        else {},
+        forgiveness=torch.zeros_like(before),
+        shift={},
         state=places.state,
     )
 
 
-def _block_distribution(before: Tensor, p: Tensor, q: Tensor, correction: Tensor) -> Tensor:
-    """P after each position, [N, V]; ``before`` [N]: the probability weight of the tokens before
-    it."""
-    accepted = torch.minimum(
-        before[:, None] * p, q
-    )  # q times the probability that the prefix up to here is accepted
-    distribution = (accepted + (before - accepted.sum(-1))[:, None] * correction) / before[:, None]
-    return torch.where(before[:, None] > 0, distribution, p)
-
-
-def shift_of(distribution: Tensor, p: Tensor, end: Tensor) -> dict[str, Tensor]:
-    """TV and KL after all nodes, and the distribution for ``weights``. ``end`` [1]: p of the token
-    that always follows the last one, 1 if that is drawn from p."""
-    tv, kl = distances(distribution, p)
+def chain_shift(
+    places: Places, draft: FlatDrafts, rule: Rule, emit: Tensor, p: Tensor, distribution: Tensor
+) -> Shift:
+    """Of chains, from P and p [N, V] after the drafted positions, float64. A rule that emits top-1
+    does that after the last one too."""
+    count, end = draft.size, places.p_of(draft, emit)[2 * draft.size :]
+    one = torch.ones_like(end)
+    sure, mass = (end, one) if rule.emits_top1 else (one, end)
+    ratio = (distribution / p).nan_to_num_(nan=0.0, posinf=torch.inf)
+    terms = torch.where(distribution > 0, distribution * ratio.log(), 0.0)
+    both = distribution.gather(-1, torch.stack([draft.x, emit[:count]], -1))
     return {
-        "tv": torch.cat([tv, 1 - end]),
-        "kl": torch.cat([kl, 0 - end.log()]),
-        "distribution": distribution,
+        "tv": torch.cat([0.5 * row_sums((distribution - p).abs()), 1 - sure]),
+        "kl": torch.cat([row_sums(terms).clamp(min=0), 0 - sure.log()]),
+        "overshoot": torch.cat([ratio.amax(-1), 1 / sure]),
+        "mass": torch.cat([*both.unbind(-1), mass]),
     }

@@ -1,114 +1,76 @@
-"""Total variation and KL divergence between the distribution P of the token after a node and the
-target's p.
+"""What the distribution P of an emitted token makes of the target's p, on the device: the columns
+``tv``, ``kl`` and ``overshoot`` after each node, and ``mass`` of each token, all float64.
 
-``distances`` compares full distributions, on the device (sampled drafts). On a greedy draft a rule
-decides how much P has of each drafted token, and the rest goes where ``Rest`` says: both distances
-are computed from a few numbers per node, on the host (``shift``).
-"""
+On greedy drafts with children x₁ … x_m the target's probability of xᵢ is pᵢ and the rule's share is
+Qᵢ; the rest of P goes to other tokens in proportion to p, to p itself, or to one token. So the
+distances follow from a few numbers per node. On other drafts P is computed in full."""
 
 from __future__ import annotations
-
-import math
-from collections.abc import Mapping, Sequence
-from enum import IntEnum
 
 import torch
 from torch import Tensor
 
+from mars_core.verification.children import Children
+from mars_core.verification.draft import FlatDrafts, Places
+
+Shift = dict[str, Tensor]  # by column
 _ROUNDING = 1e-12
 
 
-def distances(distribution: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-    """TV and KL(P‖p) in nats, each [N], of P and p [N, V], float64."""
-    terms = torch.where(distribution > 0, distribution * (distribution / p).log(), 0.0)
-    return 0.5 * row_sums((distribution - p).abs()), row_sums(terms).clamp(min=0)
+def no_shift(places: Places, draft: FlatDrafts, emit: Tensor) -> Shift:
+    """Where P is p."""
+    zero, p = torch.zeros_like(places.uniform), places.p_of(draft, emit)
+    return {"tv": zero, "kl": zero, "overshoot": zero + 1, "mass": p}
 
 
-def row_sums(values: Tensor) -> Tensor:
-    """Sums over the last dimension, [N, V] → [N]. The sum of a single row would be divided among
-    threads, and so rounded otherwise."""
-    return values.expand(2, -1).sum(-1)[:1] if len(values) == 1 else values.sum(-1)
+def unknown_shift(places: Places, draft: FlatDrafts, emit: Tensor) -> Shift:
+    """Where P is not known."""
+    return {name: column * torch.nan for name, column in no_shift(places, draft, emit).items()}
 
 
-class Rest(IntEnum):
-    """Where the rest of P goes."""
-
-    OTHERS = 0  # to p without the drafted tokens
-    ALL = 1  # to p itself
-    ONE = 2  # to the token that is emitted
-
-
-def mass(
-    children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, token: float, p: float
-) -> float:
-    """P of a token; arguments as those of ``shift``, ``p``: of the token."""
-    left, missed = _left(children)
-    share, goes_on = children[token][0] if token in children else 0.0, token not in children
-    if rest is Rest.ONE:
-        return share + left * (token == emit)
-    if rest is Rest.ALL:
-        return share + left * p
-    return left * p / missed if goes_on and missed else share
-
-
-def overshoot(
-    children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
-) -> float:
-    """The largest P/p of any token; infinite where only p is 0."""
-    left, missed = _left(children)
-    weights = [(mass(children, rest, emit, id_, p), p) for id_, (_, p) in children.items()]
-    if rest is Rest.ONE:
-        weights += [] if emit in children else [(left, emit_p)]
-    else:
-        weights += [(left, missed if rest is Rest.OTHERS else 1.0)] if missed or left else []
-    return max((of_p / p if p else math.inf for of_p, p in weights if of_p), default=math.nan)
-
-
-def _left(children: Mapping[float, tuple[float, float]]) -> tuple[float, float]:
-    """What P and p have for tokens that are not children."""
-    shares, p = zip(*children.values(), strict=True) if children else ((), ())
-    return _rest(sum(shares)), _rest(sum(p))
+def share_shift(
+    places: Places,
+    draft: FlatDrafts,
+    emit: Tensor,
+    children: Children,
+    shares: Tensor,
+    *,
+    single: bool,
+    to_p: Tensor | None,
+) -> Shift:
+    """Of greedy drafts. shares Q [N]; emit [P]: the tokens after the nodes of which no child is
+    accepted. The rest of P goes to that token (``single``), to p itself after the nodes ``to_p``,
+    bool [P], or to p without the children."""
+    of_emitted = places.p_of(draft, emit)[draft.size :]
+    emits = draft.x == children.at_parent(emit)
+    missed, left = (_rest(1 - children.by_node(each)) for each in (children.p, shares))
+    drafted = children.by_node(emits.double()) > 0  # the emitted token is a child
+    base = missed  # p of the other tokens that P may have
+    others = left  # P of them
+    if single:
+        shares = shares + children.at_parent(left) * emits * children.distinct
+        base, others = torch.where(drafted, missed, of_emitted), torch.where(drafted, 0.0, left)
+    elif to_p is not None:
+        shares = shares + children.at_parent(left * to_p) * children.p
+        others = torch.where(to_p, left * missed, left)
+    apart = (others - base).abs() + (missed - base).clamp(min=0)
+    emitted = others if single else (others / base * of_emitted).nan_to_num(0.0, posinf=0.0)
+    of_child = children.by_node(shares * emits)
+    kl = children.by_node(divergence(shares, children.p)) + divergence(others, base)
+    ratios = children.most((shares / children.p).nan_to_num(nan=0.0, posinf=torch.inf))
+    return {
+        "tv": (children.by_node((shares - children.p).abs()) + apart) / 2,
+        "kl": kl.clamp(min=0),
+        "overshoot": ratios.maximum((others / base).nan_to_num(nan=0.0, posinf=torch.inf)),
+        "mass": torch.cat([children.repeated(shares), torch.where(drafted, of_child, emitted)]),
+    }
 
 
-def shift(
-    children: Mapping[float, tuple[float, float]], rest: Rest, emit: float, emit_p: float
-) -> tuple[float, float]:
-    """TV and KL(P‖p) in nats after a node. ``children``: P and p of each drafted token, by id;
-    ``emit``: the token emitted if none is accepted, and its p."""
-    pairs = list(children.values())
-    left, missed = _left(children)
-    if rest is Rest.OTHERS:
-        return _distance(pairs, abs(left - missed), _kl(left, missed))
-    if rest is Rest.ALL:
-        mixed = [(share + left * p, p) for share, p in pairs]
-        return _distance(mixed, missed * (1 - left), missed * _xlogy(left, left))
-    if emit in children:
-        pointed = [(share + left * (id_ == emit), p) for id_, (share, p) in children.items()]
-        return _distance(pointed, missed, 0.0)
-    return _distance(pairs, abs(left - emit_p) + max(0.0, missed - emit_p), _kl(left, emit_p))
+def _rest(mass: Tensor) -> Tensor:
+    """0 if it is within rounding."""
+    return torch.where(mass > _ROUNDING, mass, 0.0)
 
 
-def _distance(
-    pairs: Sequence[tuple[float, float]], others: float, others_kl: float
-) -> tuple[float, float]:
-    """Half the sum of the differences, and the divergence, of pairs (P, p); ``others``: the
-    contribution of tokens that are not drafted."""
-    tv = (sum(abs(share - p) for share, p in pairs) + others) / 2
-    return tv, max(0.0, sum(_kl(share, p) for share, p in pairs) + others_kl)
-
-
-def _rest(mass: float) -> float:
-    """1 − mass, or 0 if it is within rounding."""
-    rest = 1 - mass
-    return rest if rest > _ROUNDING else 0.0
-
-
-def _kl(share: float, p: float) -> float:
+def divergence(share: Tensor, p: Tensor) -> Tensor:
     """P ln(P/p); 0 where P is, infinite where only p is 0."""
-    return _xlogy(share, share) - _xlogy(share, p)
-
-
-def _xlogy(x: float, y: float) -> float:
-    if x == 0:
-        return 0.0
-    return x * math.log(y) if y > 0 else -math.inf
+    return torch.xlogy(share, share) - torch.xlogy(share, p)

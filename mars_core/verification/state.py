@@ -15,9 +15,9 @@ from torch import Tensor
 
 from mars_core.rules.base import Rule, State
 from mars_core.rules.expression import Expression, expressions
+from mars_core.sampling import row_sums
 from mars_core.types import Parameters
-from mars_core.verification.draft import Draft, Places
-from mars_core.verification.shift import row_sums
+from mars_core.verification.draft import Draft, FlatDrafts, Places, in_order
 from mars_core.verification.verdict import StepVerdict
 
 
@@ -45,10 +45,11 @@ class RunState(NamedTuple):
     def after(self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None) -> RunState:
         """After a step that has emitted these tokens."""
         nodes, path, ids = verdict.nodes, verdict.path, [*emitted]
+        tv = nodes.column("tv")
         return RunState(
             self.position + len(ids),
             span is not None and span.inside(ids, self.thinking),
-            self.tv + sum(nodes.tv(node) for node in path),
+            self.tv + sum(tv[node] for node in path),
             self.regret + nodes.charge(path),
         )
 
@@ -66,22 +67,25 @@ def received_states(words: Tensor) -> Tensor:
 def with_state(
     places: Places,
     draft: Draft,
+    drafts: FlatDrafts,
     rule: Rule,
     values: Parameters,
     run: Tensor | None,
     span: Span | None,
 ) -> Places:
     """The places with their State, if the rule or a parameter reads it. run: numbers of a RunState,
-    [4]; None: of the beginning."""
+    [A, 4], or [4] for all texts; None: of the beginning."""
     dynamic = expressions(values)
     if not dynamic and rule.charge is None:
         return places
     run = places.uniform.new_zeros(len(RunState._fields)) if run is None else run
-    position, thinking, tv, regret = run.double().expand(draft.size + 1, -1)[:, :, None].unbind(1)
-    depths = draft.depths[:, None].double()
+    shape = drafts.texts, draft.size + 1
+    runs = run.double().expand(drafts.texts, -1)[:, None].expand(*shape, -1)
+    position, thinking, tv, regret = in_order(runs)[:, :, None].unbind(1)
+    depths = in_order(draft.depths.expand(shape))[:, None].double()
     state = State(
         position + depths,
-        thinking if span is None else _phases(draft, thinking, span),
+        thinking if span is None else _phases(draft, runs[..., 1], span),
         tv,
         regret,
         torch.zeros_like(regret),
@@ -98,26 +102,29 @@ def with_state(
 
 
 def with_ledger(
-    places: Places, draft: Draft, rule: Rule, values: Mapping[str, float], strict: Tensor
+    places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], strict: Tensor
 ) -> Places:
-    """The places of a chain with what the drafted tokens before each have charged, if the rule has
+    """The places of chains with what the drafted tokens before each have charged, if the rule has
     a ledger: those that strict, bool [N], does not keep."""
     if rule.charge is None or places.state is None:
         return places
-    evidence = places.evidence(draft.ids[1:, None], None, draft.q[:, None])
-    relaxed = torch.nn.functional.pad((~strict).double(), (1, 0))[:, None]
+    evidence = places.evidence(draft.x[:, None], None, draft.q[:, None])
     charge = rule.charge(evidence, evidence.resolved(values)).double()
-    before = torch.nn.functional.pad(charge[:, 0], (1, 0))[:, None] * relaxed
-    state = places.state
+    relaxed, state = (~strict).double(), places.state
+
+    def before(each: Tensor) -> Tensor:
+        """Sums over the drafted tokens of the text before each node, [N] → [P, 1]."""
+        sums = each.view(draft.texts, -1).cumsum(-1)
+        return in_order(torch.nn.functional.pad(sums, (1, 0)))[:, None]
+
+    regret = state.regret + before(charge[:, 0] * relaxed)
     return places._replace(
-        state=state._replace(
-            regret=state.regret + before.cumsum(0), relaxed=relaxed.cumsum(0), charge=charge
-        )
+        state=state._replace(regret=regret, relaxed=before(relaxed), charge=charge)
     )
 
 
 def _variables(places: Places, state: State, expression: Expression) -> dict[str, Tensor]:
-    """[N + 1, 1] float64, those that it reads, and the position."""
+    """[P, 1] float64, those that it reads, and the position."""
     p = places.soft.double()
     known = {
         "entropy": lambda: -row_sums(torch.xlogy(p, p))[:, None],
@@ -133,11 +140,12 @@ def _variables(places: Places, state: State, expression: Expression) -> dict[str
 
 
 def _phases(draft: Draft, before: Tensor, span: Span) -> Tensor:
-    """Whether the text goes on within the phase after each node, [N + 1, 1]; before: after the
-    root."""
-    begins, ends = (draft.ids[1:, None] == each for each in span)
+    """Whether the text goes on within the phase after each node, [P, 1]; before: after the root,
+    [A, N + 1]."""
+    ids, parents = draft.ids[..., 1:], draft.parents.expand(len(before), -1)
+    begins, ends = (ids == each for each in span)
     phases = before
     for _ in range(draft.depth):
-        after = torch.where(begins, 1.0, torch.where(ends, 0.0, phases[draft.parents]))
-        phases = torch.cat([before[:1], after])
-    return phases
+        after = torch.where(begins, 1.0, torch.where(ends, 0.0, phases.gather(-1, parents)))
+        phases = torch.cat([before[:, :1], after], -1)
+    return in_order(phases)[:, None]

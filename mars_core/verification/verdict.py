@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mars_core.verification.columns import HEAD, Of, layout
-from mars_core.verification.shift import Rest, mass, overshoot, shift
 
 Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
@@ -53,7 +52,6 @@ class Nodes:
         self._count, contents, self._width = map(int, row[:HEAD])
         self._layout = layout(self._count, contents, self._width)
         self._starts = self._layout.starts
-        self._places: dict[int, Values] = {}
         self.parents = [-1, *map(int, self.column("parent")[1:])]
         self.children: list[list[int]] = [[] for _ in self.parents]
         for number, parent in enumerate(self.parents[1:], start=1):
@@ -71,10 +69,6 @@ class Nodes:
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
-    def tv(self, number: int) -> float:
-        """TV of the token after a node; nan without ``telemetry``."""
-        return float(self._node_row(number)["tv"])
-
     def charge(self, path: Sequence[int]) -> float:
         """What the relaxed tokens of a path have charged."""
         if "charge" not in self._starts[Of.DRAFTED]:
@@ -84,25 +78,17 @@ class Nodes:
 
     def drafted(self, number: int) -> JudgedToken:
         """The drafted token of node 1 … N; its position is that after its parent."""
-        token = self._read(Of.DRAFTED, number - 1) | self._read(Of.TOKEN, number - 1)
         identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        row = self._node_row(self.parents[number])
-        return self._judged(
-            row | self._mass(self.parents[number], identity["id"], token) | token | identity
-        )
+        drafted = self._read(Of.DRAFTED, number - 1)
+        return self._judged(self.parents[number], number - 1, drafted | identity)
 
     def emitted(self, number: int) -> JudgedToken:
         """The token that is emitted after a node if the step ends there."""
-        row, token = self._node_row(number), self._read(Of.TOKEN, self._count + number)
-        identity = {"id": row["emit"], "parent": number}
-        of_token = self._mass(number, row["emit"], token)
-        return self._judged(row | self._layout.emitted | of_token | token | identity)
+        identity = {"id": self._row[self._starts[Of.NODE]["emit"] + number], "parent": number}
+        return self._judged(number, self._count + number, self._layout.emitted | identity)
 
     def _node_row(self, number: int) -> Values:
-        """Columns of the position after a node, values derived from them, and the values of absent
-        columns. ``edge`` at temperature 0: z1 − z2."""
-        if number in self._places:
-            return self._places[number]
+        """Columns of the position after a node, and the values of absent columns. ``edge`` at temperature 0: z1 − z2."""
         row = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
             row[name] = tuple(
@@ -110,43 +96,15 @@ class Nodes:
             )
         if "edge" in self._layout.absent and row["top_z"]:
             row["edge"] = row["top_z"][0] - row["top_z"][1]
-        if "share" not in self._layout.absent:
-            self._measure(row, number)
-        self._places[number] = row
         return row
-
-    def _measure(self, row: Values, number: int) -> None:
-        """Adds TV, KL and overshoot after a node of a greedy draft."""
-        p = self._row[self._starts[Of.TOKEN]["p"] + self._count + number]
-        of_node = self._shares(number), Rest(int(row["rest"])), row["emit"]
-        row["tv"], row["kl"] = shift(*of_node, p)
-        row["overshoot"] = overshoot(*of_node, p)
-
-    def _mass(self, number: int, id_: float, token: Values) -> Values:
-        """P of a token after a node of a greedy draft; else it is a column."""
-        row = self._node_row(number)
-        if "rest" not in row or math.isnan(row["rest"]):
-            return {}
-        rest = Rest(int(row["rest"]))
-        return {"mass": mass(self._shares(number), rest, row["emit"], id_, token["p"])}
-
-    def _shares(self, number: int) -> dict[float, tuple[float, float]]:
-        """P and p of the tokens that are drafted after a node of a greedy draft."""
-        row, (drafted, node, token, _) = self._row, self._starts
-        p, share = token["p"], drafted["share"]
-        children: dict[float, tuple[float, float]] = {}
-        for child in self.children[number]:
-            children.setdefault(
-                row[node["id"] + child], (row[share + child - 1], row[p + child - 1])
-            )
-        return children
 
     def _read(self, of: Of, index: int) -> Values:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _judged(self, columns: Values) -> JudgedToken:
-        """With int in the integer columns."""
+    def _judged(self, node: int, at: int, columns: Values) -> JudgedToken:
+        """Token ``at``, after a node, with int in the integer columns."""
+        columns = self._node_row(node) | columns | self._read(Of.TOKEN, at)
         columns |= {name: int(columns[name]) for name in self._layout.integers}
         return JudgedToken(*(columns[name] for name in JudgedToken._fields))
 

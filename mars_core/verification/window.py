@@ -1,5 +1,5 @@
 """Rules that look ahead along a chain: a mismatch is relaxed only if the drafted tokens after it
-pass strict's test."""
+pass strict's test. N drafted tokens, of one text or of several in a dimension [A, N]."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ def window_keep(matches: Tensor, passes: Tensor, gate: Tensor, window: int) -> T
     relaxable = gate & ~matches & (window_chance(passes.double(), window) > 0)
     forced = torch.zeros((), dtype=torch.long, device=matches.device)
     keep = []
-    for accepted, relaxed in zip(matches, relaxable, strict=True):
+    for accepted, relaxed in zip(matches.unbind(-1), relaxable.unbind(-1), strict=True):
         begins = relaxed & (forced == 0)
         keep.append(accepted | begins | (forced > 0))
         forced = torch.where(begins, window, (forced - 1).clamp(min=0))
-    return torch.stack(keep) if keep else matches
+    return torch.stack(keep, -1) if keep else matches
 
 
 def window_chance(p: Tensor, window: int) -> Tensor:
     """[N]: the probability, before any draw, that the window after each drafted token will pass; p
     [N] of the drafted tokens. The product over the ``window`` values after each; 0 where there are
     fewer."""
-    if len(p) <= window:
+    if p.shape[-1] <= window:
         return torch.zeros_like(p)
-    return torch.cat([p[1:].unfold(0, window, 1).prod(-1), p.new_zeros(window)])
+    after = p[..., 1:].unfold(-1, window, 1).prod(-1)
+    return torch.nn.functional.pad(after, (0, window))
 
 
 def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
@@ -37,13 +38,13 @@ def window_shares(p: Tensor, gate: Tensor, window: int) -> Tensor:
     forces the ones after it. So this follows the weight of each state: w more tokens are forced, w
     = 0 … window."""
     relaxed = (1 - p) * gate * window_chance(p, window)
-    states = (torch.arange(window + 1, device=p.device) == 0).to(p.dtype)
+    states = (torch.arange(window + 1, device=p.device) == 0).to(p.dtype).expand(*p.shape[:-1], -1)
     shares = []
-    for match, more in zip(p, relaxed, strict=True):
-        after = torch.cat([states[1:], states.new_zeros(1)])
-        after[0] += states[0] * match
-        after[window] += states[0] * more
-        mass = after.sum()
+    for match, more in zip(p.unbind(-1), relaxed.unbind(-1), strict=True):
+        after = torch.nn.functional.pad(states[..., 1:], (0, 1))
+        after[..., 0] += states[..., 0] * match
+        after[..., window] += states[..., 0] * more
+        mass = after.sum(-1)
         shares.append(mass)
-        states = torch.where(mass > 0, after / mass, states)
-    return torch.stack(shares) if shares else p
+        states = torch.where(mass[..., None] > 0, after / mass[..., None], states)
+    return torch.stack(shares, -1) if shares else p

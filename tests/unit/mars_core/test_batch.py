@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import cycle, islice
@@ -12,10 +14,14 @@ import pytest
 import torch
 
 from mars_core.batch import takes_batches
-from mars_core.decoder import PassShapes
+from mars_core.decoder import CacheSize, PassShapes, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.positions import Rows
+from mars_core.drafting.base import TextLookup
 from mars_core.engine import Engine, Engines, InvalidLogitsError
+from mars_core.engine.inputs import WrittenText
+from mars_core.engine.processors import Processor
+from mars_core.engine.verifier import Verifier
 from mars_core.models import Pair
 from mars_core.run import Run
 from mars_core.session import Session
@@ -78,7 +84,11 @@ def drawn(pair: Pair, drafter: DrafterConfig, dice: random.Random, count: int) -
         if drafter.mode is not DraftMode.GREEDY and sampling.temperature:
             rules = ["strict", "mars"]
         prompt = PromptConfig(TEXT[: dice.randint(1, len(TEXT))], stop=("zz",))
-        options = {"prompt": prompt, "rule": dice.choice(rules), "new": dice.randint(1, 30)}
+        rule = dice.choice(rules)
+        options: dict[str, Any] = {"prompt": prompt, "rule": rule, "new": dice.randint(1, 30)}
+        if rule == "mars" and dice.random() < 0.5:
+            read = "entropy" if drafter.tree else "tv"
+            options |= {"theta": f"0.95 - {read}/9", "where": f"{read} < position/9"}
         config = config_for(pair, drafter, sampling, seed=seed, **options)
         if dice.random() < 0.3:
             given = decoded(pair, config).token_ids[: dice.randint(0, 4)]
@@ -229,6 +239,49 @@ def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
     monkeypatch.setattr(Engine, "step", step)
     traces = together(pair, [config_for(pair, DRAFTERS["none"], new=6)] * 4, 2)
     assert [traces[at].status for at in range(4)] == [Status.FAILED] * 2 + [Status.COMPLETED] * 2
+
+
+@pytest.mark.parametrize("name", ["none", "ngram", "tree"])
+def test_ended_runs_are_released(pair: Pair, name: str) -> None:
+    """While others of their batch run, without the collector's help; all that an engine has of a
+    text too, when every text is decoded in its own way."""
+    configs = (
+        config_for(
+            pair,
+            DRAFTERS[name],
+            Sampling(processors=Processors(repetition_penalty=1 + seed / 9)),
+            rule="mars",
+            theta=seed / 20,
+            new=3,
+            seed=seed,
+        )
+        for seed in range(20)
+    )
+    ended = list[weakref.ref[Run]]()
+    gc.collect()
+    gc.disable()
+    try:
+        for _, run in Session(pair).together(configs, 3):
+            ended.append(weakref.ref(run))
+            del run
+            assert sum(each() is not None for each in ended) <= 3  # of the latest step
+            if len(ended) % 6 == 0:
+                for kind in (Verifier, WrittenText, TextLookup, Processor):
+                    assert sum(issubclass(type(each), kind) for each in gc.get_objects()) <= 3
+    finally:
+        gc.enable()
+    assert len(ended) == 20
+
+
+def test_the_memory_of_a_cache_is_that_of_its_slots(pair: Pair) -> None:
+    config = pair.target.config
+    head = config.hidden_size // config.num_attention_heads
+    each = 2 * config.num_hidden_layers * config.num_key_value_heads * head * pair.dtype.itemsize
+    for slots in (1, 3, 8):
+        size = CacheSize(100, 6, slots=slots)
+        cache = open_cache(pair.target, size)
+        assert isinstance(cache, FastCache)
+        assert cache._store._all.nbytes == slots * size.capacity * each
 
 
 def test_models_without_fast_layers_run_alone(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -19,6 +19,7 @@ from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.positions import PassLayout
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.exactness import find_shapes, real_text
+from mars_core.sampling import row_sums
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
@@ -28,7 +29,6 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from mars_core.verification.shift import row_sums
 from tests import live_pairs
 from tests.checkpoints import tiny_model, tiny_tokenizer
 from tests.live_pairs import decoded, disturbed, headed, pair_of, searched

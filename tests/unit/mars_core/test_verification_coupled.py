@@ -15,7 +15,7 @@ from mars_core.rules import RULES, Reach
 from mars_core.sampling import Chance, draw, noise, target_distribution
 from mars_core.types import DraftMode, Sampling, ShiftKind
 from mars_core.verification import Draft, chain_draft, walk
-from mars_core.verification.coupled import CELLS, joint_integral
+from mars_core.verification.coupled import CELLS, _moved, joint_integral
 from tests.unit.mars_core.published import after_node
 from tests.unit.mars_core.test_verification import (
     TREES,
@@ -138,6 +138,37 @@ def test_places_that_relax_nothing_are_left_out_without_a_difference(
             columns(*case_of, mode=DraftMode.COUPLED), row, rtol=0, atol=1e-15
         )
         monkeypatch.undo()
+
+
+def test_what_moves_to_the_two_best_tokens_is_as_in_the_plain_formula() -> None:
+    source = torch.Generator().manual_seed(1)
+    p, q, noise = (
+        torch.randn(5, 3000, generator=source, dtype=torch.float64).mul_(2) for _ in range(3)
+    )
+    p, q = (p + noise).softmax(-1), (q + noise).softmax(-1)
+    p[:, 7] = 0
+    p = p / p.sum(-1, keepdim=True)
+    best, integral = p.topk(2).indices, joint_integral(p, q)
+    weight = torch.rand(5, 2, generator=source, dtype=torch.float64) * q.gather(-1, best)
+    weight[0], weight[1, 0], weight[2, 1] = 0, 0, 0
+    ahead = (integral[:, None] - integral.gather(-1, best)[..., None]).clamp(min=0)
+    moved = weight[..., None] * ahead * p[:, None]
+    distribution = (p - moved.sum(1)).scatter_add(-1, best, moved.sum(-1))
+    emit = torch.full((5,), 11)
+    measured = _moved(p, integral, best, weight, best[:, 1], emit)
+    for at, (one, other) in enumerate(zip(distribution.tolist(), p.tolist(), strict=True)):
+        expected = {
+            "tv": total_variation(one, other),
+            "kl": divergence(one, other),
+            "overshoot": largest_ratio(one, other),
+        }
+        assert {name: float(measured[name][at]) for name in expected} == pytest.approx(
+            expected, rel=1e-9, abs=1e-13
+        )
+        assert measured["mass"].view(2, -1)[:, at].tolist() == pytest.approx(
+            [one[int(best[at, 1])], one[11]], rel=1e-12
+        )
+    assert (measured["tv"] > 0).tolist() == [False, True, True, True, True]
 
 
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
