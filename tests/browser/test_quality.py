@@ -180,7 +180,7 @@ def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
         expect(estimate).to_contain_text(words)
     page.click("#study-run")
     expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run [0-9]+ of at most"))
-    wait_for(page, "done", strip)
+    expect(page.locator(strip)).to_have_attribute("data-state", "done", timeout=600_000)
     certificate = page.locator("#quality-first .mq-section").first
     expect(certificate).to_contain_text(re.compile(r"Use mars\(theta=[0-9.]+\): with probability"))
     expect(certificate.locator(".mq-code").first).to_contain_text("mars compare")
