@@ -160,7 +160,8 @@ def _study_models(plan: Plan) -> Options:
         } | other
     if models.key in {spec.key for spec in CATALOG}:
         return {"pair": models.key}
-    named = {"target": models.target, "draft": models.draft, "head": models.head}
+    parts = ("target", "draft", "head", "classifier")
+    named = {each: getattr(models, each) for each in parts}
     return {option: model_name(ref) for option, ref in named.items() if ref}
 
 
@@ -238,6 +239,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
         **_prompt(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
+        "classifier": _classifier(config),
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
@@ -248,6 +250,12 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         **_machine(config),
     }
     return f"{PROGRAM} {name} {shlex.join(_words(options))}"
+
+
+def _classifier(config: RunConfig) -> str | None:
+    """Of the pair, where the run read it."""
+    name, _, revision = config.environment.get("classifier", "").rpartition("@")
+    return model_name(ModelRef(name, revision)) if name else None
 
 
 def _theta(rule: RuleConfig) -> Parameters:
@@ -307,10 +315,11 @@ def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> Pai
     if models.key == SERVER:
         raise ValueError("This study runs on a server; continue it with: mars eval resume")
     known = next((spec for spec in catalog if spec.key == models.key), None)
-    target, draft, head = (
-        ref and model_name(ref) for ref in (models.target, models.draft, models.head)
+    target, *others = (
+        ref and model_name(ref)
+        for ref in (models.target, models.draft, models.head, models.classifier)
     )
-    return known or custom_pair(target or "", draft, head)
+    return known or custom_pair(target or "", *others)
 
 
 def model_name(ref: ModelRef) -> str:

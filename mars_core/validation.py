@@ -10,7 +10,17 @@ from mars_core.drafting import drafter_kind, offered
 from mars_core.engine.build import protected, thinking_span
 from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
-from mars_core.rules import PLAIN, RULES, Rule, Siblings, expressions, shift_kind
+from mars_core.models.classifier import Reads
+from mars_core.rules import (
+    PLAIN,
+    RULES,
+    Reach,
+    Rule,
+    Siblings,
+    expressions,
+    reads_score,
+    shift_kind,
+)
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import (
     PROCESSORS,
@@ -44,6 +54,7 @@ def validate(config: RunConfig, pair: Pair) -> None:
     rule.values(config.rule.parameters)
     _combination(rule, config.drafter)
     _expressions(config, pair)
+    _classifier(config, pair)
     _require(
         0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}."
     )
@@ -157,6 +168,23 @@ def _expressions(config: RunConfig, pair: Pair) -> None:
             f"{name} reads tv, which is missing on these drafts under rule {config.rule.name}; "
             "choose chains, or draft mode greedy.",
         )
+
+
+def _classifier(config: RunConfig, pair: Pair) -> None:
+    """Raises ValueError if the rule or a parameter reads a classifier that the pair does not
+    have."""
+    if not reads_score(config.rule):
+        return
+    drafted = RULES[config.rule.name].reach is Reach.DRAFTED
+    reads, reader = (
+        (Reads.TOKEN, f"Rule {config.rule.name}") if drafted else (Reads.POSITION, "A parameter")
+    )
+    present = pair.classifier.reads if pair.classifier else "none"
+    _require(
+        present == reads,
+        f"{reader} reads the score of a classifier of the {reads}, and the pair {pair.spec.key} has {present}; "
+        "choose another rule, or name one with --classifier.",
+    )
 
 
 def _combination(rule: Rule, drafter: DrafterConfig) -> None:

@@ -220,6 +220,7 @@ class Engine:
                 draft,
                 chances[row],
                 step.states[row],
+                self._target.features[slot, : draft.size + 1],
             )
             rows.append(self._ready(key if step.shape and own == step.size else None, judge)())
         return rows

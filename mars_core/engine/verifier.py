@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from mars_core.engine.processors import Processor
+from mars_core.models.classifier import Classifier
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance
 from mars_core.types import DraftMode, Parameters, Sampling
@@ -39,6 +40,7 @@ class Verifier:
     vocabulary: int  # number of the target's ids
     processor: Processor | None
     span: Span | None  # where a parameter reads ``thinking``
+    classifier: Classifier | None = None  # where the rule or a parameter reads its score
 
     @property
     def drafting(self) -> Hashable:
@@ -52,10 +54,17 @@ class Verifier:
         )
 
     def judge(
-        self, raw: Tensor, root: int | Tensor, draft: Draft, chance: Chance, run: Tensor
+        self,
+        raw: Tensor,
+        root: int | Tensor,
+        draft: Draft,
+        chance: Chance,
+        run: Tensor,
+        features: Tensor,
     ) -> Tensor:
         """The result row of a step, for ``verification.walk``. raw: logits [N + 1, V]; ``root``:
-        position of the draft's root; run: numbers of a RunState."""
+        position of the draft's root; run: numbers of a RunState; features [N + 1, …]: those of the
+        target, which end with the last hidden state."""
         processor, z = self.processor, raw
         if processor is not None:
             z = processor.apply(raw, processor.rows(root, draft))
@@ -71,4 +80,5 @@ class Verifier:
             None if processor is None else raw,
             run,
             self.span,
+            None if self.classifier is None else self.classifier(features),
         )

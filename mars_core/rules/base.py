@@ -54,6 +54,8 @@ class Evidence:
     tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
     state: State | None = None  # where the rule or a parameter reads it
+    # [E, 1] what the pair's classifier gives the drafted token of each row, 0 to 1
+    score: torch.Tensor | None = None
 
     def resolved(self, values: Values) -> Values:
         """The values, with those that are expressions, [E, 1]."""
@@ -165,6 +167,8 @@ class Reach(Enum):
     """The tokens that a decision depends on."""
 
     TOKEN = "token"  # its position
+    # the drafted token, which the target has read: of other tokens it is not known
+    DRAFTED = "drafted"
     WINDOW = "window"  # relaxed only if the next ``window`` drafted tokens pass strict's test
     BLOCK = (
         "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)

@@ -18,7 +18,7 @@ from mars_core.rules.base import Evidence, Rule, Values
 from mars_core.types import ShiftKind
 from mars_core.verification.draft import Draft, Places, chain
 from mars_core.verification.sampled import exact, full_vocabulary, padded, shift_of
-from mars_core.verification.shift import distances, row_sums
+from mars_core.verification.shift import distances, row_sums, unknown
 
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
 # too: 2/CELLS² more
@@ -41,8 +41,7 @@ def coupled_shift(
     if rule.relaxes == 0:
         return {"tv": 1 - end, "kl": 1 - end}
     if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
-        unknown = torch.full_like(end, torch.nan)
-        return {"tv": unknown, "kl": unknown}
+        return unknown(end)
     if not draft.is_chain:
         inner = torch.zeros_like(end, dtype=torch.bool).index_fill_(0, draft.parents, True)
         least = torch.where(inner, _least(places, rule, values), end)

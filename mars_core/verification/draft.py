@@ -105,6 +105,7 @@ class Places(NamedTuple):
     uniform: Tensor  # [N + 1] the uniform that decides about the token after each node
     noise: Tensor  # [N + 1, V] with which that token is drawn; [N + 1, 0] at temperature 0
     state: State | None = None  # where the rule or a parameter reads it
+    score: Tensor | None = None  # [N + 1, 1] what the pair's classifier gives each node
 
     @property
     def greedy(self) -> bool:
@@ -134,6 +135,7 @@ class Places(NamedTuple):
             tried=self.p.new_zeros(len(x), 1) if tried is None else tried,
             greedy=self.greedy,
             state=self.state,
+            score=None if self.score is None else self.score[1:],
         )
 
 

@@ -42,12 +42,15 @@ def judge(
     raw: Tensor | None = None,
     run: Tensor | None = None,
     span: Span | None = None,
+    score: Tensor | None = None,
 ) -> Tensor:
     """The result row, float64 [M], for ``walk``. logits [N + 1, V] float32, ``raw``: before
     processors, None where there are none; ``chance``: of draft.depth + 1 positions from this step's
-    on; ``run``: numbers of a RunState, None of the beginning. At temperature 0, and from a drafter
-    without probabilities, every draft is greedy."""
-    places = with_state(_places(logits, draft, sampling, chance), draft, rule, values, run, span)
+    on; ``run``: numbers of a RunState, None of the beginning; ``score`` [N + 1, 1]: of the pair's
+    classifier after each node. At temperature 0, and from a drafter without probabilities, every
+    draft is greedy."""
+    places = _places(logits, draft, sampling, chance)._replace(score=score)
+    places = with_state(places, draft, rule, values, run, span)
     sampled = mode is DraftMode.SAMPLED and not places.greedy and draft.distribution is not None
     coupled = (
         mode is DraftMode.COUPLED

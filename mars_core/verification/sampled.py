@@ -14,7 +14,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import draw, residual
 from mars_core.verification.draft import Decision, Draft, Places
-from mars_core.verification.shift import distances
+from mars_core.verification.shift import distances, unknown
 from mars_core.verification.state import with_ledger
 
 
@@ -57,7 +57,9 @@ def decide_sampled(
         if rule.emits_top1
         else p.new_ones(1)
     )
-    if telemetry:
+    if telemetry and rule.reach is Reach.DRAFTED:
+        shift = unknown(places.uniform)
+    elif telemetry:
         accepted = q * accept
         if shrunk is None:
             distribution = accepted + (1 - accepted.sum(-1, keepdim=True)) * correction
@@ -116,6 +118,7 @@ def full_vocabulary(places: Places, draft: Draft) -> Evidence:
         tried=q.new_zeros(count, 1),
         greedy=False,
         state=places.state,
+        score=None if places.score is None else places.score[1:],
     )
 
 

@@ -30,6 +30,11 @@ def row_sums(values: Tensor) -> Tensor:
     return values.expand(2, -1).sum(-1)[:1] if len(values) == 1 else values.sum(-1)
 
 
+def unknown(nodes: Tensor) -> dict[str, Tensor]:
+    """TV and KL after the nodes, like ``nodes`` in shape, where P is not known."""
+    return dict.fromkeys(("tv", "kl"), torch.full_like(nodes, torch.nan))
+
+
 class Rest(IntEnum):
     """Where the rest of P goes."""
 

@@ -136,9 +136,7 @@ def _checked(
     ValueError."""
     pair = session.pair
     if new:
-        plan = replace(
-            plan, models=Models(spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
-        )
+        plan = replace(plan, models=replace(Models.of(pair), key=spec.key))
     check_models(plan, pair)
     check(plan, session)
     for config in chain(every_setting(plan, session), every_prompt(plan, session)):
