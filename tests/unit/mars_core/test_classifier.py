@@ -96,7 +96,7 @@ def test_a_run_relaxes_what_the_classifier_calls_harmless_and_nothing_else(
     assert [text(beside[at]) for at in range(2)] == [text(trace), text(strict)]
     bare = Session(pair).start(configs[0], telemetry=False)
     assert list(bare) and bare.trace().token_ids == trace.token_ids
-    exact = name == "greedy" or not sampling.temperature or (name == "tree" and False)
+    exact = name == "greedy" or not sampling.temperature
     kind = ShiftKind.EXACT if exact else ShiftKind.MISSING
     assert trace.config.shift_kind is kind
     replayed(monkeypatch)
