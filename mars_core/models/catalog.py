@@ -154,7 +154,7 @@ def _stored(ref: ModelRef) -> int:
 def _bundled() -> PairSpec:
     """The bundled pair, with sizes read from the weights: 0 if they are missing or damaged (loading
     then raises an error)."""
-    target, draft, head, classifier = map(ModelRef, BUNDLED)
+    target, draft, head = map(ModelRef, BUNDLED)
     try:
         sizes = (_stored(target), _stored(draft))
     except ModelError:
@@ -174,7 +174,6 @@ def _bundled() -> PairSpec:
         prompts=BUNDLED_PROMPTS,
         text=BUNDLED_TEXT,
         head=head if is_folder(folder_of(head)) else None,
-        classifier=classifier if is_folder(folder_of(classifier)) else None,
     )
 
 

@@ -87,6 +87,12 @@ class Evidence:
         return torch.nn.functional.pad(self.drafter, (0, missing)) if missing else self.drafter
 
     @property
+    def both(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The distributions of target and drafter at the position of each row, [E, V] each; at
+        temperature 0 of both softmaxes."""
+        return self.per_row(self.soft), self.per_row(self.proposals)
+
+    @property
     def p(self) -> torch.Tensor:
         """p of the candidates, [E, C]."""
         return self.of(self.distribution)
@@ -292,6 +298,12 @@ def entropy_of(distribution: torch.Tensor) -> torch.Tensor:
 def strict(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, p/q), the lossless acceptance probability."""
     return evidence.strict
+
+
+def keeping(test: Function) -> Function:
+    """``accept`` of a rule that keeps what passes the test, bool [E, 1] or [E, C], and else is
+    strict."""
+    return lambda evidence, values: torch.where(test(evidence, values), 1.0, evidence.strict)
 
 
 def everywhere(evidence: Evidence, values: Values) -> torch.Tensor:
