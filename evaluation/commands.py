@@ -14,7 +14,7 @@ from evaluation.suites.typed import SOURCE, typed
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
-from mars_core.rules import PLAIN, RULES
+from mars_core.rules import PLAIN, RULES, reads_score
 from mars_core.types import (
     PROTECTED,
     DrafterConfig,
@@ -307,6 +307,8 @@ def model_args(models: Models, lane: Lane, protect: Sequence[str]) -> dict[str, 
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     if protect != PROTECTED and lane.drafter.kind != SERVER:
         rule["protect"] = " ".join(protect) or PLAIN
+    if models.classifier and lane.rule.name in RULES and reads_score(lane.rule):
+        rule["classifier"] = models.classifier.name
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
 

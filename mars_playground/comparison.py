@@ -109,6 +109,7 @@ def compare(
     pair: str = CATALOG[0].key,
     target: str | None = None,
     drafter: str | None = None,
+    classifier: str | None = None,
     k: int | None = None,
     tree: TreeShape | None = None,
     draft_mode: str = DraftMode.COUPLED,
@@ -130,10 +131,10 @@ def compare(
     ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
     0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
     ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``; by default
-    the pair's, as ``k``. ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
+    the pair's, as ``k``. ``classifier``: for rule ``judge`` and ``score``. ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
     calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
-    options = _options(pair, target, drafter, k, tree, draft_mode)
+    options = _options(pair, target, drafter, classifier, k, tree, draft_mode)
     pool = _models(device, dtype)
     session = Session(pool.get(read_spec(options)))
     theta, draft = session.pair.spec.theta.value, _drafter(options, session.pair, tree)
@@ -164,6 +165,7 @@ def _options(
     pair: str,
     target: str | None,
     drafter: str | None,
+    classifier: str | None,
     k: int | None,
     tree: TreeShape | None,
     draft_mode: str,
@@ -174,6 +176,7 @@ def _options(
         pair=pair,
         target=target,
         drafter=drafter,
+        classifier=classifier,
         k=k,
         draft_mode=draft_mode,
         chain=tree is None,
