@@ -18,9 +18,9 @@ from mars_core.rules import (
     Rule,
     Siblings,
     expressions,
-    reads_score,
     shift_kind,
 )
+from mars_core.rules.expression import SCORE
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import (
     PROCESSORS,
@@ -173,18 +173,19 @@ def _expressions(config: RunConfig, pair: Pair) -> None:
 def _classifier(config: RunConfig, pair: Pair) -> None:
     """Raises ValueError if the rule or a parameter reads a classifier that the pair does not
     have."""
-    if not reads_score(config.rule):
-        return
-    drafted = RULES[config.rule.name].reach is Reach.DRAFTED
-    reads, reader = (
-        (Reads.TOKEN, f"Rule {config.rule.name}") if drafted else (Reads.POSITION, "A parameter")
-    )
+    readers = []
+    if RULES[config.rule.name].reach is Reach.DRAFTED:
+        readers.append((Reads.TOKEN, f"Rule {config.rule.name}"))
+    for name, expression in expressions(config.rule.parameters).items():
+        if SCORE in expression.names:
+            readers.append((Reads.POSITION, name))
     present = pair.classifier.reads if pair.classifier else "none"
-    _require(
-        present == reads,
-        f"{reader} reads the score of a classifier of the {reads}, and the pair {pair.spec.key} has {present}; "
-        "choose another rule, or name one with --classifier.",
-    )
+    for reads, reader in readers:
+        _require(
+            present == reads,
+            f"{reader} reads the score of a classifier of the {reads}, and the pair {pair.spec.key} has {present}; "
+            "name one with --classifier, or choose something else.",
+        )
 
 
 def _combination(rule: Rule, drafter: DrafterConfig) -> None:

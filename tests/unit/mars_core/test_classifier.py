@@ -131,8 +131,9 @@ def test_the_score_of_the_position_is_a_weight(pair: Pair) -> None:
     [
         (None, {"rule": "judge"}, "Rule judge reads the score of a classifier of the token.*none"),
         (Reads.POSITION, {"rule": "judge"}, "of the token, and the pair custom has position"),
-        (None, {"rule": "mars", "theta": "score"}, "A parameter reads .* of the position.*none"),
+        (None, {"rule": "mars", "theta": "score"}, "theta reads .* of the position.*none"),
         (Reads.TOKEN, {"rule": "mars", "where": "score"}, "of the position, .* has token"),
+        (Reads.TOKEN, {"rule": "judge", "harm": "score"}, "harm reads .* position, .* has token"),
     ],
 )
 def test_a_pair_without_the_classifier_is_refused(
