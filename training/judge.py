@@ -110,7 +110,8 @@ def _written(pair: Pair, configs: Sequence[RunConfig]) -> list[Trace]:
 @torch.inference_mode()
 def _states(pair: Pair, ids: Sequence[int]) -> Tensor:
     read = pair.target.get_decoder()(torch.tensor([ids], device=pair.device), use_cache=False)
-    return read.last_hidden_state[0, -2:].float().cpu().clone()
+    last: Tensor = read.last_hidden_state[0, -2:]
+    return last.float().cpu().clone()
 
 
 def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) -> Classifier:
@@ -135,7 +136,7 @@ def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) 
     output = fits[best].layers[-1]
     assert isinstance(output, nn.Linear)
     with torch.no_grad():
-        output.bias -= border.logit(1e-6)
+        output.bias.sub_(border.logit(1e-6))
     kept = float((fits[best](states[held_out])[:, 0] < 0.5).float().mean())
     log.info(
         "%d mismatches, %.1f %% change the answer; of the held-out ones %.1f %% are kept, ROC area %.3f",
@@ -178,8 +179,8 @@ def _fit(
     first = classifier.layers[0]
     assert isinstance(first, nn.Linear)
     with torch.no_grad():
-        first.weight /= scale
-        first.bias -= first.weight @ mean
+        first.weight.div_(scale)
+        first.bias.sub_(first.weight @ mean)
     return classifier.requires_grad_(False)
 
 
