@@ -57,7 +57,7 @@ class Mismatch(NamedTuple):
     changes: bool
 
 
-class Search(NamedTuple):
+class LabelSearch(NamedTuple):
     """Of one prompt: the text in which drafted tokens replace those of the target, and the output
     position from which on they are tried."""
 
@@ -86,7 +86,7 @@ class Search(NamedTuple):
 
 def mismatches(pair: Pair, configs: Sequence[RunConfig]) -> Iterator[Mismatch]:
     """Of prompts whose answer can be read, one of each prompt in turn."""
-    searches = [Search(number, run.text, run) for number, run in enumerate(_written(pair, configs))]
+    searches = [LabelSearch(number, run.text, run) for number, run in enumerate(_written(pair, configs))]
     searches = [each for each in searches if not each.changes(each.text)]
     while True:
         tried = [(each, config) for each in searches if (config := each.next(pair))]

@@ -80,8 +80,8 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     """
     plan = read_plan(store.study(study_id).plan)
     items = [item for suite in plan.suites for item in suite.items]
-    asked = (name for item in items for name in formats(item))
-    metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *asked]))
+    wanted = (name for item in items for name in formats(item))
+    metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted]))
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
     yield (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
     for one in store.results(study_id):

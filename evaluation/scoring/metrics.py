@@ -60,12 +60,12 @@ def scores(
 
 def formats(item: Item) -> dict[str, Callable[[str], bool]]:
     """Metric → whether a text has the format that the last turn asks for."""
-    asked: dict[str, Callable[[str], bool]] = {}
+    wanted: dict[str, Callable[[str], bool]] = {}
     if re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE):
-        asked[names.JSON] = lambda text: json_of(text) is not None
+        wanted[names.JSON] = lambda text: json_of(text) is not None
     if item.tools:
-        asked[names.CALLS] = lambda text: calls_fit(text, item.tools)
-    return asked
+        wanted[names.CALLS] = lambda text: calls_fit(text, item.tools)
+    return wanted
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
