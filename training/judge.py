@@ -86,7 +86,9 @@ class LabelSearch(NamedTuple):
 
 def mismatches(pair: Pair, configs: Sequence[RunConfig]) -> Iterator[Mismatch]:
     """Of prompts whose answer can be read, one of each prompt in turn."""
-    searches = [LabelSearch(number, run.text, run) for number, run in enumerate(_written(pair, configs))]
+    searches = [
+        LabelSearch(number, run.text, run) for number, run in enumerate(_written(pair, configs))
+    ]
     searches = [each for each in searches if not each.changes(each.text)]
     while True:
         tried = [(each, config) for each in searches if (config := each.next(pair))]
