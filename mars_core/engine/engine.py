@@ -226,7 +226,8 @@ class Engine:
             )
             members = group.rows if key else rows
             shape = self.drafter.nodes(size), size
-            judge = partial(_judged, verifier, group, members, shape, draft, logits, step)
+            features = picked(self._target.features, [slots[row] for row in members])
+            judge = partial(_judged, verifier, group, members, shape, draft, logits, features, step)
             results = self._ready(key, judge)()
             judged |= {slots[row]: results[members.index(row)] for row in rows}
         return judged
@@ -314,9 +315,11 @@ def _judged(
     shape: tuple[int, int],
     draft: Draft,
     logits: Tensor,
+    features: Tensor,
     step: StepInputs,
 ) -> Tensor:
-    """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts."""
+    """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts;
+    features: theirs alone."""
     own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(
         picked(logits, rows)[:, : own.size + 1],
@@ -325,4 +328,5 @@ def _judged(
         group.chance.of(at),
         [group.processors[row] for row in at if group.processors],
         picked(step.states, rows),
+        features[:, : own.size + 1],
     )

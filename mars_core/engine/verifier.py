@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mars_core.decoder.positions import Start
 from mars_core.engine.processors import Processor
+from mars_core.models.classifier import Classifier
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance, picked
 from mars_core.types import DraftMode, Parameters, Sampling
@@ -41,6 +42,7 @@ class Verifier:
     vocabulary: int  # number of the target's ids
     processor: Processor | None
     span: Span | None  # where a parameter reads ``thinking``
+    classifier: Classifier | None = None  # where the rule or a parameter reads its score
 
     @property
     def drafting(self) -> Hashable:
@@ -60,10 +62,11 @@ class Verifier:
         chance: Chance,
         processors: Sequence[Processor],
         runs: Tensor,
+        features: Tensor,
     ) -> Tensor:
         """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
         raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
-        RunStates, [A, 4]."""
+        RunStates, [A, 4]; features [A, N + 1, …] of the target."""
         z = raw
         if processors:
             texts = enumerate(zip(processors, raw, roots, strict=True))
@@ -73,6 +76,9 @@ class Verifier:
                     for text, (each, logits, root) in texts
                 ]
             )
+        score = None
+        if self.classifier is not None:  # text by text, so that others do not change its rounding
+            score = torch.stack([self.classifier(each) for each in features])
         return judge(
             z,
             draft,
@@ -85,6 +91,7 @@ class Verifier:
             raw if processors else None,
             runs,
             self.span,
+            score,
         )
 
 
