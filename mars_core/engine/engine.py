@@ -226,7 +226,7 @@ class Engine:
             )
             members = group.rows if key else rows
             shape = self.drafter.nodes(size), size
-            features = picked(self._target.features, [slots[row] for row in members])
+            features = self._target.features
             judge = partial(_judged, verifier, group, members, shape, draft, logits, features, step)
             results = self._ready(key, judge)()
             judged |= {slots[row]: results[members.index(row)] for row in rows}
@@ -319,7 +319,8 @@ def _judged(
     step: StepInputs,
 ) -> Tensor:
     """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts;
-    features: theirs alone."""
+    features: of the slots."""
+    slots = [*step.verifiers]
     own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(
         picked(logits, rows)[:, : own.size + 1],
@@ -328,5 +329,5 @@ def _judged(
         group.chance.of(at),
         [group.processors[row] for row in at if group.processors],
         picked(step.states, rows),
-        features[:, : own.size + 1],
+        verifier.score(features, [slots[row] for row in rows], own.size + 1),
     )

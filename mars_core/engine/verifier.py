@@ -62,11 +62,11 @@ class Verifier:
         chance: Chance,
         processors: Sequence[Processor],
         runs: Tensor,
-        features: Tensor,
+        score: Tensor | None,
     ) -> Tensor:
         """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
         raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
-        RunStates, [A, 4]; features [A, N + 1, …] of the target."""
+        RunStates, [A, 4]; ``score``: as below."""
         z = raw
         if processors:
             texts = enumerate(zip(processors, raw, roots, strict=True))
@@ -76,9 +76,6 @@ class Verifier:
                     for text, (each, logits, root) in texts
                 ]
             )
-        score = None
-        if self.classifier is not None:  # text by text, so that others do not change its rounding
-            score = torch.stack([self.classifier(each) for each in features])
         return judge(
             z,
             draft,
@@ -93,6 +90,14 @@ class Verifier:
             self.span,
             score,
         )
+
+    def score(self, features: Tensor, slots: Sequence[int], count: int) -> Tensor | None:
+        """What the classifier gives the first ``count`` nodes of the texts in these slots, [A, count,
+        1], each text by itself, so that the others do not change its rounding; None without one.
+        features [slots, rows, …]: of the target."""
+        if self.classifier is None:
+            return None
+        return torch.stack([self.classifier(features[slot, :count]) for slot in slots])
 
 
 class TextGroup(NamedTuple):
