@@ -11,7 +11,7 @@ from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
-from mars_core.rules import PLAIN, RULES
+from mars_core.rules import PLAIN, RULES, reads_score
 from mars_core.types import (
     PROTECTED,
     DrafterConfig,
@@ -106,6 +106,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
         **prompt_options(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
+        "classifier": _classifier(config),
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
@@ -116,6 +117,12 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         **_machine(config),
     }
     return f"{PROGRAM} {name} {shlex.join(words_of(options))}"
+
+
+def _classifier(config: RunConfig) -> str | None:
+    """Of the pair, where the run read it."""
+    name, _, revision = config.environment.get("classifier", "").rpartition("@")
+    return model_name(ModelRef(name, revision)) if name else None
 
 
 def _theta(rule: RuleConfig) -> Parameters:
@@ -167,6 +174,8 @@ def model_args(models: Models, lane: Lane, protect: Sequence[str]) -> dict[str, 
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     if protect != PROTECTED and lane.drafter.kind != SERVER:
         rule["protect"] = " ".join(protect) or PLAIN
+    if models.classifier and lane.rule.name in RULES and reads_score(lane.rule):
+        rule["classifier"] = models.classifier.name
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
 
@@ -175,10 +184,11 @@ def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> Pai
     if models.key == SERVER:
         raise ValueError("This study runs on a server; continue it with: mars eval resume")
     known = next((spec for spec in catalog if spec.key == models.key), None)
-    target, draft, head = (
-        ref and model_name(ref) for ref in (models.target, models.draft, models.head)
+    target, *others = (
+        ref and model_name(ref)
+        for ref in (models.target, models.draft, models.head, models.classifier)
     )
-    return known or custom_pair(target or "", draft, head)
+    return known or custom_pair(target or "", *others)
 
 
 def model_name(ref: ModelRef) -> str:

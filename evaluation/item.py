@@ -6,12 +6,21 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that an answer may call; ``required`` are some of its ``arguments``."""
+
+    name: str
+    arguments: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One conversation: the user's turns in order, and the right answer, if known.
 
     ``references``: one per turn for several turns with a reference each; otherwise alternatives.
     ``tests``: Python assertions, for code only. ``metrics``: if they differ from the suite's, as in
-    a mixed file.
+    a mixed file. ``tools``: the last answer must call some of them.
     """
 
     id: str
@@ -20,6 +29,7 @@ class Item:
     category: str = ""
     tests: str = ""
     metrics: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ _SAME = (
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
-    models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
+    models = Models.of(pair)
     names = _words(options.rules or RULES_OF_STUDY)
     lanes = _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value)
     return _plan(options, models, lanes if options.no_placebos else with_placebos(lanes))
@@ -61,8 +61,8 @@ def read_served_options(
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
     chosen = read_processors(options).chosen
-    ours = ("target", "draft", "head", "drafter", "tree", "skip_long", "batch", "time_alone")
-    for name in (*ours, "protect", *chosen):
+    ours = ("target", "draft", "head", "classifier", "drafter", "tree")
+    for name in (*ours, "skip_long", "batch", "time_alone", "protect", *chosen):
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(

@@ -154,7 +154,7 @@ def _study_models(plan: Plan) -> Options:
         } | other
     if models.key in {spec.key for spec in CATALOG}:
         return {"pair": models.key}
-    named = {"target": models.target, "draft": models.draft, "head": models.head}
+    named = {each: getattr(models, each) for each in ("target", "draft", "head", "classifier")}
     return {option: model_name(ref) for option, ref in named.items() if ref}
 
 

@@ -67,6 +67,9 @@ PAIR_OPTIONS: Options = {
     "--target": {
         "help": "Hub id (owner/name@revision), folder or GGUF file (a path or owner/name/file.gguf), used instead of --pair"
     },
+    "--classifier": {
+        "help": "Hub id or folder of a classifier of the target's hidden states (default: the pair's)"
+    },
 }
 DRAFT_OPTIONS: Options = {
     "--k": {
@@ -189,7 +192,13 @@ def add_options(command: argparse.ArgumentParser, options: Options) -> None:
         command.add_argument(name, **keywords)
 
 
-def find_spec(pair: str, target: str | None, draft: str | None, head: str | None) -> PairSpec:
+def find_spec(
+    pair: str,
+    target: str | None,
+    draft: str | None,
+    head: str | None,
+    classifier: str | None = None,
+) -> PairSpec:
     """The catalog entry ``pair``, with any of its models replaced. Raises ValueError,
     ModelError."""
     entry = next((spec for spec in CATALOG if spec.key == pair), None)
@@ -198,23 +207,25 @@ def find_spec(pair: str, target: str | None, draft: str | None, head: str | None
             f"pair is {pair!r}; it must be one of {', '.join(spec.key for spec in CATALOG)}."
         )
     if target is not None:
-        return custom_pair(target, draft, head)
-    if draft is None and head is None:
+        return custom_pair(target, draft, head, classifier)
+    if draft is None and head is None and classifier is None:
         return entry
-    custom = custom_pair(entry.target, draft or entry.draft, head or entry.head)
+    custom = custom_pair(
+        entry.target, draft or entry.draft, head or entry.head, classifier or entry.classifier
+    )
     return replace(custom, title=entry.title, text=entry.text, theta=entry.theta)
 
 
 def read_spec(options: argparse.Namespace) -> PairSpec:
     """``spec_of`` the options."""
-    return spec_of(options.pair, options.target, options.drafter)
+    return spec_of(options.pair, options.target, options.drafter, options.classifier)
 
 
-def spec_of(pair: str, target: str | None, drafter: str | None) -> PairSpec:
+def spec_of(pair: str, target: str | None, drafter: str | None, classifier: str | None) -> PairSpec:
     """The pair of PAIR_OPTIONS and ``--drafter``. Raises ValueError, ModelError."""
     kind, path = _drafter(drafter)
     parts = {DRAFTERS[kind].part: path} if kind else {}
-    return find_spec(pair, target, parts.get("draft"), parts.get("head"))
+    return find_spec(pair, target, parts.get("draft"), parts.get("head"), classifier)
 
 
 def read_drafter(options: argparse.Namespace, pair: Pair) -> DrafterConfig:

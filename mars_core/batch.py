@@ -63,7 +63,8 @@ class _Batch:
         if self._engine is not None:
             present = self._engine[0]
             tokens = present.cache_size.tokens
-            if kind.drafter == present.drafter and kind.cache_size.tokens <= tokens:
+            alike = kind._replace(cache_size=present.cache_size) == present
+            if alike and kind.cache_size.tokens <= tokens:
                 return len(self.running) < self._slots
         if self.running:
             return False

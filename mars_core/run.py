@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import NamedTuple
 
 from mars_core.engine import Engine, InvalidLogitsError, RawStep
@@ -55,6 +55,8 @@ class Run(RecordedRun):
         recorded = {} if kind is ShiftKind.EXACT else {"tv": kind.value}
         if seat.batch:
             recorded["batch"] = str(seat.batch)
+        if seat.kind.scores and pair.classifier_ref:
+            recorded["classifier"] = "@".join(astuple(pair.classifier_ref))
         config = replace(
             config, environment={**config.environment, "path": seat.engine.path, **recorded}
         )

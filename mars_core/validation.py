@@ -10,7 +10,17 @@ from mars_core.drafting import drafter_kind, offered
 from mars_core.engine.build import protected, thinking_span
 from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
-from mars_core.rules import PLAIN, RULES, Rule, Siblings, expressions, shift_kind
+from mars_core.models.classifier import Reads
+from mars_core.rules import (
+    PLAIN,
+    RULES,
+    Reach,
+    Rule,
+    Siblings,
+    expressions,
+    shift_kind,
+)
+from mars_core.rules.expression import SCORE
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import (
     PROCESSORS,
@@ -44,6 +54,7 @@ def validate(config: RunConfig, pair: Pair) -> None:
     rule.values(config.rule.parameters)
     _combination(rule, config.drafter)
     _expressions(config, pair)
+    _classifier(config, pair)
     _require(
         0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}."
     )
@@ -156,6 +167,24 @@ def _expressions(config: RunConfig, pair: Pair) -> None:
             kind is not ShiftKind.MISSING or "tv" not in expression.names,
             f"{name} reads tv, which is missing on these drafts under rule {config.rule.name}; "
             "choose chains, or draft mode greedy.",
+        )
+
+
+def _classifier(config: RunConfig, pair: Pair) -> None:
+    """Raises ValueError if the rule or a parameter reads a classifier that the pair does not
+    have."""
+    readers = []
+    if RULES[config.rule.name].reach is Reach.DRAFTED:
+        readers.append((Reads.TOKEN, f"Rule {config.rule.name}"))
+    for name, expression in expressions(config.rule.parameters).items():
+        if SCORE in expression.names:
+            readers.append((Reads.POSITION, name))
+    present = pair.classifier.reads if pair.classifier else "none"
+    for reads, reader in readers:
+        _require(
+            present == reads,
+            f"{reader} reads the score of a classifier of the {reads}, and the pair {pair.spec.key} has {present}; "
+            "name one with --classifier, or choose something else.",
         )
 
 

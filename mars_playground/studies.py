@@ -105,7 +105,8 @@ def _planned(
     from evaluation.study.launch import open_session
     from mars_core.arguments import find_spec
 
-    spec = find_spec(options.pair, options.target, options.draft, options.head)
+    models = options.target, options.draft, options.head, options.classifier
+    spec = find_spec(options.pair, *models)
     session = open_session(options, spec)
     plan = read(options, session.pair)
     if options.skip_long:

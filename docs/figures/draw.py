@@ -33,6 +33,7 @@ FOLLOWING = 4  # further drafted tokens, all of them what the target draws: a ru
 GRID = 100  # accept uniforms
 DRAWS = 20_000  # sampled drafts
 SAMPLING = Sampling(1.0)
+HARMLESS = torch.zeros(1, 1)  # what a classifier says of every drafted token
 
 
 def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
@@ -71,6 +72,7 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
             DraftMode.GREEDY,
             Chance(coin, noise, None),
             telemetry=False,
+            score=HARMLESS.expand(len(ids), 1),
         )
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted

@@ -23,8 +23,7 @@ from evaluation.report.document.purpose import measured_of
 from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
-from evaluation.scoring import names
-from evaluation.scoring.metrics import asks_for_json
+from evaluation.scoring.metrics import formats
 from evaluation.statistics import Interval, McNemar, interval_columns
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
@@ -74,8 +73,8 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     """
     plan = read_plan(store.study(study_id).plan)
     items = [item for suite in plan.suites for item in suite.items]
-    json = [names.JSON] * any(map(asks_for_json, items))
-    metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *json]))
+    wanted = (name for item in items for name in formats(item))
+    metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted]))
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
     yield (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
     for one in store.results(study_id):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from evaluation.item import Item, Suite
 from evaluation.scoring import names, overlap
 from evaluation.scoring.answer import contains, score
+from evaluation.scoring.calls import calls_fit, calls_of
 from evaluation.scoring.code import passes
 from evaluation.scoring.extraction import json_of
 from evaluation.scoring.graders import boxed, exact_match, library
@@ -39,8 +40,8 @@ def scores(
 
     ``texts``: the answers, one per turn. Several turns with as many references: each turn has its
     own, and a binary metric requires all to be right; otherwise the last answer is compared with
-    any of the references. Where a prompt asks for JSON, its validity is the last metric. Code runs
-    only with ``execute_code``. Raises ValueError where a needed library is missing.
+    any of the references. The formats that a prompt asks for are the last metrics. Code runs only
+    with ``execute_code``. Raises ValueError where a needed library is missing.
     """
     by_metric: dict[str, float] = {}
     for name in metrics_of(suite, item):
@@ -52,14 +53,19 @@ def scores(
         elif pairs := _pairs(item, texts):
             values = [scorer(text, references) for text, references in pairs]
             by_metric[name] = min(values) if binary else sum(values) / len(values)
-    if asks_for_json(item):
-        by_metric[names.JSON] = float(json_of(texts[-1] if texts else "") is not None)
+    for name, has_format in formats(item).items():
+        by_metric[name] = float(has_format(texts[-1] if texts else ""))
     return by_metric
 
 
-def asks_for_json(item: Item) -> bool:
-    """Whether the last turn names JSON."""
-    return bool(re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE))
+def formats(item: Item) -> dict[str, Callable[[str], bool]]:
+    """Metric → whether a text has the format that the last turn asks for."""
+    wanted: dict[str, Callable[[str], bool]] = {}
+    if re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE):
+        wanted[names.JSON] = lambda text: json_of(text) is not None
+    if item.tools:
+        wanted[names.CALLS] = lambda text: calls_fit(text, item.tools)
+    return wanted
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
@@ -136,4 +142,6 @@ METRICS = {
     # The answer, or its first fenced block, is a JSON object or list; of every prompt that asks for
     # JSON.
     names.JSON: Metric(True, lambda text, _: float(json_of(text) is not None)),
+    # The answer is or has well-formed tool calls; of every prompt with tools, they also fit these.
+    names.CALLS: Metric(True, lambda text, _: float(calls_of(text) is not None)),
 }

@@ -84,8 +84,13 @@ def longest(plan: Plan, session: Session) -> int:
 
 def check_models(plan: Plan, pair: Pair) -> None:
     """Raises ValueError if the models are not those of the plan."""
-    planned = (plan.models.target, plan.models.draft, plan.models.head)
-    for before, now in zip(planned, (pair.target_ref, pair.draft_ref, pair.head_ref), strict=True):
+    models = plan.models
+    for before, now in (
+        (models.target, pair.target_ref),
+        (models.draft, pair.draft_ref),
+        (models.head, pair.head_ref),
+        (models.classifier, pair.classifier_ref),
+    ):
         if before != now:
             old, new = (
                 f"{ref.name} ({ref.revision or 'no revision'})" if ref else "no model"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.item import Item, Suite
 from evaluation.study.purpose import Advice, Matching
@@ -31,6 +31,9 @@ from mars_core.types import (
     value_text,
 )
 
+if TYPE_CHECKING:
+    from mars_core.models import Pair
+
 BASELINE = "strict"
 # the drafter of served runs, and their rule where none was requested or it is not known
 SERVER = "server"
@@ -49,6 +52,13 @@ class Models:
     target: ModelRef
     draft: ModelRef | None = None
     head: ModelRef | None = None
+    classifier: ModelRef | None = None
+
+    @classmethod
+    def of(cls, pair: Pair) -> Models:
+        return cls(
+            pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref, pair.classifier_ref
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from evaluation.item import Item, Suite
+from evaluation.item import Item, Suite, Tool
 from evaluation.suites import demo, instructions
 from evaluation.suites.grading import union, with_metrics
 
@@ -137,7 +137,8 @@ def _item(line: bytes, number: int) -> Item:
     if not name.strip():
         raise ValueError(f"{key} is an empty text; it must be a number or a text")
     category = _name_in(*_first_field(row, ("category",))).strip()
-    return Item(name, _turns(row), _references(row), category, _tests(row))
+    turns, references, tests = _turns(row), _references(row), _tests(row)
+    return Item(name, turns, references, category, tests, tools=_tools(row))
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -220,6 +221,25 @@ def _tests(row: Mapping[str, Any]) -> str:
     if not isinstance(entry, str) or not entry.isidentifier():
         raise ValueError(f"entry_point is {_kind(entry)}; it must be the name of a function")
     return f"{tests}\n\ncheck({entry})\n"
+
+
+def _tools(row: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """As in OpenAI's API and in Hermes' and BFCL's files: functions with a JSON schema."""
+    tools = row.get("tools") or []
+    try:
+        return tuple(map(_tool, json.loads(tools) if isinstance(tools, str) else tools))
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        raise ValueError(
+            f"tools is {_kind(tools)}; it must be a list of functions, each with name and parameters (a JSON schema)"
+        ) from None
+
+
+def _tool(value: dict[str, Any]) -> Tool:
+    function = value.get("function") or value
+    schema = function.get("parameters") or {}
+    required, arguments = schema.get("required") or [], schema.get("properties") or {}
+    texts = [_text("tools", each) for each in (function["name"], *arguments, *required)]
+    return Tool(texts[0], tuple(texts[1 : len(arguments) + 1]), tuple(required))
 
 
 def _first_field(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:

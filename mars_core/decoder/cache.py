@@ -67,7 +67,8 @@ class CacheSize(NamedTuple):
 
 class ModelCache(ABC):
     """``feature_layers``: layers whose input the latest ``chains`` or ``trees`` left in
-    ``features`` [slots, rows, layers · H], at a fixed address."""
+    ``features`` [slots, rows, layers · H], at a fixed address; their number stands for what the
+    output layer reads, the last hidden state after the norm."""
 
     path: str  # how passes are computed, for the run's record
     _store: Store | ModulesStore

@@ -63,6 +63,8 @@ class FastCache(ModelCache):
                 tapped[number] = hidden
             attention = partial(self._store.attend, layer=number, windowed=windowed)
             hidden = layer.step(hidden, rotary, attention)
+        if len(self._layers) in self._feature_layers:
+            tapped[len(self._layers)] = self._norm(hidden)
         rows: Tensor = self._output(self._norm(hidden[:, -logits:]))
         return rows, torch.cat(
             [tapped[tap] for tap in self._feature_layers], -1

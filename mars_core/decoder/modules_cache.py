@@ -26,6 +26,7 @@ class ModulesCache(ModelCache):
         self, model: PreTrainedModel, size: CacheSize, feature_layers: Sequence[int] = ()
     ) -> None:
         config = model.config.get_text_config(decoder=True)
+        self._layers: int = config.num_hidden_layers
         self._kinds = set(getattr(config, "layer_types", None) or ())
         window = (
             None if self._kinds == {"full_attention"} else getattr(config, "sliding_window", None)
@@ -65,7 +66,7 @@ class ModulesCache(ModelCache):
         """Records the inputs of the tapped layers; the hooks are removed after the pass, because
         runs share the model."""
         inputs: dict[int, Tensor] = {}
-        layers: Any = self._model.get_decoder().layers if self._feature_layers else ()
+        decoder: Any = self._model.get_decoder()
 
         def hook(tap: int) -> Any:
             def take(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -73,8 +74,13 @@ class ModulesCache(ModelCache):
 
             return take
 
+        def take_last(_module: nn.Module, _args: Any, output: Any) -> None:
+            inputs[self._layers] = output.last_hidden_state
+
         handles = [
-            layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True)
+            decoder.layers[tap].register_forward_pre_hook(hook(tap), with_kwargs=True)
+            if tap < self._layers
+            else decoder.register_forward_hook(take_last)
             for tap in self._feature_layers
         ]
         try:

@@ -39,6 +39,8 @@ class Eagle3Drafter(Drafter):
         self._shape = parts.config.tree or TreeShape(k, k, 1)
         super().__init__(self._shape.depth)
         self._head, self._target = head, parts.target
+        # of the features; what follows is read by others
+        self._width = len(head.config.feature_layers) * head.config.target_hidden_size
         self._top_k = min(self._shape.top_k, head.config.draft_vocabulary)
         spare = (self._shape.top_k + 1) * (self._shape.depth + 1)
         shapes = PassShapes(width_step=size.shapes.width_step)
@@ -56,7 +58,8 @@ class Eagle3Drafter(Drafter):
             self._uncached[slot] = (0,)
         if len(ids) > 2:
             following = torch.tensor(ids[1:-1], device=features.device)
-            self._cache.read(following, self._head.fuse(features[:-1]), slot)
+            fused = self._head.fuse(features[:-1, : self._width])
+            self._cache.read(following, fused, slot)
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:
         """The root, the number of entries to cache, and for each its row of the features and the id
@@ -83,7 +86,7 @@ class Eagle3Drafter(Drafter):
         size, roots, starts, limits, numbers, conditions = inputs
         entries = numbers.shape[1] // 2 - 1
         root, count, rows, following = numbers.split((1, 1, entries, entries), 1)
-        features = self._target.features.flatten(0, 1)[rows]
+        features = self._target.features.flatten(0, 1)[rows][..., : self._width]
         outputs = self._cache.extend(following, self._head.fuse(features), starts)
         last = (count - 1).clamp(min=0)[..., None].expand(-1, -1, outputs.shape[-1])
         draft_ids = torch.arange(self._head.config.draft_vocabulary, device=root.device)

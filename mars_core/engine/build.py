@@ -14,7 +14,7 @@ from mars_core.drafting import Parts, drafter_kind
 from mars_core.engine.engine import Engine
 from mars_core.engine.processors import Processor, word_ids
 from mars_core.engine.verifier import Verifier, VerifierKind
-from mars_core.rules import RULES, expressions, protecting
+from mars_core.rules import RULES, expressions, protecting, reads_score
 from mars_core.text.protected import protected_ids
 from mars_core.types import DrafterConfig, DraftMode, Parameters, Processors, RunConfig
 from mars_core.verification import Span
@@ -30,6 +30,7 @@ class Kind(NamedTuple):
     """The key of an engine: an idle one can serve any run of the same kind."""
 
     drafter: DrafterConfig  # its mode says nothing
+    scores: bool  # whether the pair's classifier reads the target's last hidden states
     cache_size: CacheSize  # of the target
 
 
@@ -41,7 +42,7 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
     size = CacheSize(
         longest if shared else tokens, nodes + 1, pair.shapes, full_width=pair.graphs, slots=slots
     )
-    return Kind(replace(config.drafter, mode=DraftMode.GREEDY), size)
+    return Kind(replace(config.drafter, mode=DraftMode.GREEDY), reads_score(config.rule), size)
 
 
 def protected(pair: Pair, protect: Sequence[str]) -> frozenset[int]:
@@ -52,7 +53,8 @@ def protected(pair: Pair, protect: Sequence[str]) -> frozenset[int]:
 
 def build(pair: Pair, kind: Kind) -> Engine:
     drafter = drafter_kind(kind.drafter.kind)
-    target = open_cache(pair.target, kind.cache_size, drafter.feature_layers(pair))
+    last = [pair.target.config.get_text_config().num_hidden_layers] if kind.scores else []
+    target = open_cache(pair.target, kind.cache_size, [*drafter.feature_layers(pair), *last])
     parts = Parts(pair, kind.drafter, target)
     return Engine(target, drafter.build(parts), pair.eos_ids, captures=pair.graphs)
 
@@ -99,4 +101,5 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
         size,
         processor,
         thinking_span(pair, config.rule.parameters),
+        pair.classifier if kind.scores else None,
     )

@@ -226,7 +226,8 @@ class Engine:
             )
             members = group.rows if key else rows
             shape = self.drafter.nodes(size), size
-            judge = partial(_judged, verifier, group, members, shape, draft, logits, step)
+            features = self._target.features
+            judge = partial(_judged, verifier, group, members, shape, draft, logits, features, step)
             results = self._ready(key, judge)()
             judged |= {slots[row]: results[members.index(row)] for row in rows}
         return judged
@@ -314,9 +315,12 @@ def _judged(
     shape: tuple[int, int],
     draft: Draft,
     logits: Tensor,
+    features: Tensor,
     step: StepInputs,
 ) -> Tensor:
-    """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts."""
+    """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts;
+    features: of the slots."""
+    slots = [*step.verifiers]
     own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(
         picked(logits, rows)[:, : own.size + 1],
@@ -325,4 +329,5 @@ def _judged(
         group.chance.of(at),
         [group.processors[row] for row in at if group.processors],
         picked(step.states, rows),
+        verifier.score(features, [slots[row] for row in rows], own.size + 1),
     )

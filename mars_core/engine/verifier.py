@@ -11,6 +11,7 @@ from torch import Tensor
 
 from mars_core.decoder.positions import Start
 from mars_core.engine.processors import Processor
+from mars_core.models.classifier import Classifier
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance, picked
 from mars_core.types import DraftMode, Parameters, Sampling
@@ -41,6 +42,7 @@ class Verifier:
     vocabulary: int  # number of the target's ids
     processor: Processor | None
     span: Span | None  # where a parameter reads ``thinking``
+    classifier: Classifier | None = None  # where the rule or a parameter reads its score
 
     @property
     def drafting(self) -> Hashable:
@@ -60,10 +62,11 @@ class Verifier:
         chance: Chance,
         processors: Sequence[Processor],
         runs: Tensor,
+        score: Tensor | None,
     ) -> Tensor:
         """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
         raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
-        RunStates, [A, 4]."""
+        RunStates, [A, 4]; ``score``: as below."""
         z = raw
         if processors:
             texts = enumerate(zip(processors, raw, roots, strict=True))
@@ -85,7 +88,16 @@ class Verifier:
             raw if processors else None,
             runs,
             self.span,
+            score,
         )
+
+    def score(self, features: Tensor, slots: Sequence[int], count: int) -> Tensor | None:
+        """What the classifier gives the first ``count`` nodes of the texts in these slots, [A, count,
+        1], each text by itself, so that the others do not change its rounding; None without one.
+        features [slots, rows, …]: of the target."""
+        if self.classifier is None:
+            return None
+        return torch.stack([self.classifier(features[slot, :count]) for slot in slots])
 
 
 class TextGroup(NamedTuple):

@@ -104,6 +104,7 @@ class PairSpec:
     gated: bool = False
     prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
+    classifier: ModelRef | None = None  # a classifier made for it
     drafter: str = ""  # that a run begins with; by default the first of DRAFTERS that it has
     k: int = 5  # of the chains that a run begins with
     tree: TreeShape | None = USUAL_TREE  # of an EAGLE-3 head, to begin with; None: a chain
@@ -119,17 +120,22 @@ class PairSpec:
 
 
 def custom_pair(
-    target: str | ModelRef, draft: str | ModelRef | None = None, head: str | ModelRef | None = None
+    target: str | ModelRef,
+    draft: str | ModelRef | None = None,
+    head: str | ModelRef | None = None,
+    classifier: str | ModelRef | None = None,
 ) -> PairSpec:
     """A pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError. ``draft``:
-    a smaller model; ``head``: an EAGLE-3 head. Without both, drafts come from the text itself, or
-    there are none."""
+    a smaller model; ``head``: an EAGLE-3 head; ``classifier``: of its hidden states. Without the
+    first two, drafts come from the text itself, or there are none."""
     first = parse_ref(target) if isinstance(target, str) else target
-    second = parse_ref(draft) if isinstance(draft, str) else draft
-    third = parse_ref(head) if isinstance(head, str) else head
+    second, third, fourth = (
+        parse_ref(each) if isinstance(each, str) else each for each in (draft, head, classifier)
+    )
     title = _short(first) if second is None else f"{_short(second)} → {_short(first)}"
     sizes = (_stored(first), 0 if second is None else _stored(second))
-    return PairSpec("custom", title, first, second, *sizes, "Your own models.", head=third)
+    note = "Your own models."
+    return PairSpec("custom", title, first, second, *sizes, note, head=third, classifier=fourth)
 
 
 def _short(ref: ModelRef) -> str:

@@ -3,9 +3,6 @@ the weights, on the target's device."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -13,8 +10,7 @@ from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import PlannedModel, Progress, description, label, weights
-from mars_core.models.untrusted import check_config_file
+from mars_core.models.source import PlannedModel, Progress, json_description, label, weights
 from mars_core.types import ModelRef
 
 TARGETS = {
@@ -36,14 +32,8 @@ def plan_eagle(
             f"{target_name} is a {target.model_type} model, and EAGLE-3 heads are run with {', '.join(TARGETS.values())} "
             "only: choose such a target, or another drafter."
         )
-    folder, pinned = description(ref, progress)
-    check_config_file(folder, ref.name)
+    folder, pinned, raw = json_description(ref, progress)
     with explained(ref):
-        raw: Any = json.loads((folder / "config.json").read_bytes())
-        if not isinstance(raw, dict):
-            raise ModelError(
-                f"config.json of {ref.name} is not a JSON object: fetch or save it again."
-            )
         config = read_config(raw, target, ref.name, target_name)
         with torch.device("meta"):
             head = Eagle3Head(config)

@@ -29,6 +29,12 @@ from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
 from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
+from mars_core.models.classifier import (
+    Classifier,
+    ClassifierConfig,
+    load_classifier,
+    plan_classifier,
+)
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.exactness import ShapeSearch, find_shapes, real_text
@@ -74,6 +80,8 @@ class Pair:
     draft_context: int | None = None
     head: Eagle3Head | None = None
     head_ref: ModelRef | None = None
+    classifier: Classifier | None = None
+    classifier_ref: ModelRef | None = None
     graphs: bool = False  # whether steps are captured as CUDA graphs
     shapes: PassShapes = ANY_SHAPE  # of the target's passes
     inexact: str = (
@@ -105,16 +113,19 @@ class Plans(NamedTuple):
     target: Plan
     draft: Plan | None
     head: PlannedModel[HeadConfig] | None
+    classifier: PlannedModel[ClassifierConfig] | None
 
 
 def plan(spec: PairSpec, progress: Progress) -> Plans:
     """Reads and checks the configurations of a pair. Raises ModelError."""
     target = _plan_model(spec.target, progress)
     draft = _plan_model(spec.draft, progress) if spec.draft else None
+    of_target = target.config, spec.target.name, progress
     return Plans(
         target,
         draft,
-        plan_eagle(spec.head, target.config, spec.target.name, progress) if spec.head else None,
+        plan_eagle(spec.head, *of_target) if spec.head else None,
+        plan_classifier(spec.classifier, *of_target) if spec.classifier else None,
     )
 
 
@@ -183,6 +194,9 @@ def load(
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
         prepare_head(head)
+    classifier, classifier_ref = None, None
+    if plans.classifier:
+        classifier, classifier_ref = load_classifier(plans.classifier, first.model.device, progress)
     fast = is_fast(first.model) and (second is None or is_fast(second.model))
     return Pair(
         spec=spec,
@@ -195,6 +209,8 @@ def load(
         target_ref=first.ref,
         draft_ref=second and second.ref,
         head_ref=head_ref,
+        classifier=classifier,
+        classifier_ref=classifier_ref,
         context=_context(plans.target.config, tokenizer),
         draft_context=_context(plans.draft.config, tokenizer) if plans.draft else None,
         eos_ids=end_ids(first.model, tokenizer),

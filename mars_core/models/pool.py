@@ -33,7 +33,7 @@ from mars_core.types import ModelRef
 if TYPE_CHECKING:
     from mars_core.models.loading import Pair
 
-_Key = tuple[ModelRef, ModelRef | None, ModelRef | None]
+_Key = tuple[ModelRef | None, ...]
 
 
 class ModelPool:
@@ -77,7 +77,7 @@ class ModelPool:
 
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
         """The pair, loaded if necessary; may free others. Raises ModelError."""
-        key = (spec.target, spec.draft, spec.head)
+        key = (spec.target, spec.draft, spec.head, spec.classifier)
         with self._lock, contained():
             if key not in self._pairs:
                 self._pairs[key] = self._load(spec, progress)

@@ -28,7 +28,7 @@ from mars_core.lazy import torch
 from mars_core.models import smollm2
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
-from mars_core.models.untrusted import shard_files
+from mars_core.models.untrusted import check_config_file, shard_files
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
@@ -150,6 +150,20 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             f"The folder {ref.name} has no config.json: give one that was written by save_pretrained."
         )
     return folder, ref
+
+
+def json_description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef, dict[str, Any]]:
+    """As ``description`` of what transformers does not read, with its config.json. Raises
+    ModelError."""
+    folder, pinned = description(ref, progress)
+    check_config_file(folder, ref.name)
+    with explained(ref):
+        raw: Any = json.loads((folder / "config.json").read_bytes())
+        if not isinstance(raw, dict):
+            raise ModelError(
+                f"config.json of {ref.name} is not a JSON object: fetch or save it again."
+            )
+        return folder, pinned, raw
 
 
 def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:

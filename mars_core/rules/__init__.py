@@ -9,9 +9,9 @@ from importlib import import_module
 from types import MappingProxyType
 
 from mars_core.rules.base import PLAIN, WHERE, Evidence, Parameter, Reach, Rule, Siblings, as_value
-from mars_core.rules.expression import expressions, split_values
+from mars_core.rules.expression import SCORE, expressions, split_values
 from mars_core.rules.protection import protecting
-from mars_core.types import DrafterConfig, DraftMode, ShiftKind
+from mars_core.types import DrafterConfig, DraftMode, RuleConfig, ShiftKind
 
 _FIRST = (
     PLAIN,
@@ -42,9 +42,16 @@ RULES: Mapping[str, Rule] = MappingProxyType(_load_rules())
 
 def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKind:
     """What TV and KL of such a run are."""
-    if drafter.mode is not DraftMode.COUPLED or temperature == 0:
+    known = drafter.mode is DraftMode.GREEDY or RULES[rule].reach is not Reach.DRAFTED
+    if temperature == 0 or (known and drafter.mode is not DraftMode.COUPLED):
         return ShiftKind.EXACT
     return RULES[rule].shift_kind(chain=drafter.tree is None or drafter.tree.top_k == 1)
+
+
+def reads_score(rule: RuleConfig) -> bool:
+    """Whether the rule or a parameter reads the pair's classifier."""
+    read = any(SCORE in each.names for each in expressions(rule.parameters).values())
+    return read or RULES[rule.name].reach is Reach.DRAFTED
 
 
 __all__ = [
@@ -59,6 +66,7 @@ __all__ = [
     "as_value",
     "expressions",
     "protecting",
+    "reads_score",
     "shift_kind",
     "split_values",
 ]

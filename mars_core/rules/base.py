@@ -54,6 +54,8 @@ class Evidence:
     tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
     state: State | None = None  # where the rule or a parameter reads it
+    # [E, 1] what the pair's classifier gives the drafted token of each row, 0 to 1
+    score: torch.Tensor | None = None
 
     def resolved(self, values: Values) -> Values:
         """The values, with those that are expressions, [E, 1]."""
@@ -83,6 +85,12 @@ class Evidence:
             return torch.zeros_like(self.soft)
         missing = self.soft.shape[-1] - self.drafter.shape[-1]
         return torch.nn.functional.pad(self.drafter, (0, missing)) if missing else self.drafter
+
+    @property
+    def both(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The distributions of target and drafter at the position of each row, [E, V] each; at
+        temperature 0 of both softmaxes."""
+        return self.per_row(self.soft), self.per_row(self.proposals)
 
     @property
     def p(self) -> torch.Tensor:
@@ -165,6 +173,8 @@ class Reach(Enum):
     """The tokens that a decision depends on."""
 
     TOKEN = "token"  # its position
+    # the drafted token, which the target has read: of other tokens it is not known
+    DRAFTED = "drafted"
     WINDOW = "window"  # relaxed only if the next ``window`` drafted tokens pass strict's test
     BLOCK = (
         "block"  # all drafted tokens at once, on sampled drafts (on greedy ones the same as TOKEN)
@@ -288,6 +298,12 @@ def entropy_of(distribution: torch.Tensor) -> torch.Tensor:
 def strict(evidence: Evidence, values: Values) -> torch.Tensor:
     """min(1, p/q), the lossless acceptance probability."""
     return evidence.strict
+
+
+def keeping(test: Function) -> Function:
+    """``accept`` of a rule that keeps what passes the test, bool [E, 1] or [E, C], and else is
+    strict."""
+    return lambda evidence, values: torch.where(test(evidence, values), 1.0, evidence.strict)
 
 
 def everywhere(evidence: Evidence, values: Values) -> torch.Tensor:

@@ -17,7 +17,7 @@ def easd(evidence: Evidence, values: Values) -> torch.Tensor:
 def unsure(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: both entropies exceed h, and at least a share o of the N best tokens are the
     same."""
-    p, q = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    p, q = evidence.both
     count = min(int(values["n"]), p.shape[-1])
     best, drafted = p.topk(count).indices, q.topk(count).indices
     common = (best[:, :, None] == drafted[:, None]).sum((1, 2))[:, None] / count

@@ -15,6 +15,7 @@ from typing import Any
 from mars_core.lazy import torch
 from mars_core.types import Parameters
 
+SCORE = "score"
 VARIABLES = {
     "entropy": "of the target's distribution, nats; at temperature 0 of softmax(z)",
     "p1": "its largest probability",
@@ -22,6 +23,7 @@ VARIABLES = {
     "position": "output position, from 0",
     "thinking": "1 between <think> and </think>, else 0; thinking('BEGIN', 'END') names other tokens",
     "tv": "TV of the output before this step",
+    SCORE: "of the pair's classifier, 0 to 1",
 }
 LONGEST, DEEPEST = 200, 20  # characters, and nested operations
 _SPAN = ("<think>", "</think>")

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from mars_core.lazy import torch
-from mars_core.rules.base import Evidence, Parameter, Reach, Rule, Siblings, Values
+from mars_core.rules.base import (
+    Evidence,
+    Parameter,
+    Reach,
+    Rule,
+    Siblings,
+    Values,
+    entropy_of,
+    keeping,
+)
 from mars_core.types import DraftMode
 
 
-def fly(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 where −Σ p·ln p over the three best is at least the bar (p not renormalised) and p(x) > 0,
-    else strict."""
+def unsure(evidence: Evidence, values: Values) -> torch.Tensor:
+    """bool [E, C]: −Σ p·ln p over the three best is at least the bar (p not renormalised), and
+    p(x) > 0."""
     best = evidence.soft.topk(min(3, evidence.soft.shape[-1])).values
-    unsure = evidence.per_row(-torch.xlogy(best, best).sum(-1, keepdim=True)) >= values["entropy"]
-    return torch.where(unsure & (evidence.of(evidence.soft) > 0), 1.0, evidence.strict)
+    spread = evidence.per_row(entropy_of(best))
+    return (spread >= values["entropy"]) & (evidence.of(evidence.soft) > 0)
 
 
 FLY = Rule(
@@ -21,7 +30,7 @@ FLY = Rule(
     summary="Keeps a token the target did not draw if the target was unsure there and accepts the W tokens that follow.",
     formula="relax x iff −Σ₃ p·ln p ≥ h over the three best, and the next W drafted tokens pass u < p(x)",
     source="FLy 2511.22972, in the form of its vLLM port (code: W = 6, or K − 1 for shorter drafts)",
-    accept=fly,
+    accept=keeping(unsure),
     siblings=Siblings.REFUSED,
     reach=Reach.WINDOW,
     modes=(DraftMode.COUPLED, DraftMode.GREEDY),

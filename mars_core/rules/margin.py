@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mars_core.lazy import torch
-from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values
+from mars_core.rules.base import Evidence, Function, Parameter, Rule, Siblings, Values
 from mars_core.types import DraftMode
 
 _THETA = Parameter(
@@ -35,15 +35,12 @@ def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
     )
 
 
-def by_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
+def two_best_at(low_margin: Function) -> Function:
     """At low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS,
     2601.15498)."""
-    return torch.where(near_tie(evidence, values), _one_of_two(evidence), evidence.strict)
-
-
-def by_gap(evidence: Evidence, values: Values) -> torch.Tensor:
-    """As ``by_ratio``, with the gap instead of the ratio."""
-    return torch.where(small_gap(evidence, values), _one_of_two(evidence), evidence.strict)
+    return lambda evidence, values: torch.where(
+        low_margin(evidence, values), _one_of_two(evidence), evidence.strict
+    )
 
 
 def algorithm_1(evidence: Evidence, values: Values) -> torch.Tensor:
@@ -84,7 +81,7 @@ MARS = Rule(
     summary="Where the two best logits are nearly equal, a drafted token that is one of them is kept.",
     formula="relax x iff z₁ > 0, z₂/z₁ > θ and x ∈ {top-1, top-2}; sampled drafts: there a = 1 for these two, else 0, R = p",
     source="MARS 2601.15498, over a lossless strict rule",
-    accept=by_ratio,
+    accept=two_best_at(near_tie),
     parameters=(_THETA,),
     best_first=True,
     redraw=near_tie,
@@ -123,7 +120,7 @@ MARS_GAP = Rule(
     summary="MARS with the logit gap instead of the ratio: invariant to a constant shift of the logits.",
     formula="relax x iff z₁ − z₂ < g and x ∈ {top-1, top-2}; sampled drafts: as mars",
     source="ours; z₁ − z₂ < g is p₂/p₁ > e^−g",
-    accept=by_gap,
+    accept=two_best_at(small_gap),
     parameters=(_GAP,),
     best_first=True,
     redraw=small_gap,

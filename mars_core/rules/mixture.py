@@ -18,7 +18,7 @@ def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
 
 def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
-    target, drafter = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    target, drafter = evidence.both
     return values["weight"] * target + (1 - values["weight"]) * drafter
 
 
@@ -53,7 +53,7 @@ def contrastive(evidence: Evidence, values: Values) -> torch.Tensor:
 def contrastive_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
     """π ∝ p^(1 + β)·q^(−β) where p ≥ α·max p, [E, V]; q = 0 counts as the least q > 0. At
     temperature 0 of both softmaxes."""
-    p, q = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    p, q = evidence.both
     q = torch.where(q > 0, q, torch.where(q > 0, q, 1.0).amin(-1, keepdim=True))
     beta, plausible = values["beta"], values["alpha"] * p.amax(-1, keepdim=True)
     scores = (1 + beta) * p.log() - beta * q.log()

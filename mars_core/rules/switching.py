@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from mars_core.lazy import torch
-from mars_core.rules.base import Evidence, Parameter, Rule, Siblings, Values, entropy_of
-
-
-def fuzzy(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 where ``close``, else strict."""
-    return torch.where(close(evidence, values), 1.0, evidence.strict)
+from mars_core.rules.base import (
+    Evidence,
+    Parameter,
+    Rule,
+    Siblings,
+    Values,
+    entropy_of,
+    keeping,
+)
 
 
 def close(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: JS(p, q) < D; at temperature 0 of both softmaxes."""
-    p, q = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    p, q = evidence.both
     distance = entropy_of((p + q) / 2) - (entropy_of(p) + entropy_of(q)) / 2
     return distance.clamp(min=0) < values["divergence"]
 
 
-def cascade_opt(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 where ``confident``, else strict."""
-    return torch.where(confident(evidence, values), 1.0, evidence.strict)
-
-
 def confident(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: max q ≥ max p − α·TV(p, q); at temperature 0 of both softmaxes."""
-    p, q = evidence.per_row(evidence.soft), evidence.per_row(evidence.proposals)
+    p, q = evidence.both
     distance = (p - q).clamp(min=0).sum(-1, keepdim=True)
     best, drafted = p.amax(-1, keepdim=True), q.amax(-1, keepdim=True)
     return drafted >= best - values["alpha"] * distance
@@ -37,7 +35,7 @@ FUZZY = Rule(
     summary="Keeps whatever is drafted where the distributions of target and drafter are close.",
     formula="JS(p, q) < D: a = 1, else strict; temperature 0: JS of both softmaxes",
     source="fuzzy speculative decoding 2502.20704; r_fuzzy of graphcore-research/relaxed-spec-dec-repro",
-    accept=fuzzy,
+    accept=keeping(close),
     parameters=(
         Parameter(
             "divergence",
@@ -58,7 +56,7 @@ CASCADE_OPT = Rule(
     summary="Keeps whatever is drafted where the drafter is about as confident as the target.",
     formula="max q ≥ max p − α·TV(p, q): a = 1, else strict; temperature 0: of both softmaxes",
     source="speculative cascades 2405.19261, OPT; spec_casc_opt of graphcore-research/relaxed-spec-dec-repro",
-    accept=cascade_opt,
+    accept=keeping(confident),
     parameters=(
         Parameter("alpha", "α", 0.05, -1.0, 1.0, "α: weight of TV(p, q); 1 keeps every draft"),
     ),

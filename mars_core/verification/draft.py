@@ -154,11 +154,17 @@ class Places(NamedTuple):
     uniform: Tensor  # [P] the uniform that decides about the token after each node
     noise: Tensor  # [P, V] with which that token is drawn; [P, 0] at temperature 0
     state: State | None = None  # where the rule or a parameter reads it
+    score: Tensor | None = None  # [A, n + 1, 1] what the pair's classifier gives each node
 
     @property
     def greedy(self) -> bool:
         """Temperature 0."""
         return self.drawn is None
+
+    @property
+    def drafted_score(self) -> Tensor | None:
+        """[N, 1]."""
+        return None if self.score is None else self.score[:, 1:].flatten(0, 1)
 
     def p_of(self, draft: FlatDrafts, emit: Tensor) -> Tensor:
         """p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
@@ -187,6 +193,7 @@ class Places(NamedTuple):
             tried=self.p.new_zeros(len(x), 1) if tried is None else tried,
             greedy=self.greedy,
             state=self.state,
+            score=self.drafted_score,
         )
 
 

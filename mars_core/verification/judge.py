@@ -43,12 +43,14 @@ def judge(
     raw: Tensor | None = None,
     run: Tensor | None = None,
     span: Span | None = None,
+    score: Tensor | None = None,
 ) -> Tensor:
     """The result row, float64 [M], for ``walk``; of drafts for A texts, whose inputs have this
     dimension too, [A, M]. logits [N + 1, V] float32, ``raw``: before processors, None where there
     are none; ``chance``: of draft.depth + 1 positions or more, from this step's on; ``run``:
-    numbers of a RunState, None of the beginning. At temperature 0, and from a drafter without
-    probabilities, every draft is greedy."""
+    numbers of a RunState, None of the beginning; ``score`` [N + 1, 1]: of the pair's classifier
+    after each node. At temperature 0, and from a drafter without probabilities, every draft is
+    greedy."""
     noisy = sampling.temperature > 0 and mode is not DraftMode.GREEDY
     sampled = noisy and mode is DraftMode.SAMPLED and draft.distribution is not None
     coupled = (
@@ -62,6 +64,8 @@ def judge(
     drafts = FlatDrafts.of(draft, texts)
     raw = None if raw is None else in_order(raw.expand(texts, -1, -1))
     places = _places(in_order(logits.expand(texts, -1, -1)), draft, texts, sampling, chance)
+    if score is not None:
+        places = places._replace(score=score.expand(texts, -1, -1))
     places = with_state(places, draft, drafts, rule, values, run, span)
 
     def decide(rule: Rule, values: Mapping[str, float]) -> Decision:

@@ -14,7 +14,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import draw, residual, row_sums
 from mars_core.verification.draft import Decision, FlatDrafts, Places
-from mars_core.verification.shift import Shift
+from mars_core.verification.shift import Shift, unknown_shift
 from mars_core.verification.state import with_ledger
 
 
@@ -52,7 +52,9 @@ def decide_sampled(
     chance = accept.gather(-1, x)[:, 0]
     bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
     emit, shift = torch.cat([draw(drawn, places.noise[:count]).ids, bonus]), Shift()
-    if telemetry:
+    if telemetry and rule.reach is Reach.DRAFTED:
+        shift = unknown_shift(places, draft, emit)
+    elif telemetry:
         accepted = q * accept
         if shrunk is None:
             distribution = accepted + (1 - accepted.sum(-1, keepdim=True)) * correction
@@ -111,6 +113,7 @@ def full_vocabulary(places: Places, draft: FlatDrafts) -> Evidence:
         tried=q.new_zeros(count, 1),
         greedy=False,
         state=places.state,
+        score=places.drafted_score,
     )
 
 

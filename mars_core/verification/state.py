@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import Rule, State
-from mars_core.rules.expression import Expression, expressions
+from mars_core.rules.expression import SCORE, Expression, expressions
 from mars_core.sampling import row_sums
 from mars_core.types import Parameters
 from mars_core.verification.draft import Draft, FlatDrafts, Places, in_order
@@ -132,6 +132,11 @@ def _variables(places: Places, state: State, expression: Expression) -> dict[str
         "gap": lambda: (places.top_z[:, :1] - places.top_z[:, 1:2]).double(),
         "thinking": lambda: state.thinking,
         "tv": lambda: state.tv,
+        SCORE: lambda: (
+            torch.full_like(state.tv, torch.nan)
+            if places.score is None
+            else in_order(places.score).double()
+        ),
     }
     return {
         "position": state.position,

@@ -145,6 +145,8 @@ def accepted(
             return [value["probability"] + (1 - value["probability"]) * each for each in strict]
         case "always":
             return [1.0] * V
+        case "judge":  # of ``scores``
+            return [each if y % 2 else 1.0 for y, each in enumerate(strict)]
         case "fuzzy" | "cascade-opt" if drafter and follows_drafter(rule, distribution, drafter):
             return [1.0] * V
         case "easd" if drafter and not cold and both_unsure(p, drafter):

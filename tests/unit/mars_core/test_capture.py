@@ -34,6 +34,7 @@ from tests.eagle_pair import eagle_pair
 from tests.live_pairs import config_for, finished, headed, random_pair, searched
 from tests.pairs import tiny_pair
 from tests.replay import Operations, Replayed, replayed
+from tests.unit.mars_core.test_classifier import classified
 
 PROMPT = "The quick brown fox"
 DRAFTERS = {
@@ -314,7 +315,8 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
 def test_a_replay_never_asks_the_host(
     llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
 ) -> None:
-    captured, drafter, watch = capturing(llama, exact=True), DRAFTERS[name], Operations()
+    pair, drafter, watch = classified(llama), DRAFTERS[name], Operations()
+    captured = capturing(pair, exact=True)
     stand_in.watch = watch
     few = ("strict", "mars")[: 2 - (name == "none")]
     for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:

@@ -82,7 +82,7 @@ LITERALS = [
         (DRAFTERS, {"model", "none"}, "mars_core/drafting/", NAMES_A_DRAFTER),
         (
             RULES,
-            {"block", "entropy", "mars", "none", "strict", "threshold"},
+            {"block", "entropy", "judge", "mars", "none", "strict", "threshold"},
             "mars_core/rules/",
             PRESETS,
         ),

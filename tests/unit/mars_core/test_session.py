@@ -31,6 +31,7 @@ from mars_core.types import (
 from tests import live_pairs
 from tests.checkpoints import BOS, SPECIAL
 from tests.live_pairs import decoded, random_pair
+from tests.unit.mars_core.test_classifier import classified
 
 WARM = Sampling(1.0)
 TOGETHER = "rule none and drafter none can only be used together"
@@ -245,10 +246,9 @@ def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
 def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape | None) -> None:
     if shape and RULES[rule].siblings is Siblings.REFUSED:
         return
-    config = config_for(
-        headed, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12
-    )
-    trace = decoded(headed, config)
+    pair = classified(headed)
+    config = config_for(pair, rule=rule, kind="eagle3", tree=shape, mode=DraftMode.COUPLED, new=12)
+    trace = decoded(pair, config)
     kind, recorded = trace.config.shift_kind, trace.config.environment.get("tv")
     assert recorded == (None if kind is ShiftKind.EXACT else kind)
     unknown = [math.isnan(each) for token in trace.tokens for each in (token.tv, token.kl)]
@@ -258,7 +258,7 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
         replace(config, sampling=Sampling()),
         replace(config, drafter=replace(config.drafter, mode=DraftMode.GREEDY)),
     ):
-        assert decoded(headed, other).config.shift_kind is ShiftKind.EXACT
+        assert decoded(pair, other).config.shift_kind is ShiftKind.EXACT
     assert replace(config, environment={"server": "vllm"}).shift_kind is ShiftKind.UNKNOWN
     assert replace(config, environment={"tv": "<b>"}).shift_kind is ShiftKind.UNKNOWN
 

@@ -31,6 +31,7 @@ from tests.unit.mars_core.test_verification import (
     largest_ratio,
     largest_shift,
     picked,
+    scores,
     takes,
     total_variation,
     values_of,
@@ -74,7 +75,8 @@ def outcomes(
         first, z = 1, torch.cat([logits[:1], logits.repeat(count, 1)])
         uniform, noise = torch.cat([uniform[:1], uniform]), torch.cat([noise[:1], noise])
     u = Chance(uniform, noise if sampling.temperature else None, None)
-    answer = judge(z, many, RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False)
+    of_rule = RULES[rule], values_of(rule), sampling, DraftMode.GREEDY, u, False
+    answer = judge(z, many, *of_rule, score=scores(many))
     rows = walk(answer.tolist()).nodes
     accepted, token, after = (
         torch.tensor(rows.column(name)[first:], dtype=torch.float64).view(count, nodes)

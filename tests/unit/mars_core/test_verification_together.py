@@ -95,7 +95,10 @@ def compare(
         draft.ids[0, 1], draft.ids[1, 1] = SPAN
     if protect:
         rule = protecting(rule, torch.arange(size) % 3 == 0)
-    together = judge(logits, draft, rule, values, sampling, mode, random, True, raw, runs, SPAN)
+    score = logits.sigmoid()[..., :1]
+    together = judge(
+        logits, draft, rule, values, sampling, mode, random, True, raw, runs, SPAN, score
+    )
     for text in range(texts):
         own = Chance(
             *(
@@ -104,7 +107,7 @@ def compare(
             )
         )
         before = logits[text], alone(draft, text), rule, values, sampling, mode, own, True
-        row = judge(*before, raw[text], runs[text], SPAN)
+        row = judge(*before, raw[text], runs[text], SPAN, score[text])
         assert row.numpy().tobytes() == together[text].numpy().tobytes(), (
             name,
             shape,

@@ -155,9 +155,8 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     )
     options = parser().parse_args(["eval", *shlex.split(command[1])])
     spec = BUNDLED_PAIR
-    pair: Any = SimpleNamespace(
-        spec=spec, target_ref=spec.target, draft_ref=spec.draft, head_ref=spec.head
-    )
+    refs = {f"{each}_ref": getattr(spec, each) for each in ("target", "draft", "head")}
+    pair: Any = SimpleNamespace(spec=spec, classifier_ref=None, **refs)
     assert read_plan_options(options, pair) == report.plan
     assert FILE.stat().st_size <= 150_000
 

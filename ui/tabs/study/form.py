@@ -79,7 +79,7 @@ class StudyForm(RunForm):
         none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
         return Plan(
             self._name(suite),
-            Models(spec.key, spec.target, spec.draft, spec.head),
+            Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier),
             (suite,),
             with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
             temperatures=numbers(self.temperatures, "temperature"),

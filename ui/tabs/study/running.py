@@ -118,8 +118,7 @@ def _work(
     with job_errors(services):
         if not job.study:
             pair = session.pair
-            models = Models(job.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
-            plan = replace(plan, models=models)
+            plan = replace(plan, models=replace(Models.of(pair), key=job.spec.key))
         _check(services, session, plan)
         if job.advises:
             plan, note = yield from _advised(session, engine, plan)

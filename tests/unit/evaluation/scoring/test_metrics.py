@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from evaluation.item import Item, Suite
+from evaluation.item import Item, Suite, Tool
 from evaluation.scoring.metrics import METRICS, check_libraries, metrics_of, scores
 from evaluation.scoring.overlap import _installed, overlap
 
@@ -21,7 +21,7 @@ def test_every_metric_is_named_as_lm_eval_names_them_and_scores_an_equal_answer_
     item = Item("1", ("?",), ("#### 5",))
     for name in METRICS:
         assert name.count(",") == 1
-        if name not in ("pass@1,none", "exact_match,custom-extract", "json,none"):
+        if name not in ("pass@1,none", "exact_match,custom-extract", "json,none", "calls,none"):
             assert score((name,), item, "#### 5") == {name: 1.0}
 
 
@@ -39,6 +39,38 @@ def test_answers_to_prompts_that_ask_for_json_are_checked(
     prompt: str, text: str, scored: dict[str, float]
 ) -> None:
     assert score((), Item("1", (prompt,)), text) == scored
+
+
+TOOLS = (Tool("add", ("a", "b"), ("a", "b")), Tool("now"))
+ADD = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
+NOW = '{"name": "now", "parameters": {}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        (ADD, True),
+        (NOW, True),  # Llama
+        (f"```json\n[{ADD}, {NOW}]\n```", True),
+        (f"<think>{{</think>\n\n{ADD}", True),
+        (f"Sure.\n<tool_call>\n{ADD}\n</tool_call>\n<tool_call>{NOW}</tool_call>", True),
+        ('{"type": "function", "function": {"name": "now", "arguments": "{}"}}', True),
+        (f"<tool_call>{ADD}</tool_call><tool_call>{NOW}", False),  # not closed
+        (f"<tool_call>{ADD}</tool_call><tool_call>{{</tool_call>", False),
+        (f"<tool_call>[{NOW}]</tool_call>", False),
+        (f"[{ADD}, 1]", False),
+        ("[]", False),
+        ('{"name": "now"}', False),
+        ('{"name": "now", "arguments": 5}', False),
+        ('{"name": "now", "arguments": {"zone": 1}}', False),
+        ('{"name": "add", "arguments": {"a": 1}}', False),
+        ('{"name": "sub", "arguments": {}}', False),
+        ("It is three.", False),
+        ("", False),
+    ],
+)
+def test_calls_of_offered_tools_are_checked(text: str, right: bool) -> None:
+    assert score((), Item("1", ("Add.",), tools=TOOLS), text) == {"calls,none": float(right)}
 
 
 def test_main_metric_comes_first() -> None:

@@ -36,7 +36,7 @@ def small_plan(session: Session, **changed: Any) -> Plan:
         ),
         Suite("talk", (Item("t", ("Hello there", "Say it again")),)),
     )
-    models = Models(pair.spec.key, pair.target_ref, pair.draft_ref, pair.head_ref)
+    models = Models.of(pair)
     lanes = (NONE, STRICT, MARS)
     plan = Plan("small", models, suites, lanes, (1.0,), max_new_tokens=16, chat=False)
     return replace(plan, **changed)

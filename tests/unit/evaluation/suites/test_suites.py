@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from evaluation.item import Tool
 from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
@@ -364,6 +365,17 @@ def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
     assert suite.metrics == ("pass@1,none",)
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_tools_of_a_row_are_read(tmp_path: Path, as_text: bool) -> None:
+    schema = {"properties": {"city": {"type": "string"}, "days": {}}, "required": ["city"]}
+    bare = {"name": "weather", "parameters": schema}
+    tools: object = [{"type": "function", "function": bare}, bare | {"name": "now"}, {"name": "x"}]
+    row = {"prompt": "Call.", "tools": json.dumps(tools) if as_text else tools}
+    item = read_suite(write(tmp_path / "x.jsonl", [row])).items[0]
+    known = ("city", "days"), ("city",)
+    assert item.tools == (Tool("weather", *known), Tool("now", *known), Tool("x"))
+
+
 HOSTILE = {
     "not JSON": b'{"turns": ["a"]',
     "must be one JSON object, not a list of 1": b'[{"turns": ["a"]}]',
@@ -385,6 +397,10 @@ HOSTILE = {
     "question_id is true": b'{"turns": ["a"], "question_id": true}',
     "tests is 5": b'{"turns": ["a"], "tests": 5}',
     "entry_point is the text": b'{"turns": ["a"], "test": "def check(f): 1", "entry_point": "f()\\n"}',
+    "tools is 5": b'{"turns": ["a"], "tools": 5}',
+    "tools is the text": b'{"turns": ["a"], "tools": "["}',
+    "tools is a list of 1; it must": b'{"turns": ["a"], "tools": [{"parameters": {}}]}',
+    "tools is a list of 2": b'{"turns": ["a"], "tools": [{"name": "a"}, {"name": "\\ud800"}]}',
     "the id '1' is in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
 }
 

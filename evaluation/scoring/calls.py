@@ -1,0 +1,57 @@
+"""Tool calls of a text: whether they are well-formed, and fit the tools that were offered.
+
+Formats: ``<tool_call>`` blocks (Hermes, Qwen), else one JSON object or a list of them, the text or
+its first fenced block. A call has a name, and arguments or parameters: an object, or its JSON text
+as in OpenAI's API.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from evaluation.item import Tool
+from evaluation.scoring.extraction import LONGEST, json_of
+
+_OPEN, _BLOCK = "<tool_call>", re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+def calls_fit(text: str, tools: Iterable[Tool]) -> bool:
+    """Whether the text has calls, each of a tool with its required arguments and no unknown
+    one."""
+    known, calls = {tool.name: tool for tool in tools}, calls_of(text)
+    return bool(calls) and all(
+        name in known
+        and set(known[name].required) <= arguments.keys() <= set(known[name].arguments)
+        for name, arguments in calls or ()
+    )
+
+
+def calls_of(text: str) -> list[tuple[str, Mapping[str, Any]]] | None:
+    """Names and arguments; None where there is no call, or one that is not well-formed."""
+    answer = text[:LONGEST].rpartition("</think>")[2]
+    blocks = _BLOCK.findall(answer)
+    if answer.count(_OPEN) != len(blocks):
+        return None
+    read = [json_of(block) for block in blocks or [answer]]
+    values = [json.loads(each) if each else None for each in read]
+    if not blocks and isinstance(values[0], list):
+        values = values[0]
+    calls = [_call(value) for value in values]
+    return None if None in calls or not calls else [call for call in calls if call]
+
+
+def _call(value: Any) -> tuple[str, Mapping[str, Any]] | None:
+    match value:
+        case {"function": dict(inner)}:
+            return _call(inner)
+        case {"name": str(name), "arguments": arguments} | {
+            "name": str(name),
+            "parameters": arguments,
+        }:
+            read = json_of(arguments) if isinstance(arguments, str) else json.dumps(arguments)
+            given = json.loads(read) if read else None
+            return (name, given) if isinstance(given, dict) else None
+    return None

@@ -1,0 +1,76 @@
+"""Labels of a classifier, and what it learns from them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from mars_core.models import BUNDLED_PAIR, ModelPool
+from mars_core.models.classifier import ClassifierConfig, Reads, load_classifier, plan_classifier
+from mars_core.types import DrafterConfig, ModelRef
+from tests.checkpoints import tiny_model
+from tests.live_pairs import config_for
+from training.judge import RECALL, Mismatch, area, mismatches, save, trained
+
+
+@pytest.mark.parametrize("hidden", [0, 4])
+@pytest.mark.parametrize("reads", Reads)
+def test_a_classifier_finds_what_changes_the_answer(
+    reads: Reads, hidden: int, tmp_path: Path
+) -> None:
+    """From the state that it reads; 0.5 finds most of them; saved and read it is the same."""
+    states = torch.randn(400, 2, 16, generator=torch.Generator().manual_seed(1)) * 3 + 7
+    signal = states[:, 1 if reads is Reads.TOKEN else 0, 2] > 8
+    examples = [
+        Mismatch(n // 4, each, bool(c))
+        for n, (each, c) in enumerate(zip(states, signal, strict=True))
+    ]
+    classifier = trained(examples, reads, hidden, seed=1)
+    read = states[:, 1 if reads is Reads.TOKEN else 0]
+    scores = classifier(read)[:, 0]
+    assert area(scores, signal.float()) > 0.95
+    held_out = scores[320:][signal[320:]]
+    assert float((held_out >= 0.5 - 1e-6).float().mean()) >= RECALL
+    save(classifier, ClassifierConfig(reads, 16, hidden), "tests/target", tmp_path)
+    target = tiny_model("llama").config
+    target.hidden_size = 16
+    plan = plan_classifier(ModelRef(str(tmp_path)), target, "the target", lambda _: None)
+    again, _ = load_classifier(plan, torch.device("cpu"), lambda _: None)
+    assert again.reads is reads and torch.equal(again(read)[:, 0], scores)
+
+
+def test_examples_of_one_kind_teach_nothing() -> None:
+    examples = [Mismatch(n, torch.zeros(2, 4), False) for n in range(10)]
+    with pytest.raises(ValueError, match=r"Of 2 held-out mismatches all or none .* more prompts"):
+        trained(examples, Reads.TOKEN, 0, seed=1)
+
+
+def test_the_area_counts_pairs() -> None:
+    changes = torch.tensor([1.0, 1.0, 0.0, 0.0])
+    assert area(torch.tensor([0.9, 0.4, 0.4, 0.1]), changes) == 7 / 8
+    assert math.isnan(area(torch.tensor([0.5]), torch.ones(1)))
+
+
+def test_each_rejected_token_is_tried_in_the_text_that_gives_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A token after which the answer is another one is not in the texts that follow."""
+    pair, tried = ModelPool().get(BUNDLED_PAIR), list[tuple[int, ...]]()
+
+    def states(_pair: object, ids: tuple[int, ...]) -> torch.Tensor:
+        tried.append(ids)
+        return torch.zeros(2, 1)
+
+    monkeypatch.setattr("training.judge._states", states)
+    prompt = "Ravi has 32 books and Omar has 28. How many more does Ravi have?"
+    config = config_for(pair, DrafterConfig("model", k=3), prompt=prompt, new=40)
+    found = list(
+        mismatches(pair, [config, config_for(pair, config.drafter, prompt="Tell.", new=4)])
+    )
+    assert found and len(found) == len(tried) and {each.prompt for each in found} == {0}
+    for (before, example), after in zip(zip(tried, found, strict=True), tried[1:], strict=False):
+        assert len(before) < len(after)
+        assert (after[: len(before)] == before) is not example.changes

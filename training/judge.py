@@ -1,0 +1,236 @@
+"""Trains a classifier of the target's hidden states, for rule ``judge`` or as ``score`` of
+expressions: ``python -m training.judge --out FOLDER``.
+
+Labels as in AutoJudge (2504.20039): strict writes a text; each drafted token that it rejects
+replaces the target's in turn, and strict goes on with the same noise. Where the answer stays the
+same, the drafted token stays in the text, and counts as harmless. A logistic regression, or with
+``--hidden`` a layer before it, learns this from the last hidden state after the drafted token, or
+with ``--reads position`` from the one before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from bench.common.decoding import config_of
+from evaluation.scoring.answer import MARK
+from evaluation.scoring.extraction import answers
+from evaluation.suites.read import read_suite
+from mars_core.arguments import (
+    DRAFTER_OPTIONS,
+    PAIR_OPTIONS,
+    add_options,
+    read_drafter,
+    read_spec,
+)
+from mars_core.decoder import ANY_SHAPE
+from mars_core.demo.corpus import documents
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
+from mars_core.models.classifier import KIND, Classifier, ClassifierConfig, Reads
+from mars_core.session import Session
+from mars_core.types import Outcome, PromptConfig, RunConfig, Trace
+
+log = logging.getLogger(__name__)
+HELD_OUT = 0.2  # of the prompts
+RECALL = 0.9  # of the held-out tokens that change the answer, those with a score of 0.5 or more
+SLOTS = 16  # runs that are decoded together
+_DECAYS = (1e-3, 1e-2, 1e-1, 1.0)
+
+
+class Mismatch(NamedTuple):
+    """A drafted token that strict rejects; ``states`` [2, H]: after the token before it, and after
+    it; ``changes``: whether it changes the answer."""
+
+    prompt: int
+    states: Tensor
+    changes: bool
+
+
+class LabelSearch(NamedTuple):
+    """Of one prompt: the text in which drafted tokens replace those of the target, and the output
+    position from which on they are tried."""
+
+    prompt: int
+    original: str
+    text: Trace
+    start: int = 0
+
+    def changes(self, other: Trace) -> bool:
+        """Whether the answer is another one."""
+        both = answers(self.text.config.prompt.text, self.original, other.text)
+        return both is None or both.left != both.right
+
+    def next(self, pair: Pair) -> RunConfig | None:
+        """Strict after the first rejected token from ``start`` on; None where there is none."""
+        config, run = self.text.config, self.text
+        for token in (token for step in run.steps for token in step.tokens):
+            left = len(run.config.prefix) + config.max_new_tokens - token.position - 1
+            rejected = token.outcome is Outcome.REJECTED and token.id not in pair.eos_ids
+            if rejected and token.position >= self.start and left > 0:
+                written = (*config.prefix, *run.token_ids)
+                prefix = (*written[: token.position], token.id)
+                return replace(config, prefix=prefix, max_new_tokens=left)
+        return None
+
+
+def mismatches(pair: Pair, configs: Sequence[RunConfig]) -> Iterator[Mismatch]:
+    """Of prompts whose answer can be read, one of each prompt in turn."""
+    searches = [
+        LabelSearch(number, run.text, run) for number, run in enumerate(_written(pair, configs))
+    ]
+    searches = [each for each in searches if not each.changes(each.text)]
+    while True:
+        tried = [(each, config) for each in searches if (config := each.next(pair))]
+        if not tried:
+            return
+        runs = _written(pair, [config for _, config in tried])
+        searches = []
+        for (search, config), run in zip(tried, runs, strict=True):
+            changes = search.changes(run)
+            states = _states(pair, (*run.prompt_ids, *config.prefix))
+            yield Mismatch(search.prompt, states, changes)
+            text = search.text if changes else run
+            searches.append(search._replace(text=text, start=len(config.prefix)))
+
+
+def _written(pair: Pair, configs: Sequence[RunConfig]) -> list[Trace]:
+    runs = dict(Session(pair).together(configs, SLOTS, telemetry=False))
+    return [runs[number].trace() for number in range(len(configs))]
+
+
+@torch.inference_mode()
+def _states(pair: Pair, ids: Sequence[int]) -> Tensor:
+    read = pair.target.get_decoder()(torch.tensor([ids], device=pair.device), use_cache=False)
+    last: Tensor = read.last_hidden_state[0, -2:]
+    return last.float().cpu().clone()
+
+
+def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) -> Classifier:
+    """With the weight decay that ranks the held-out examples best. Raises ValueError where a part
+    has examples of one kind only."""
+    states = torch.stack([each.states[-1 if reads is Reads.TOKEN else 0] for each in examples])
+    changes = torch.tensor([float(each.changes) for each in examples])
+    prompts = torch.tensor([each.prompt for each in examples])
+    held_out = prompts >= (1 - HELD_OUT) * (int(prompts.max()) + 1)
+    for name, part in (("held-out", held_out), ("training", ~held_out)):
+        if len(changes[part].unique()) < 2:
+            raise ValueError(
+                f"Of {int(part.sum())} {name} mismatches all or none change the answer; read more prompts."
+            )
+    config = ClassifierConfig(reads, states.shape[1], hidden)
+    fits = [_fit(config, states[~held_out], changes[~held_out], each, seed) for each in _DECAYS]
+    scores = [each(states[held_out])[:, 0] for each in fits]
+    areas = [area(each, changes[held_out]) for each in scores]
+    best = areas.index(max(areas))
+    harmful = scores[best][changes[held_out] > 0]
+    border = harmful.quantile(1 - RECALL, interpolation="lower")
+    output = fits[best].layers[-1]
+    assert isinstance(output, nn.Linear)
+    with torch.no_grad():
+        output.bias.sub_(border.logit(1e-6))
+    kept = float((fits[best](states[held_out])[:, 0] < 0.5).float().mean())
+    log.info(
+        "%d mismatches, %.1f %% change the answer; of the held-out ones %.1f %% are kept, ROC area %.3f",
+        len(examples),
+        100 * float(changes.mean()),
+        100 * kept,
+        areas[best],
+    )
+    return fits[best]
+
+
+def area(scores: Tensor, changes: Tensor) -> float:
+    """Under the ROC curve: how often one that changes the answer has the larger score."""
+    larger = scores[changes > 0][:, None] - scores[changes == 0]
+    return float(((larger > 0).float() + (larger == 0).float() / 2).mean())
+
+
+def _fit(
+    config: ClassifierConfig, states: Tensor, changes: Tensor, decay: float, seed: int
+) -> Classifier:
+    """Learns from standardised states; the first layer then takes them as they are."""
+    torch.manual_seed(seed)
+    classifier = Classifier(config)
+    mean, scale = states.mean(0), states.std(0).clamp(min=1e-6)
+    standard = (states - mean) / scale
+    weights = [each for each in classifier.parameters() if each.ndim == 2]
+    optimiser = torch.optim.LBFGS(
+        classifier.parameters(), max_iter=200, line_search_fn="strong_wolfe"
+    )
+
+    def loss() -> float:
+        optimiser.zero_grad()
+        logits = classifier.layers(standard)[:, 0]
+        value = nn.functional.binary_cross_entropy_with_logits(logits, changes)
+        value = value + decay * torch.stack([each.square().sum() for each in weights]).sum()
+        value.backward()
+        return float(value.detach())
+
+    optimiser.step(loss)
+    first = classifier.layers[0]
+    assert isinstance(first, nn.Linear)
+    with torch.no_grad():
+        first.weight.div_(scale)
+        first.bias.sub_(first.weight @ mean)
+    return classifier.requires_grad_(False)
+
+
+def save(classifier: Classifier, config: ClassifierConfig, target: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(classifier.state_dict(), folder / "model.safetensors")
+    described = {"model_type": KIND, **config._asdict(), "target": target}
+    (folder / "config.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+
+
+def _prompts(suite: str | None, count: int, seed: int) -> Iterable[str]:
+    """Of a suite, or problems of the kind that trained the bundled pair."""
+    if suite:
+        return [item.turns[0] for item in read_suite(suite, count).items]
+    problems = (each.request for each in documents(seed) if MARK in each.answer and each.request)
+    return islice(problems, count)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m training.judge", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for the classifier")
+    add_options(parser, PAIR_OPTIONS | DRAFTER_OPTIONS)
+    parser.add_argument("--suite", help="prompts (default: problems for the bundled pair)")
+    parser.add_argument("--prompts", type=int, default=300, help="at most (default 300)")
+    parser.add_argument("--reads", choices=[*Reads], default=Reads.TOKEN.value)
+    parser.add_argument("--hidden", type=int, default=0, help="units of a hidden layer (default 0)")
+    parser.add_argument("--temperature", type=float, default=0.0)
+    parser.add_argument("--max-new-tokens", type=int, default=160)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.set_defaults(pair=BUNDLED_PAIR.key)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    pair = replace(ModelPool().get(read_spec(options)), shapes=ANY_SHAPE)  # not exact, but fast
+    rest = options.temperature, options.max_new_tokens
+    configs = [
+        config_of(pair, PromptConfig(text), read_drafter(options, pair), *rest, options.seed + at)
+        for at, text in enumerate(_prompts(options.suite, options.prompts, options.seed))
+    ]
+    examples = []
+    for example in mismatches(pair, configs):
+        examples.append(example)
+        if len(examples) % 100 == 0:
+            log.info("%d mismatches", len(examples))
+    reads = Reads(options.reads)
+    classifier = trained(examples, reads, options.hidden, options.seed)
+    config = ClassifierConfig(reads, examples[0].states.shape[1], options.hidden)
+    save(classifier, config, pair.target_ref.name, options.out)
+
+
+if __name__ == "__main__":
+    main()
