@@ -228,7 +228,7 @@ def test_rules_and_pairs_are_listed(client: Client, compared: dict[str, Any]) ->
     assert (theta["name"], theta["default"], theta["low"], theta["high"]) == ("theta", 0.9, 0, 1)
     assert rules["fly"]["trees"] is False and rules["fly"]["draft_modes"] == ["coupled", "greedy"]
     pairs = client.predict(api_name="/pairs")
-    assert [pair["key"] for pair in pairs] == ["bundled", "eagle"]
+    assert [pair["key"] for pair in pairs][:2] == ["bundled", "eagle"]
     assert pairs[0]["drafters"] == ["model", "suffix", "ngram", "none"]
     assert (
         pairs[1]["drafters"] == ["eagle3", "suffix", "ngram", "none"] and pairs[0]["fits"] is True

@@ -195,7 +195,7 @@ def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
     session = Session(bundled.pool.get(BUNDLED_PAIR))
     command = advised(replace(form.plan(BUNDLED_PAIR), models=plan.models), session, ALPHA, print)
     assert plan == command
-    report = measure(store, study, resamples=100)
+    report = measure(store, study)
     assert report.certificate is not None and report.certificate.chosen is not None
     html = first_html(report)
     assert f"Use {report.certificate.chosen.name}: with probability 95.0 %" in html

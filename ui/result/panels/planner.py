@@ -97,6 +97,8 @@ def planner_html(fields: PlannerFields | None) -> str:
     draft = run.draft if slider == measured else 10 ** (slider / 100)
     batch = min(LARGEST_BATCH, max(0, fields.batch))
     plan = planned(run.acceptance, Costs(draft, run.slope, 2**batch, fields.budget))
+    if not all(math.isfinite(each.speedup) for each in plan):
+        raise ValueError(f"slope is {run.slope} and budget {fields.budget}: no finite speed-up.")
     unit = "N" if run.acceptance.sizes else "K"
     fastest = best(plan)
     as_run = (
