@@ -23,7 +23,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from bench.common.decoding import config_of
 from evaluation.scoring.answer import MARK
 from evaluation.scoring.extraction import answers
 from evaluation.suites.read import read_suite
@@ -38,8 +37,8 @@ from mars_core.decoder import ANY_SHAPE
 from mars_core.demo.corpus import documents
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import KIND, Classifier, ClassifierConfig, Reads
-from mars_core.session import Session
-from mars_core.types import Outcome, PromptConfig, RunConfig, Trace
+from mars_core.session import Session, run_config
+from mars_core.types import Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
 
 log = logging.getLogger(__name__)
 HELD_OUT = 0.2  # of the prompts
@@ -216,9 +215,16 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     pair = replace(ModelPool().get(read_spec(options)), shapes=ANY_SHAPE)  # not exact, but fast
-    rest = options.temperature, options.max_new_tokens
     configs = [
-        config_of(pair, PromptConfig(text), read_drafter(options, pair), *rest, options.seed + at)
+        run_config(
+            pair,
+            prompt=PromptConfig(text),
+            rule=RuleConfig("strict"),
+            drafter=read_drafter(options, pair),
+            sampling=Sampling(options.temperature),
+            max_new_tokens=options.max_new_tokens,
+            seed=options.seed + at,
+        )
         for at, text in enumerate(_prompts(options.suite, options.prompts, options.seed))
     ]
     examples = []
