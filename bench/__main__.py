@@ -133,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             exact = name.startswith("strict") and "sampled" not in name and not inexact
             failed |= exact and same < count
     notes = [
-        f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} tokens, interleaved; "
+        f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} tokens, "
+        "interleaved; "
         "median (quartiles) of the ratios, prompt by prompt",
         f"K = {pair.spec.k}, mars with θ = {RULES['mars'].values({})['theta']:g}",
     ]

@@ -41,7 +41,8 @@ def _switch(help: str) -> dict[str, Any]:
 
 _STORE: Options = {
     "--db": _text(
-        "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own database)"
+        "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own "
+        "database)"
     ),
 }
 _STUDY: Options = {
@@ -78,7 +79,8 @@ _PLAN: Options = (
         "--skip-long": _switch("leave out items that do not fit into the context"),
         "--name": _text("a name for the study"),
         "--rules": _text(
-            f"of {', '.join(RULES)} (default {RULES_OF_STUDY}); with --server also server (docs/evaluation.md)"
+            f"of {', '.join(RULES)} (default {RULES_OF_STUDY}); with --server also server "
+            "(docs/evaluation.md)"
         ),
         "--draft": _text("Hub id or folder of a draft model", default=None),
         "--head": _text("Hub id or folder of an EAGLE-3 head", default=None),
@@ -90,7 +92,8 @@ _PLAN: Options = (
         "--seed": _number("the first seed (default 0)", 0),
         "--max-new-tokens": _number("maximum number of new tokens per turn (default 256)", 256),
         "--no-placebos": _switch(
-            "without random relaxation of as many tokens as each rule, and without keeping all drafts"
+            "without random relaxation of as many tokens as each rule, and without keeping all "
+            "drafts"
         ),
         "--margin": _number(
             "required recovery, chosen before the run (default 0.98)", 0.98, kind=float
@@ -105,14 +108,17 @@ _PLAN: Options = (
         "--baseline": _text("another server for the lane strict", "URL"),
         "--baseline-model": _text("its model (default: the only one it has)", "NAME"),
         "--concurrency": _text(
-            "requests in flight at a server; of several values each takes an equal part of the seeds",
+            "requests in flight at a server; of several values each takes an equal part of the "
+            "seeds",
             default="1",
         ),
         "--k": _text(
-            "drafted tokens per step, for chains; one or more, separated by commas (default: the pair's)"
+            "drafted tokens per step, for chains; one or more, separated by commas (default: the "
+            "pair's)"
         ),
         "--batch": _text(
-            "runs to decode together (default 1; auto: measured): faster, but without times of single runs; "
+            "runs to decode together (default 1; auto: measured): faster, but without times of "
+            "single runs; "
             "of several numbers each decodes every task, to compare their throughput",
             "auto|N1,N2",
         ),
@@ -206,7 +212,8 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
         | {
             "--url": _text("base URL of the endpoint (else MARS_JUDGE_URL)"),
             "--model": _text(
-                "model name of the judge (else MARS_JUDGE_MODEL); the key is read from MARS_JUDGE_KEY"
+                "model name of the judge (else MARS_JUDGE_MODEL); the key is read from "
+                "MARS_JUDGE_KEY"
             ),
             "--limit": _number("maximum number of answer pairs"),
         },

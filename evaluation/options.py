@@ -66,11 +66,13 @@ def read_served_options(
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(
-                f"--{option} cannot be used with --server, which has models, drafts, processors and batches of its own."
+                f"--{option} cannot be used with --server, which has models, drafts, processors "
+                "and batches of its own."
             )
     if not options.server:
         raise ValueError(
-            "--baseline is given without --server; it is the server of the lane strict beside another one."
+            "--baseline is given without --server; it is the server of the lane strict beside "
+            "another one."
         )
     server = find_server(options.server, options.server_model)
     baseline = (

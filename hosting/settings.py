@@ -67,13 +67,15 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
         not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)
     ):
         raise ValueError(
-            f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as /mars."
+            f"MARS_ROOT_PATH is {get('MARS_ROOT_PATH', '')[:80]!r}; it must be a path such as "
+            "/mars."
         )
     hosts = _items(get("MARS_HOSTS", "")) + _items(get("SPACE_HOST", ""))
     for host in hosts:
         if not re.fullmatch(r"[\w.*-]+", host):
             raise ValueError(
-                f"MARS_HOSTS is {host[:80]!r}; it must be names such as lab.example or *.lab.example, without ports."
+                f"MARS_HOSTS is {host[:80]!r}; it must be names such as lab.example or "
+                "*.lab.example, without ports."
             )
     mcp = _switch(environment, "MARS_MCP", False)
     if mcp and importlib.util.find_spec("mcp") is None:  # Gradio would ignore it silently

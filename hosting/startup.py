@@ -29,7 +29,8 @@ def fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
     if BUNDLED_PAIR not in pairs:
         return pairs, ""
     return tuple(sorted(pairs, key=lambda pair: pair != BUNDLED_PAIR)), (
-        f"{pairs[0].title} could not be fetched, so this page begins with the bundled pair, which knows stories and sums only: run "
+        f"{pairs[0].title} could not be fetched, so this page begins with the bundled pair, which "
+        "knows stories and sums only: run "
         f"{smollm2.FETCH}, which tells why, and start the page again."
     )
 

@@ -311,7 +311,8 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
         rule, _, name = left.rpartition(".")
         if not name or not values:
             raise ValueError(
-                f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by commas."
+                f"--set is {item!r}; it takes NAME=VALUE or RULE.NAME=VALUE, values separated by "
+                "commas."
             )
         values_of[rule, name] = _values(values)
     return values_of

@@ -115,7 +115,8 @@ def _processors(processors: Processors, pair: Pair, rows: int) -> None:
         ids = word_ids(pair.tokenizer, word)
         _require(
             max(ids, default=rows) < rows,
-            f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to {rows - 1}.",
+            f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to "
+            f"{rows - 1}.",
         )
 
 
@@ -128,8 +129,10 @@ def _protected(protect: Sequence[str], pair: Pair) -> None:
         )
         _require(
             word == SPECIAL or bool(protected(pair, [word])),
-            f"protect has {word!r}, which is no token of this target; it takes special, digits, quotes, "
-            "the text of a token (* and ? stand for any text and any character), or ids such as [42].",
+            f"protect has {word!r}, which is no token of this target; it takes special, digits, "
+            "quotes, "
+            "the text of a token (* and ? stand for any text and any character), or ids such as "
+            "[42].",
         )
 
 
@@ -142,7 +145,8 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     *others, last = offered(pair)
     _require(
         not kind.part or kind.model(pair) is not None,
-        f"The pair {pair.spec.key} has no {kind.title}; choose drafter {', '.join(others)} or {last}.",
+        f"The pair {pair.spec.key} has no {kind.title}; choose drafter {', '.join(others)} or "
+        f"{last}.",
     )
     _require(
         drafter.mode in kind.modes,
@@ -183,7 +187,8 @@ def _classifier(config: RunConfig, pair: Pair) -> None:
     for reads, reader in readers:
         _require(
             present == reads,
-            f"{reader} reads the score of a classifier of the {reads}, and the pair {pair.spec.key} has {present}; "
+            f"{reader} reads the score of a classifier of the {reads}, and the pair "
+            f"{pair.spec.key} has {present}; "
             "name one with --classifier, or choose something else.",
         )
 
@@ -192,7 +197,8 @@ def _combination(rule: Rule, drafter: DrafterConfig) -> None:
     """Raises ValueError if the rule is not defined for the drafter."""
     _require(
         (rule.name == PLAIN) is (drafter.kind == PLAIN),
-        f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none can only be used together.",
+        f"The rule is {rule.name} and the drafter {drafter.kind}; rule none and drafter none can "
+        "only be used together.",
     )
     if rule.name == PLAIN:
         return

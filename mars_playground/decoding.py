@@ -68,7 +68,8 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
             if isinstance(event, Wrote) and event.steps:
                 step = event.steps[-1].index + 1
                 _progress(
-                    f"run {len(records)} of {len(configs)}: {_label(configs[event.run])}, step {step}"
+                    f"run {len(records)} of {len(configs)}: {_label(configs[event.run])}, step "
+                    f"{step}"
                 )
     _progress("")
     return [records[number].trace() for number in sorted(records)]
@@ -126,7 +127,8 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     ]
     if any(trace.config.shift_kind is ShiftKind.MISSING for trace in traces):
         rows.append(
-            "TV and KL are not known for such drafts; the TV of a text is at most the expected number of its relaxed tokens"
+            "TV and KL are not known for such drafts; the TV of a text is at most the expected "
+            "number of its relaxed tokens"
         )
     # Undefined numbers (nan) become a dash of the same width.
     return "\n".join(

@@ -112,7 +112,8 @@ def _planned(
     if options.skip_long:
         short = without_long(plan, session)
         _note(
-            f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and are skipped."
+            f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and "
+            "are skipped."
         )
         plan = short
     tokens, batches = longest(plan, session), (options.batch or "1").split(",")
@@ -140,7 +141,8 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
 
     if options.ray:
         raise ValueError(
-            "A study on a server runs in one process; use --concurrency for several requests at once."
+            "A study on a server runs in one process; use --concurrency for several requests at "
+            "once."
         )
     with ServedEngine(plan, os.environ) as engine:
         check(plan, engine)
@@ -315,7 +317,8 @@ def _find(store: RunStore, name: str) -> str:
     if len(matches) == 1:
         return matches[0]
     raise ValueError(
-        f"The study is {name[:64]!r}, and {len(matches)} studies in this database match; name exactly one."
+        f"The study is {name[:64]!r}, and {len(matches)} studies in this database match; name "
+        "exactly one."
     )
 
 

@@ -69,7 +69,8 @@ def follow(store: RunStore, target: str, *, copied: bool = False, everything: bo
                 insert = f"INSERT INTO backup_changes (name, key) VALUES ({this})"
                 run(f"DROP TRIGGER IF EXISTS {trigger}")
                 run(
-                    f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; END"
+                    f"CREATE TRIGGER {trigger} AFTER {event} ON [{name}] BEGIN {delete}; {insert}; "
+                    "END"
                 )
             if not copied:
                 rows = f"SELECT '{name}', {_key(table, 'it')} FROM [{name}] AS it"
@@ -86,8 +87,10 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
     """
     noted = "SELECT max(seq), count(*) FROM (SELECT seq FROM backup_changes ORDER BY seq LIMIT ?)"
     exported = (
-        "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = json_extract(c.key, '$[0]') "
-        "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?"
+        "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = "
+        "json_extract(c.key, '$[0]') "
+        "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = "
+        "'runs' AND c.seq <= ?"
     )
     with store.read() as connection:
         last, count = connection.exec_driver_sql(noted, (most,)).one()
@@ -149,7 +152,8 @@ def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
                 )
                 parents = f"SELECT 1 FROM [{key.referred_table.name}] p WHERE {' AND '.join(pairs)}"
                 run.execute(
-                    f"DELETE FROM [{name}] AS it WHERE {foreign_key} IS NOT NULL AND NOT EXISTS ({parents})"
+                    f"DELETE FROM [{name}] AS it WHERE {foreign_key} IS NOT NULL AND NOT EXISTS "
+                    f"({parents})"
                 )
         run.execute("COMMIT")
         raw.invalidate()  # the connection keeps these pragmas, so it is not reused
@@ -163,7 +167,8 @@ def _statements(name: str, path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
             schema = (file.schema_arrow.metadata or {}).get(b"mars_schema", b"").decode()
             if schema not in known_schemas():
                 raise StorageError(
-                    f"The backup has the schema {schema!r}, which this version does not know; update the app."
+                    f"The backup has the schema {schema!r}, which this version does not know; "
+                    "update the app."
                 )
             for batch in file.iter_batches(ROWS_A_READ):
                 if name == DELETED:

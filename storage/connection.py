@@ -94,7 +94,8 @@ class Connected:
     def _check_open(self, failure: str) -> None:
         if os.getpid() not in self._processes:
             raise StorageError(
-                f"{failure}: it was closed, or opened before this process was forked ({self.location})."
+                f"{failure}: it was closed, or opened before this process was forked "
+                f"({self.location})."
             )
 
     def _until_none(self, failure: str, few: Callable[[Connection], int]) -> int:

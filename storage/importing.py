@@ -190,7 +190,8 @@ def _kind(path: Path) -> str:
         if schema.names == EXPORTS[kind].schema.names and version == str(SCHEMA_VERSION):
             return kind
     raise ValueError(
-        f"schema_version is {version}; it must be {SCHEMA_VERSION}, with all columns of runs, tokens or nodes"
+        f"schema_version is {version}; it must be {SCHEMA_VERSION}, with all columns of runs, "
+        "tokens or nodes"
     )
 
 
@@ -245,7 +246,8 @@ def _add(
             return False
         if len(steps) != row["steps"]:
             raise StorageError(
-                f"The run {run_id} was not imported: it has {row['steps']:,} steps, but the files of tokens have {len(steps):,}."
+                f"The run {run_id} was not imported: it has {row['steps']:,} steps, but the files "
+                f"of tokens have {len(steps):,}."
             )
         of_comparison = select(ComparisonRow.owner).where(ComparisonRow.id == comparison_id)
         known = connection.execute(of_comparison).first()

@@ -125,7 +125,8 @@ def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) 
     for name, part in (("held-out", held_out), ("training", ~held_out)):
         if len(changes[part].unique()) < 2:
             raise ValueError(
-                f"Of {int(part.sum())} {name} mismatches all or none change the answer; read more prompts."
+                f"Of {int(part.sum())} {name} mismatches all or none change the answer; read more "
+                "prompts."
             )
     config = ClassifierConfig(reads, states.shape[1], hidden)
     fits = [_fit(config, states[~held_out], changes[~held_out], each, seed) for each in _DECAYS]
@@ -140,7 +141,8 @@ def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) 
         output.bias.sub_(border.logit(1e-6))
     kept = float((fits[best](states[held_out])[:, 0] < 0.5).float().mean())
     log.info(
-        "%d mismatches, %.1f %% change the answer; of the held-out ones %.1f %% are kept, ROC area %.3f",
+        "%d mismatches, %.1f %% change the answer; of the held-out ones %.1f %% are kept, ROC area "
+        "%.3f",
         len(examples),
         100 * float(changes.mean()),
         100 * kept,

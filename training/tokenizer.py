@@ -21,7 +21,8 @@ BEGIN, END, SYSTEM, USER, ASSISTANT = (
     "<|assistant|>",
 )
 _TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] }}"
+    "{{ bos_token }}{% for message in messages %}{{ '<|' + message['role'] + '|>' + "
+    "message['content'] }}"
     "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
 )

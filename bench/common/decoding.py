@@ -38,14 +38,17 @@ REAL_PROMPTS = tuple(
     PromptConfig(text)
     for text in (
         "What is the capital of France, and what is it known for?",
-        "Write a Python function that returns the n-th Fibonacci number, with a docstring and an example.",
+        "Write a Python function that returns the n-th Fibonacci number, with a docstring and an "
+        "example.",
         "Explain in simple words why the sky is blue.",
         "A baker makes 24 rolls an hour. How many rolls does he make in 7 hours? Show your steps.",
         "Write a short story about a lighthouse keeper who finds a message in a bottle.",
         "List five tips for learning a new language, with one sentence for each.",
         "Write a polite email to a colleague asking to move a meeting from Tuesday to Thursday.",
-        "Summarize in two sentences: The water cycle moves water between oceans, air and land. The sun heats the sea and water "
-        "evaporates. The vapour cools, forms clouds and falls as rain or snow. Rivers carry it back to the sea, and some of it "
+        "Summarize in two sentences: The water cycle moves water between oceans, air and land. The "
+        "sun heats the sea and water "
+        "evaporates. The vapour cools, forms clouds and falls as rain or snow. Rivers carry it "
+        "back to the sea, and some of it "
         "seeps into the ground, where plants and wells use it.",
     )
 )

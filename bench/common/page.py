@@ -56,7 +56,8 @@ def chromium(*arguments: str) -> Iterator[Browser]:
     )
     if path is None:
         raise FileNotFoundError(
-            "No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its path."
+            "No Chromium: run `make test`, which finds or installs one, or set MARS_BROWSER to its "
+            "path."
         )
     with sync_playwright() as playwright:
         launch = playwright.chromium.launch

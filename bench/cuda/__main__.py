@@ -62,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = command.read(arguments)
     if not options.tiny and not torch.cuda.is_available():
         sys.stderr.write(
-            "No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the CPU.\n"
+            "No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the "
+            "CPU.\n"
         )
         return 2
     device = (
@@ -156,7 +157,8 @@ def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> BenchReport:
         if one.goal
     ]
     notes = [
-        "bfloat16; captured steps and exact passes, where not stated otherwise; a lower bound is the weights' bytes over the bandwidth",
+        "bfloat16; captured steps and exact passes, where not stated otherwise; a lower bound is "
+        "the weights' bytes over the bandwidth",
         f"{sum(bool(one.reached) for one in goals)} of {len(goals)} goals reached",
     ]
     rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]

@@ -18,7 +18,7 @@ from bench.coupled import coupled_pair, prompts
 from mars_core.decoder import is_fast
 from mars_core.engine import Engines, capture
 from mars_core.models import Pair
-from mars_core.models.exactness import find_shapes, real_text
+from mars_core.models.checks.exactness import find_shapes, real_text
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 
 NOISE = 0.1  # of the pairs; the larger, the lower the acceptance rate

@@ -54,9 +54,11 @@ def advisable(plan: Plan, alpha: float) -> AdvicePlans:
     if study.items < needed:
         best = np.ones(study.items)
         raise ValueError(
-            f"{study.items} prompts ({plan.items} without {tuning.items} that choose the settings) cannot support "
+            f"{study.items} prompts ({plan.items} without {tuning.items} that choose the settings) "
+            "cannot support "
             f"a recovery of {percent(plan.margin)}: even if no answer is lost, its lower bound is "
-            f"{percent(ratio_bound(best, best, alpha))}. It takes {count(needed)} prompts that strict answers "
+            f"{percent(ratio_bound(best, best, alpha))}. It takes {count(needed)} prompts that "
+            "strict answers "
             "right; add prompts, or lower the margin."
         )
     return AdvicePlans(tuning, study, strict)
@@ -79,7 +81,8 @@ def with_candidates(plan: Plan, session: Session, alpha: float, ended: Ended, no
     right = round(study.items * sum(scores) / max(1, len(scores)))
     if right < needed:
         note(
-            f"strict answers about {count(right)} of {count(study.items)} prompts right, by {len(scores)} others; "
+            f"strict answers about {count(right)} of {count(study.items)} prompts right, by "
+            f"{len(scores)} others; "
             f"it takes {count(needed)}, so that probably nothing will be supported."
         )
     runs = _strict_runs(plan, session, ended)

@@ -265,7 +265,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         space = self.max_length - config.max_new_tokens
         if space < 1:
             raise OptionError(
-                f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it must be 1 to {self.max_length - 1}, "
+                f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it "
+                f"must be 1 to {self.max_length - 1}, "
                 "less than the context of these models."
             )
         with checked():
@@ -304,7 +305,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         template does not support one."""
         if not self.tokenizer.chat_template:
             raise OptionError(
-                f"{self.pair.target_ref.name} has no chat template; leave out --apply_chat_template."
+                f"{self.pair.target_ref.name} has no chat template; leave out "
+                "--apply_chat_template."
             )
         with checked():
             options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
@@ -343,6 +345,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
 
 _ONLY_ANSWERS = (
-    "The model mars generates answers and does not compute log-likelihoods, which verification rules do not change: use a task with "
+    "The model mars generates answers and does not compute log-likelihoods, which verification "
+    "rules do not change: use a task with "
     "output_type generate_until, or lm-eval's model hf."
 )

@@ -118,7 +118,8 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
         or value != int(value)
     ):
         raise OptionError(
-            f"{name} is {value!r}; it must be {'true or false' if kind is bool else 'a whole number'}."
+            f"{name} is {value!r}; it must be "
+            f"{'true or false' if kind is bool else 'a whole number'}."
         )
     if value not in keywords.get("choices", [value]):
         raise OptionError(

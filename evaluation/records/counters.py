@@ -70,7 +70,8 @@ def read_counters(text: str) -> Counters:
     )
     if math.isnan(drafts) and math.isnan(tau[0]):
         raise ValueError(
-            "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp, and no sglang:spec_accept_length."
+            "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp, and no "
+            "sglang:spec_accept_length."
         )
     rates = samples.get("sglang:spec_accept_rate", [math.nan])
     return Counters(

@@ -73,14 +73,16 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     both = [row for row in rows if row.tau_ratio.low > 1 and row.length_ratio.low > 1]
     both.sort(key=lambda row: -row.length_ratio.value)
     named = [
-        f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × {row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
+        f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × "
+        f"{row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
         for row in both[:NAMED]
     ]
     if len(both) > NAMED:
         named.append(f"{len(both) - NAMED} more")
     if both:
         yield (
-            f"In {len(both)} settings a rule keeps more of each draft and also writes longer texts, so tokens/s overstates the time "
+            f"In {len(both)} settings a rule keeps more of each draft and also writes longer "
+            "texts, so tokens/s overstates the time "
             f"saved: {'; '.join(named)}."
         )
 
@@ -97,14 +99,16 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         left = [_setting(plan, row) for row, test in tested if test.p_holm < ALPHA]
         names = f": {'; '.join(left)}" if left else ""
         yield (
-            f"{len(tested)} comparisons with strict were tested; by chance alone about {ALPHA * len(tested):.2g} of them would have "
+            f"{len(tested)} comparisons with strict were tested; by chance alone about "
+            f"{ALPHA * len(tested):.2g} of them would have "
             f"p < {ALPHA:g}. {plain} have it, and after Holm's correction {len(left)}{names}."
         )
     outcomes = [score.verdict.outcome for _, score in scores if score.verdict]
     supported = outcomes.count(RecoveryOutcome.SUPPORTED)
     if len(outcomes) > 1 and supported:
         yield (
-            f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these is wrong with probability 2.5 % at most "
+            f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these "
+            "is wrong with probability 2.5 % at most "
             "where the true recovery is the margin, so confirm the best of many with a new study."
         )
 
@@ -124,7 +128,8 @@ def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         worst = max(cut, key=lambda row: row.unended.value)
         share = f"{100 * worst.unended.value:.0f} % of the texts of {_setting(plan, worst)}"
         yield (
-            f"max_new_tokens {plan.max_new_tokens} cut {share} and more than {100 * MANY_UNENDED:.0f} % in {len(cut)} settings; "
+            f"max_new_tokens {plan.max_new_tokens} cut {share} and more than "
+            f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; "
             "their scores and lengths are those of unfinished texts."
         )
 
@@ -140,8 +145,10 @@ def _rounding(grid: Grid) -> Iterator[str]:
             and settings.drafter.mode is not DraftMode.SAMPLED
         ):
             yield (
-                f"{grid.plan.title(settings)} differs from none in {differ:,} of {known:,} runs though "
-                "both must produce the same tokens: rounding differs between passes of different shapes and affects recovery over strict."
+                f"{grid.plan.title(settings)} differs from none in {differ:,} of {known:,} runs "
+                "though "
+                "both must produce the same tokens: rounding differs between passes of different "
+                "shapes and affects recovery over strict."
             )
     if ties := grid.causes.count(Cause.NUMERIC):
         yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline do so at a numeric tie: by rounding, not the rule."
@@ -156,7 +163,8 @@ def _served(grid: Grid) -> Iterator[str]:
         yield "The lane strict ran on another server, so differences in speed and text are not due to the rule alone."
     if any(grid.plan.temperatures):
         yield (
-            "At temperatures above 0 a pair of runs shares its seed only as far as the server honours it: batches and speculation can "
+            "At temperatures above 0 a pair of runs shares its seed only as far as the server "
+            "honours it: batches and speculation can "
             "change what a seed gives, so differences between texts are not due to the rule alone."
         )
     unknown = np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)
@@ -168,7 +176,8 @@ def _batches(grid: Grid) -> Iterator[str]:
     if together := int((grid.numbers["batch"] > 1).sum()):
         alone = int((grid.completed & ~(grid.numbers["batch"] > 1)).all(axis=1).sum())
         yield (
-            f"{together:,} runs were decoded in batches; tokens/s and speed-ups are those of the {alone:,} tasks whose runs were "
+            f"{together:,} runs were decoded in batches; tokens/s and speed-ups are those of the "
+            f"{alone:,} tasks whose runs were "
             "decoded alone."
         )
 

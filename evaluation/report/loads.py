@@ -102,7 +102,8 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
             times = step_times(list(_steps(grid, cells, drafter)))
             if times is None:
                 raise ValueError(
-                    f"The study has too few different steps with {drafter.kind} at temperature {temperature:g}; "
+                    f"The study has too few different steps with {drafter.kind} at temperature "
+                    f"{temperature:g}; "
                     "a prediction needs none or two K, in single runs or in batches of two sizes."
                 )
             rows = np.concatenate([rows for *_, rows in cells])

@@ -107,7 +107,8 @@ class Measured:
     ).field
     tau_specforge: Interval = ReportMetric(
         "as SpecForge",
-        "mean over requests of new tokens / steps, so that a short answer counts as much as a long one",
+        "mean over requests of new tokens / steps, so that a short answer counts as much as a long "
+        "one",
         Mean("new_tokens", "steps"),
         group="τ elsewhere",
     ).field
@@ -176,7 +177,8 @@ class Measured:
     rouge_l: Interval = ReportMetric("ROUGE-L", TEXTS, Mean("rouge_l"), likeness=True).field
     tv: Interval = ReportMetric(
         "TV per run",
-        "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: not known",
+        "total variation of the emitted tokens' distribution from p, summed over a run; mean; –: "
+        "not known",
         Mean("tv_sum"),
         better=-1,
         shift=True,
@@ -193,7 +195,8 @@ class Measured:
     ).field
     overshoot: Interval = ReportMetric(
         "Overshoot",
-        "largest P(x)/p(x) of a run, P: the emitted tokens' distribution; mean of the runs where it is finite",
+        "largest P(x)/p(x) of a run, P: the emitted tokens' distribution; mean of the runs where "
+        "it is finite",
         Mean("overshoot_max"),
         better=-1,
         likeness=True,

@@ -33,8 +33,10 @@ def check(plan: Plan, session: Session) -> None:
             length = session.count_tokens(plan.prompt(item))
             if length + plan.max_new_tokens > limit.tokens:
                 raise ValueError(
-                    f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens is {plan.max_new_tokens}; "
-                    f"together they must be at most {limit.tokens}, the context of {limit.model}. --skip-long leaves such items out."
+                    f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens "
+                    f"is {plan.max_new_tokens}; "
+                    f"together they must be at most {limit.tokens}, the context of {limit.model}. "
+                    "--skip-long leaves such items out."
                 )
 
 
@@ -67,7 +69,8 @@ def without_long(plan: Plan, session: Session) -> Plan:
         )
         if not items:
             raise ValueError(
-                f"Every item of suite {suite.name} is longer than the {available} tokens that max_new_tokens {plan.max_new_tokens} leaves."
+                f"Every item of suite {suite.name} is longer than the {available} tokens that "
+                f"max_new_tokens {plan.max_new_tokens} leaves."
             )
         suites.append(replace(suite, items=items))
     return replace(plan, suites=tuple(suites))
@@ -97,7 +100,8 @@ def check_models(plan: Plan, pair: Pair) -> None:
                 for ref in (before, now)
             )
             raise ValueError(
-                f"The study was planned with {old}, but this is {new}; the results would not be comparable."
+                f"The study was planned with {old}, but this is {new}; the results would not be "
+                "comparable."
             )
 
 
@@ -114,6 +118,8 @@ def check_sampler(plan: Plan, store: RunStore, study_id: str) -> None:
         for trace in store.traces((drawn[0], drawn[-1])).values():
             if trace.config.draws_otherwise:
                 raise ValueError(
-                    f"The study was begun by version {trace.config.environment.get('app', '?')} with another sampler, whose texts "
-                    "above temperature 0 are others; resume it with that version, or start a new study."
+                    f"The study was begun by version {trace.config.environment.get('app', '?')} "
+                    "with another sampler, whose texts "
+                    "above temperature 0 are others; resume it with that version, or start a new "
+                    "study."
                 )

@@ -134,7 +134,8 @@ class Cluster:
                     self._unopened += 1
                     if self._unopened == LOSSES:
                         raise ChildProcessError(
-                            f"{LOSSES} processes were lost while they loaded the models: {_first_line(error)}"
+                            f"{LOSSES} processes were lost while they loaded the models: "
+                            f"{_first_line(error)}"
                         ) from None
         if time.monotonic() - self._looked_at < LOOK_S:
             return

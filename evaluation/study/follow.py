@@ -139,7 +139,8 @@ def _runs(
                 if trace.config.draws_otherwise:
                     version = trace.config.environment.get("app", "?")
                     raise ValueError(
-                        f"The study has runs of version {version} with another sampler; only that version can follow them."
+                        f"The study has runs of version {version} with another sampler; only that "
+                        "version can follow them."
                     )
                 known = {token.position for token in saved.get(run_id, ())}
                 wanted = _sampled(trace, random.Random(run_id), sample)

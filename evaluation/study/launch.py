@@ -100,7 +100,8 @@ def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
                     list(pool.map(run, wave))
             if requested.is_set():
                 write_line(
-                    f"Stopped; completed runs were saved. Continue with: mars eval resume {work.study_id}"
+                    "Stopped; completed runs were saved. Continue with: mars eval resume "
+                    f"{work.study_id}"
                 )
                 return INTERRUPTED
     show("\n")

@@ -367,7 +367,8 @@ def _check_lanes(plan: Plan) -> None:
     for lane in plan.lanes:
         if (lane.drafter.kind == SERVER) is not (plan.served is not None):
             raise ValueError(
-                f"The drafter is {lane.drafter.kind!r}; it must be {SERVER!r} on a server and only there."
+                f"The drafter is {lane.drafter.kind!r}; it must be {SERVER!r} on a server and only "
+                "there."
             )
         if lane.rule.name == SERVER and plan.served:
             continue
@@ -378,7 +379,8 @@ def _check_lanes(plan: Plan) -> None:
         RULES[lane.rule.name].values(lane.rule.parameters)
         if lane.rule.name != PLAIN and lane.drafter not in strict:
             raise ValueError(
-                f"{lane.name} drafts with {lane.drafts}, and there is no {BASELINE} lane with that drafter."
+                f"{lane.name} drafts with {lane.drafts}, and there is no {BASELINE} lane with that "
+                "drafter."
             )
         if lane.imitates and Lane(lane.imitates, lane.drafter) not in plan.lanes:
             raise ValueError(f"{lane.name} imitates a rule that no lane with its drafter has.")

@@ -42,7 +42,8 @@ def in_trials(work: Work, plan: Plan, session: Session, engine: LaneEngine) -> W
         best = max(rates, key=rates.__getitem__, default=1)
         measured = ", ".join(f"{rate:,.0f} in batches of {size}" for size, rate in rates.items())
         write_line(
-            f"Tokens/s: {measured or 'not measured'}. {len(others):,} tasks run in batches of {best}."
+            f"Tokens/s: {measured or 'not measured'}. {len(others):,} tasks run in batches of "
+            f"{best}."
         )
         yield [events(others, best, filled=False)]
 

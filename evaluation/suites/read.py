@@ -230,7 +230,8 @@ def _tools(row: Mapping[str, Any]) -> tuple[Tool, ...]:
         return tuple(map(_tool, json.loads(tools) if isinstance(tools, str) else tools))
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise ValueError(
-            f"tools is {_kind(tools)}; it must be a list of functions, each with name and parameters (a JSON schema)"
+            f"tools is {_kind(tools)}; it must be a list of functions, each with name and "
+            "parameters (a JSON schema)"
         ) from None
 
 

@@ -36,11 +36,13 @@ def backup_of(
         )
     if not token:
         raise ValueError(
-            "MARS_BACKUP_REPO is set but no token is; set MARS_BACKUP_TOKEN to one with write access."
+            "MARS_BACKUP_REPO is set but no token is; set MARS_BACKUP_TOKEN to one with write "
+            "access."
         )
     if database is None:
         raise ValueError(
-            "MARS_BACKUP_REPO is for a SQLite file; use the backups of the PostgreSQL server instead."
+            "MARS_BACKUP_REPO is for a SQLite file; use the backups of the PostgreSQL server "
+            "instead."
         )
     refuse_mounted(database)
     return Backup(database, Repository(HfApi(token=token), repo), minutes, log)
@@ -53,6 +55,8 @@ def refuse_mounted(database: Path) -> None:
     served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
     if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):
         raise ValueError(
-            f"The database {database} is on {mount.mountpoint}, a mounted bucket or file system of kind {kind}, on which SQLite loses "
-            "data; set MARS_DATABASE_URL to a file on a local disk and MARS_BACKUP_REPO to a repository."
+            f"The database {database} is on {mount.mountpoint}, a mounted bucket or file system of "
+            f"kind {kind}, on which SQLite loses "
+            "data; set MARS_DATABASE_URL to a file on a local disk and MARS_BACKUP_REPO to a "
+            "repository."
         )

@@ -55,7 +55,8 @@ class Repository:
             )
         if not all(_FILE.fullmatch(path) or path in _BESIDE for path in files):
             raise BackupError(
-                f"{self.label} holds other files than backups; use a separate repository for backups."
+                f"{self.label} holds other files than backups; use a separate repository for "
+                "backups."
             )
         matches = (
             (match, path)

@@ -191,7 +191,8 @@ class Backup:
             left = Path(f"{self._database}{side}")
             if left.exists() and left.stat().st_size:  # SQLite would apply it to this database
                 raise BackupError(
-                    f"{left.name} of a lost database is there; move it away and start without a database"
+                    f"{left.name} of a lost database is there; move it away and start without a "
+                    "database"
                 )
         synced(restored)
         try:

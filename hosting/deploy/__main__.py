@@ -39,7 +39,8 @@ _EXPLAINED: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str]] 
     ((OfflineModeIsEnabled, ConnectionError, TimeoutError), _UNREACHABLE),
     (
         RepositoryNotFoundError,
-        "The Space {space} cannot be reached with this token: check the owner, and that the token may write there.",
+        "The Space {space} cannot be reached with this token: check the owner, and that the token "
+        "may write there.",
     ),
     (HFValidationError, "{space!r} is not the name of a Space: write owner/name."),
 )
@@ -95,12 +96,15 @@ def listing(space: str, flavour: Flavour, commit: str, files: Sequence[Upload]) 
     large = [file for file in files if file.binary]
     return "\n".join(
         [
-            f"Nothing is uploaded. {commit} would go to https://huggingface.co/spaces/{space} as {flavour.name}:",
+            f"Nothing is uploaded. {commit} would go to https://huggingface.co/spaces/{space} as "
+            f"{flavour.name}:",
             f"sdk {flavour.sdk}, hardware {flavour.hardware} (when the Space is made), "
             f"MARS_PAIRS={flavour.pairs or '(unset: SmolLM2 135M and the bundled pair)'}",
             *rows,
-            f"{len(files)} files, {sum(len(file.content) for file in files):,} bytes; of these {len(large)} binary, "
-            f"{sum(len(file.content) for file in large):,} bytes. Other files of the Space would be removed.",
+            f"{len(files)} files, {sum(len(file.content) for file in files):,} bytes; of these "
+            f"{len(large)} binary, "
+            f"{sum(len(file.content) for file in large):,} bytes. Other files of the Space would "
+            "be removed.",
             "",
         ]
     )

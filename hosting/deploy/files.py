@@ -140,7 +140,8 @@ def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
     changed = [line for line in _git(root, "status", "--porcelain", "-z").split("\0") if line]
     if changed and not dirty:
         raise DeployError(
-            f"{len(changed)} files differ from the last commit, such as {changed[0][3:]!r}: commit or remove them first, "
+            f"{len(changed)} files differ from the last commit, such as {changed[0][3:]!r}: commit "
+            "or remove them first, "
             "or deploy the tracked ones as they are with DIRTY=1."
         )
     paths = tuple(path for path in _git(root, "ls-files", "-z").split("\0") if path)
@@ -167,16 +168,19 @@ def uploads(root: Path, flavour: Flavour, paths: Iterable[str]) -> tuple[Upload,
 def _upload(root: Path, flavour: Flavour, path: str, requirements: str) -> Upload:
     if _PRIVATE_NAME.search(PurePosixPath(path).name):
         raise DeployError(
-            f"{path} has the name of a secret or of a database: it is not uploaded; remove it from git."
+            f"{path} has the name of a secret or of a database: it is not uploaded; remove it from "
+            "git."
         )
     file = root / path
     if file.is_symlink() or not file.is_file():
         raise DeployError(
-            f"{path} is tracked by git but is not a regular file here: restore it, or remove it from git."
+            f"{path} is tracked by git but is not a regular file here: restore it, or remove it "
+            "from git."
         )
     if file.stat().st_size > LARGEST:
         raise DeployError(
-            f"{path} is larger than {LARGEST // 2**20} MiB: it is not part of this program; remove it from git."
+            f"{path} is larger than {LARGEST // 2**20} MiB: it is not part of this program; remove "
+            "it from git."
         )
     upload = Upload(path, _adapted(flavour, path, file.read_bytes(), requirements))
     if _SECRET.search(upload.content):

@@ -27,7 +27,7 @@ class PassShapes(NamedTuple):
     """The shapes that passes may have. The tokens of a text are padded to a multiple of
     ``row_step``, and more than ``most_rows``, of all texts, are read in several passes. A token
     attends over the positions up to the next multiple of ``width_step``, with a mask: so the width
-    follows from its position. A tree is read in one pass. See ``models.exactness``."""
+    follows from its position. A tree is read in one pass. See ``models.checks.exactness``."""
 
     row_step: int = 1
     most_rows: int = CHUNK

@@ -53,7 +53,8 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
     device, dtype = table.weight.device, target.dtype
     if device.type == "meta":
         raise ModelError(
-            f"The target of {name} does not fit on one device, so its embedding is not available: choose a smaller target "
+            f"The target of {name} does not fit on one device, so its embedding is not available: "
+            "choose a smaller target "
             "or dtype."
         )
     _borrow(head, weights, target, table)
@@ -84,7 +85,8 @@ def _read(files: Iterable[Path], name: str) -> dict[str, Tensor]:
         part = load_file(path) if path.suffix == ".safetensors" else _unpickled(path, name)
         if twice := sorted(tensors.keys() & part.keys()):
             raise ModelError(
-                f"The weights of {name} hold {twice[0]} twice ({path.name} is the second file with it): keep the files of "
+                f"The weights of {name} hold {twice[0]} twice ({path.name} is the second file with "
+                "it): keep the files of "
                 "one save only."
             )
         tensors.update(part)
@@ -102,7 +104,8 @@ def _unpickled(path: Path, name: str) -> dict[str, Tensor]:
     ):
         return dict(loaded)
     raise ModelError(
-        f"{path.name} of {name} is damaged or contains objects other than tensors, which could run code, so it was not loaded: "
+        f"{path.name} of {name} is damaged or contains objects other than tensors, which could run "
+        "code, so it was not loaded: "
         "save the weights as safetensors."
     )
 
@@ -126,7 +129,8 @@ class _Weights(NamedTuple):
             elif parameter in (_OUTPUT, _OFFSETS):
                 if config.draft_vocabulary != config.target_vocabulary:
                     raise self.refusal(
-                        f"lack {parameter} for a draft vocabulary of {config.draft_vocabulary} ids, the target's being "
+                        f"lack {parameter} for a draft vocabulary of {config.draft_vocabulary} "
+                        "ids, the target's being "
                         f"{config.target_vocabulary}"
                     )
             elif parameter not in (_EMBEDDING, _MARKS) and not parameter.endswith(_BIASES):
@@ -151,7 +155,8 @@ class _Weights(NamedTuple):
 
     def refusal(self, reason: str) -> ModelError:
         return ModelError(
-            f"The weights of the EAGLE-3 head {self.name} {reason}: choose a head whose files fit its config.json and the "
+            f"The weights of the EAGLE-3 head {self.name} {reason}: choose a head whose files fit "
+            "its config.json and the "
             "target, or fetch it again."
         )
 
@@ -171,12 +176,14 @@ def _by_parameter(
         parameter = known.get(plain)
         if parameter is None:
             raise ModelError(
-                f"The weights of {name} have a tensor {alias} {list(tensor.shape)}, which no EAGLE-3 head described by its "
+                f"The weights of {name} have a tensor {alias} {list(tensor.shape)}, which no "
+                "EAGLE-3 head described by its "
                 "config.json has: choose another head, or correct config.json."
             )
         if parameter in by_parameter:
             raise ModelError(
-                f"The weights of {name} have {alias} and {by_parameter[parameter][0]}, which mean the same: keep one of them."
+                f"The weights of {name} have {alias} and {by_parameter[parameter][0]}, which mean "
+                "the same: keep one of them."
             )
         by_parameter[parameter] = (alias, tensor)
     return by_parameter
@@ -201,11 +208,13 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
     for draft, index in enumerate((torch.arange(config.draft_vocabulary) + offsets).tolist()):
         if not 0 <= index < config.target_vocabulary:
             raise weights.refusal(
-                f"have in d2t, for draft id {draft}, the target's id {index}, not one of 0 to {config.target_vocabulary - 1}"
+                f"have in d2t, for draft id {draft}, the target's id {index}, not one of 0 to "
+                f"{config.target_vocabulary - 1}"
             )
         if (first := draft_ids.setdefault(index, draft)) != draft:
             raise weights.refusal(
-                f"have in d2t the target's id {index} for draft ids {first} and {draft}, not for one"
+                f"have in d2t the target's id {index} for draft ids {first} and {draft}, not for "
+                "one"
             )
     marks = weights.get(_MARKS)
     if marks is None:
@@ -218,7 +227,8 @@ def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
     for index, draft in draft_ids.items():
         if index not in marked:
             raise weights.refusal(
-                f"have in d2t the target's id {index} for draft id {draft}, but t2d does not mark it"
+                f"have in d2t the target's id {index} for draft id {draft}, but t2d does not mark "
+                "it"
             )
     return offsets
 

@@ -60,7 +60,8 @@ def read_config(
 
     def misfit(key: str, value: int, limit: str) -> ModelError:
         return ModelError(
-            f"The EAGLE-3 head {name}{f' (made for {made_for})' if made_for else ''} expects {key} {value}, but {target_name} "
+            f"The EAGLE-3 head {name}{f' (made for {made_for})' if made_for else ''} expects {key} "
+            f"{value}, but {target_name} "
             f"has {limit}: choose the head that was trained for {target_name}."
         )
 
@@ -114,7 +115,8 @@ class _Keys(NamedTuple):
         value = self.get(key)
         if value is None and default is None:
             raise ModelError(
-                f"config.json of {self.name} has no {key}, so it does not describe an EAGLE-3 head: give the folder of "
+                f"config.json of {self.name} has no {key}, so it does not describe an EAGLE-3 "
+                "head: give the folder of "
                 "one, with its own config.json."
             )
         if value is None:
@@ -126,7 +128,8 @@ class _Keys(NamedTuple):
     def refusal(self, key: str, needed: str) -> ModelError:
         value = repr(self.get(key))
         return ModelError(
-            f"config.json of the EAGLE-3 head {self.name} has {key} {value if len(value) <= 80 else value[:79] + '…'}, "
+            f"config.json of the EAGLE-3 head {self.name} has {key} "
+            f"{value if len(value) <= 80 else value[:79] + '…'}, "
             f"but {needed}: choose another head, or correct the file."
         )
 
@@ -182,7 +185,8 @@ def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ..
         ids = default
     if not all(0 <= i < layers for i in ids):
         raise ModelError(
-            f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has layers 0 to {layers - 1}: "
+            f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has "
+            f"layers 0 to {layers - 1}: "
             f"choose the head that was trained for {target_name}."
         )
     if head.positive_int("num_aux_hidden_states", len(ids)) != len(ids):
@@ -237,7 +241,8 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
     ) as error:
         reason = " ".join(str(error).split())[:240].rstrip(".")
         raise ModelError(
-            f"The decoder layer in config.json of {keys.name} cannot be built ({reason}): choose another head, or correct "
+            f"The decoder layer in config.json of {keys.name} cannot be built ({reason}): choose "
+            "another head, or correct "
             "the file."
         ) from error
     if not finite:

@@ -46,7 +46,8 @@ class InvalidLogitsError(RuntimeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "The target's logits contain values that are not numbers (NaN or infinity), or every token is banned; try another dtype."
+            "The target's logits contain values that are not numbers (NaN or infinity), or every "
+            "token is banned; try another dtype."
         )
 
 

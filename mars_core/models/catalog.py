@@ -26,7 +26,8 @@ from mars_core.types import ModelRef, TreeShape
 
 GENERAL_PROMPTS = (
     "Explain in three sentences why the sky is blue.",
-    "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in May. "
+    "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in "
+    "May. "
     "How many clips did Natalia sell altogether in April and May?",
     "Write a Python function that returns the n-th Fibonacci number.",
     "Write a short story about a lighthouse keeper who finds a message in a bottle.",
@@ -36,7 +37,8 @@ SMOLLM2_PROMPTS = (  # those whose answers differ under MARS do so within a sent
     "What is the capital of France?",
     "Write a Python function that returns the sum of a list.",
     "What is gravity?",
-    "Make this sentence shorter: Due to the fact that it was raining very heavily outside, we decided that we would stay at home.",
+    "Make this sentence shorter: Due to the fact that it was raining very heavily outside, we "
+    "decided that we would stay at home.",
     "Give three reasons to learn to cook.",
 )
 BUNDLED_PROMPTS = (
@@ -51,15 +53,22 @@ BUNDLED_PROMPTS = (
 # As the models of a pair answer: on the first 120 tokens the check at loading is made and margins
 # are measured.
 GENERAL_TEXT = (
-    "The air scatters short waves of sunlight, such as blue, much more than long ones, such as red. That is why blue light reaches our "
-    "eyes from every part of the sky.\n\nIn May, Natalia sold 48 / 2 = 24 clips. In April and May together she sold 48 + 24 = 72 clips. "
-    "The answer is 72.\n\nOld Tom had kept the lighthouse for thirty years. One morning after a storm, he found a green bottle between "
-    "the rocks, with a letter inside.\n\ndef fibonacci(n):\n    a, b = 0, 1\n    for _ in range(n):\n        a, b = b, a + b\n    return a"
+    "The air scatters short waves of sunlight, such as blue, much more than long ones, such as "
+    "red. That is why blue light reaches our "
+    "eyes from every part of the sky.\n\nIn May, Natalia sold 48 / 2 = 24 clips. In April and May "
+    "together she sold 48 + 24 = 72 clips. "
+    "The answer is 72.\n\nOld Tom had kept the lighthouse for thirty years. One morning after a "
+    "storm, he found a green bottle between "
+    "the rocks, with a letter inside.\n\ndef fibonacci(n):\n    a, b = 0, 1\n    for _ in "
+    "range(n):\n        a, b = b, a + b\n    return a"
 )
 BUNDLED_TEXT = (
-    "Once upon a time, there lived a cheerful girl named Iris in a quiet farm. One night, a sudden storm came. The wind howled for hours "
-    "and broke the old tree. Near the stone wall, a scared badger was waiting. Quickly, she took the compass and ran outside. With the "
-    "compass, Iris found the way home.\n\nLeo begins with 69 books. Split 3 ways, we get 69 / 3 = 23. With the 30 new books, we get "
+    "Once upon a time, there lived a cheerful girl named Iris in a quiet farm. One night, a sudden "
+    "storm came. The wind howled for hours "
+    "and broke the old tree. Near the stone wall, a scared badger was waiting. Quickly, she took "
+    "the compass and ran outside. With the "
+    "compass, Iris found the way home.\n\nLeo begins with 69 books. Split 3 ways, we get 69 / 3 = "
+    "23. With the 30 new books, we get "
     "23 + 30 = 53. So, Leo has 53 books.\n#### 53"
 )
 
@@ -160,7 +169,8 @@ def _bundled() -> PairSpec:
     except ModelError:
         sizes = (0, 0)
     note = (
-        "Comes with this program and runs at once on a CPU. It writes short stories and solves grade-school word "
+        "Comes with this program and runs at once on a CPU. It writes short stories and solves "
+        "grade-school word "
         "problems in the words of its own training text, and knows nothing else. MIT licence."
     )
     return PairSpec(
@@ -198,7 +208,8 @@ CATALOG: tuple[PairSpec, ...] = (
         temperature=0.0,
         theta=Theta(
             0.97,
-            "its logits are large (z₁ about 24), so that θ = 0.9 keeps a runner-up with a tenth of p₁; 0.97 asks for about half.",
+            "its logits are large (z₁ about 24), so that θ = 0.9 keeps a runner-up with a tenth of "
+            "p₁; 0.97 asks for about half.",
         ),
     ),
     BUNDLED_PAIR,

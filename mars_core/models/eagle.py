@@ -29,7 +29,8 @@ def plan_eagle(
     ``target``. Raises ModelError."""
     if target.model_type not in TARGETS:
         raise ModelError(
-            f"{target_name} is a {target.model_type} model, and EAGLE-3 heads are run with {', '.join(TARGETS.values())} "
+            f"{target_name} is a {target.model_type} model, and EAGLE-3 heads are run with "
+            f"{', '.join(TARGETS.values())} "
             "only: choose such a target, or another drafter."
         )
     folder, pinned, raw = json_description(ref, progress)

@@ -22,7 +22,8 @@ _LONGEST = 240  # characters of a library's message that are passed on
 _TRANSPORT = ("httpx", "httpx2", "httpcore", "httpcore2", "requests")
 _LOGIN = "log in with `hf auth login` or set HF_TOKEN"
 _UNREACHABLE = (
-    "{name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect (and unset "
+    "{name} is not completely on this machine and the Hugging Face Hub cannot be reached: connect "
+    "(and unset "
     "HF_HUB_OFFLINE), or fetch it elsewhere with `hf download {name}` and give the folder."
 )
 # In this order: a gated repository is a kind of missing one, and most of these are OSErrors.
@@ -39,9 +40,8 @@ _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     ),
     (
         hub.RepositoryNotFoundError,
-        "There is no public model {name} on the Hugging Face Hub: check the name, or, if it is private, "
-        + _LOGIN
-        + ".",
+        "There is no public model {name} on the Hugging Face Hub: check the name, or, if it is "
+        "private, " + _LOGIN + ".",
     ),
     (
         hub.DisabledRepoError,
@@ -49,19 +49,22 @@ _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     ),
     (
         hub.HFValidationError,
-        "{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of a folder.",
+        "{name!r} is neither a folder here nor a Hub id: write it as owner/name, or as the path of "
+        "a folder.",
     ),
     (hub.LocalEntryNotFoundError, _UNREACHABLE),
     (ConnectionError, _UNREACHABLE),
     (TimeoutError, _UNREACHABLE),
     (
         hub.HfHubHTTPError,
-        "The Hugging Face Hub answered {status} for {name}: try again later, or give a local folder.",
+        "The Hugging Face Hub answered {status} for {name}: try again later, or give a local "
+        "folder.",
     ),
     (SafetensorError, "The weights of {name} are damaged ({brief}): fetch or save them again."),
     (
         PermissionError,
-        "{path} may not be read or written: give this user access, or set HF_HOME, for GGUF XDG_CACHE_HOME.",
+        "{path} may not be read or written: give this user access, or set HF_HOME, for GGUF "
+        "XDG_CACHE_HOME.",
     ),
 )
 _NO_MEMORY = (

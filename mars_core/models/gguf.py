@@ -21,6 +21,7 @@ from typing import Any
 
 from mars_core.lazy import torch
 from mars_core.models import smollm2, source
+from mars_core.models.checks.untrusted import check_count
 from mars_core.models.errors import ModelError, brief, explained
 from mars_core.models.memory import free_bytes, gigabytes
 from mars_core.models.source import (
@@ -33,7 +34,6 @@ from mars_core.models.source import (
     reported,
     snapshot,
 )
-from mars_core.models.untrusted import check_count
 from mars_core.types import ModelRef
 
 # Libraries that only GGUF files need are imported below: other models run without them.
@@ -224,7 +224,8 @@ def _check(file: Path, name: str) -> None:
         scaled += [tensor.name for tensor in read.tensors if tensor.name.startswith("rope_f")]
         if scaled and not scaled[0].startswith("gpt-oss"):
             raise ModelError(
-                f"{name} scales its rotary positions ({scaled[0][:80]!a}), which transformers does not read from GGUF: give the model as "
+                f"{name} scales its rotary positions ({scaled[0][:80]!a}), which transformers does "
+                "not read from GGUF: give the model as "
                 "a folder or a Hub id."
             )
     except ModelError:
@@ -246,7 +247,8 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
     needed = int(_PEAK * 4 * sum(tensor.n_elements for tensor in tensors))
     if needed > (free := free_bytes(torch.device("cpu"))):
         raise ModelError(
-            f"Converting {ref.name} needs about {gigabytes(needed)} of memory, and {gigabytes(free)} are free here: choose a smaller model."
+            f"Converting {ref.name} needs about {gigabytes(needed)} of memory, and "
+            f"{gigabytes(free)} are free here: choose a smaller model."
         )
     load: Any = partial(
         AutoModelForCausalLM.from_pretrained, gguf_file=SOURCE, output_loading_info=True
@@ -258,7 +260,8 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
             model, about = load(folder, dtype=torch.float32, trust_remote_code=False)
             if missing := sorted(map(str, about["missing_keys"])):
                 raise ModelError(
-                    f"{ref.name} lacks {len(missing)} of its model's tensors, e.g. {missing[0]}: fetch it again."
+                    f"{ref.name} lacks {len(missing)} of its model's tensors, e.g. {missing[0]}: "
+                    "fetch it again."
                 )
             model.hf_quantizer = None  # else it counts as quantised, and is not saved
             model.config.quantization_config = None

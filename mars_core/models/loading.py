@@ -29,6 +29,9 @@ from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.engine import Engines
 from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
+from mars_core.models.checks.exactness import ShapeSearch, find_shapes, real_text
+from mars_core.models.checks.probe import check, check_class, check_config, reference_logits
+from mars_core.models.checks.untrusted import check_config_file
 from mars_core.models.classifier import (
     Classifier,
     ClassifierConfig,
@@ -37,13 +40,10 @@ from mars_core.models.classifier import (
 )
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.exactness import ShapeSearch, find_shapes, real_text
 from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
-from mars_core.models.probe import check, check_class, check_config, reference_logits
 from mars_core.models.source import PlannedModel, Progress, label, reported
-from mars_core.models.untrusted import check_config_file
 from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import DrafterConfig, ModelRef
@@ -285,7 +285,8 @@ def _read(
     # transformers fills missing weights with random numbers
     if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
         raise ModelError(
-            f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, e.g. {wrong[0]}): fetch or "
+            f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, "
+            f"e.g. {wrong[0]}): fetch or "
             "save both again."
         )
     model: PreTrainedModel = loaded[0].eval().requires_grad_(False)

@@ -146,7 +146,8 @@ class ModelPool:
         available = free_bytes(self.device) + elsewhere_bytes(self.device)
         if needed > available:
             raise ModelError(
-                f"{name} needs about {gigabytes(needed)} with its drafters in {str(dtype).removeprefix('torch.')}, and "
+                f"{name} needs about {gigabytes(needed)} with its drafters in "
+                f"{str(dtype).removeprefix('torch.')}, and "
                 f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
             )
 

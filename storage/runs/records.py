@@ -55,7 +55,8 @@ def new_run(trace: Trace, lane: int, order: int, run_id: str | None = None) -> N
     for number, step in enumerate(trace.steps):
         if step.index != number or any(token.step != number for token in step.tokens):
             raise StorageError(
-                f"The run was not saved: step {number} of the trace is numbered {step.index} or its tokens are."
+                f"The run was not saved: step {number} of the trace is numbered {step.index} or "
+                "its tokens are."
             )
     run_id = run_id or new_id()
     keys = {"id": run_id, "lane": lane, "execution_order": order, "created_at": datetime.now(UTC)}

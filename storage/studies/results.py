@@ -191,7 +191,8 @@ class Results(Connected):
             judged = select(StudyResult.lane).filter_by(**key).with_for_update()
             if connection.execute(judged).first() is None:
                 raise StorageError(
-                    f"The judgement was not saved: lane {lane} of task {task} of the study has no result."
+                    f"The judgement was not saved: lane {lane} of task {task} of the study has no "
+                    "result."
                 )
             key |= {"swapped": swapped}
             connection.execute(delete(Judgement).filter_by(**key))

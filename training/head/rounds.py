@@ -130,8 +130,10 @@ class Training:
         if self._process.rank == 0:
             self._keep(self._learner, left < self._options.decay)
             log.info(
-                f"round {progress.rounds}: {progress.tokens:,} tokens, {progress.tokens / progress.seconds:.0f} a second "
-                f"({written:.0f} s of {time.monotonic() - began:.0f} s writing), {max(0.0, left):.0%} left"
+                f"round {progress.rounds}: {progress.tokens:,} tokens, "
+                f"{progress.tokens / progress.seconds:.0f} a second "
+                f"({written:.0f} s of {time.monotonic() - began:.0f} s writing), "
+                f"{max(0.0, left):.0%} left"
             )
 
     def _begun(self, samples: list[TextSample]) -> Learner:

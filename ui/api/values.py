@@ -113,7 +113,8 @@ def _processors(value: object) -> dict[str, Any]:
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
-            f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to number, no line breaks), "
+            f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to "
+            "number, no line breaks), "
             "banned and protect (lists)."
         )
     numbers = {name: number_of(number, name) for name, number in settings.items()}
@@ -233,6 +234,7 @@ class ComparisonRequest(Values):
             tokens, depth, top_k = numbers
         except ValueError:
             raise ValueError(
-                f"tree is {text[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or {CHAIN}."
+                f"tree is {text[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or "
+                f"{CHAIN}."
             ) from None
         return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}

@@ -150,7 +150,8 @@ class Queue:
         most = self.limits.waiting
         if most is not None and any(ticket.owner == owner for ticket in self._waiting):
             raise ValueError(
-                "Another run of yours is waiting for its turn already; stop it, or wait until it has begun."
+                "Another run of yours is waiting for its turn already; stop it, or wait until it "
+                "has begun."
             )
         if most is not None and len(self._waiting) >= most and self.current:
             others = f"{plural(len(self._waiting), 'visitor')} {'is' if len(self._waiting) == 1 else 'are'}"
@@ -162,7 +163,8 @@ class Queue:
             return
         if runs > hourly:
             raise ValueError(
-                f"These are {runs:,} runs; on this public page a visitor has {plural(hourly, 'run')} an hour."
+                f"These are {runs:,} runs; on this public page a visitor has "
+                f"{plural(hourly, 'run')} an hour."
             )
         self.begun = [entry for entry in self.begun if entry[0] > self.clock() - HOUR_S]
         granted = [(when, count) for when, other, count in self.begun if other == owner]
@@ -174,7 +176,8 @@ class Queue:
         if free is not None:
             wait = about(free + HOUR_S - self.clock())
             raise ValueError(
-                f"On this public page a visitor has {plural(hourly, 'run')} an hour; try again in {wait}."
+                f"On this public page a visitor has {plural(hourly, 'run')} an hour; try again in "
+                f"{wait}."
             )
 
     def _advance(self) -> None:

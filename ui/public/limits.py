@@ -96,7 +96,8 @@ def read_limits(text: str, base: Limits) -> Limits:
             value.isascii() and value.isdecimal() and 1 <= int(value) <= 10**9
         ):
             raise ValueError(
-                f"MARS_LIMITS sets {name} to {value[:80]!r}; it must be a whole number from 1, or off."
+                f"MARS_LIMITS sets {name} to {value[:80]!r}; it must be a whole number from 1, or "
+                "off."
             )
         changed[name] = None if value == "off" else int(value)
     return replace(base, **changed)

@@ -37,7 +37,8 @@ from ui.token_view.view import lane_component, reader_component
 
 SCOPE = "report"
 _POLICY = (
-    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; connect-src data: blob:; "
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "connect-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
 _SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own

@@ -75,7 +75,8 @@ QUANTITIES: tuple[RunQuantity, ...] = (
 SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
     RunQuantity(
         "TV, summed",
-        "total variation between the distribution of the emitted token and p, over all positions; 0 is lossless",
+        "total variation between the distribution of the emitted token and p, over all positions; "
+        "0 is lossless",
         "tv_sum",
         number,
     ),
@@ -103,7 +104,8 @@ SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
     ),
     RunQuantity(
         "Perplexity",
-        "exp(−log-likelihood / tokens): how surprising the text is to the target; a lower one is no better text",
+        "exp(−log-likelihood / tokens): how surprising the text is to the target; a lower one is "
+        "no better text",
         "perplexity",
         number,
     ),
@@ -281,7 +283,8 @@ SETTINGS: tuple[Setting, ...] = (
     ("Number format", "of weights and activations", lambda c: c.environment.get("dtype", "")),
     (
         "Exact",
-        "passes of the target in which a token’s logits depend on nothing but the text before it; or why not",
+        "passes of the target in which a token’s logits depend on nothing but the text before it; "
+        "or why not",
         exact_text,
     ),
     ("Versions", "of program and libraries", _versions),

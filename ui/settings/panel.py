@@ -26,9 +26,8 @@ from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import OWN, Fields, LaneFields, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES
-from ui.settings.parameters import default_theta
+from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.readers import read_custom_pair, read_rule
-from ui.settings.thresholds import ThresholdNote, other_theta, threshold_note
 from ui.settings.values import Values, as_number, as_parameter, as_text, lane_form, lanes_of, parse
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
@@ -43,8 +42,10 @@ EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
-    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: Hub ids, folders with safetensors, or, "
-    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, drafts come from the text itself."
+    "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
+    "Hub ids, folders with safetensors, or, "
+    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, drafts come from the "
+    "text itself."
 )
 
 

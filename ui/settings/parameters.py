@@ -1,13 +1,19 @@
-"""What a form offers for a parameter of a rule: its default, step, values worth trying, and what is
-wrong with an expression. Plain values."""
+"""What a form says of a parameter of a rule: its default, step, values worth trying, what is wrong
+with an expression, and what a threshold means on the chosen pair. Plain values."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mars_core.margins import Margins, sentence
 from mars_core.models import PairSpec
 from mars_core.models.catalog import PAPER_THETA, Theta
-from mars_core.rules import Parameter, Rule
+from mars_core.rules import RULES, Parameter, Rule
+from mars_core.types import RuleConfig
 
 STUDIED_THETAS = (0.84, 0.9, 0.96)
+UNMEASURED = "What this threshold means on this pair is measured once its models are loaded."
 EXAMPLES = ("0.9 - 0.1*min(1, entropy/2)", "thinking")  # of a parameter, of WHERE
 
 
@@ -42,3 +48,34 @@ def expression_error(rule: Rule, name: str, text: str) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+class ThresholdNote(NamedTuple):
+    """``waits``: the lines will say more once the models are loaded. ``other``: the θ that a button
+    offers, and whose it is."""
+
+    lines: tuple[str, ...]
+    waits: bool = False
+    other: str = ""
+
+
+def threshold_note(
+    rules: Sequence[RuleConfig], margins: Margins, theta: Theta
+) -> ThresholdNote | None:
+    """Of the rules among these that have a threshold; None where there are none. ``theta``: the
+    pair's default. Raises ValueError."""
+    rules = [rule for rule in rules if rule.name in RULES and RULES[rule.name].room]
+    if not rules:
+        return None
+    lines = [*dict.fromkeys(sentence(rule, margins) for rule in rules)] if margins else [UNMEASURED]
+    if not theta.reason or not any("theta" in rule.parameters for rule in rules):
+        return ThresholdNote(tuple(lines), not margins)
+    other = other_theta(rules, theta)
+    whose = "this pair’s" if other is theta else "the paper’s"
+    return ThresholdNote((*lines, theta.sentence), not margins, f"θ = {other.value:g}, {whose}")
+
+
+def other_theta(rules: Sequence[RuleConfig], theta: Theta) -> Theta:
+    """What the button offers: the paper's in place of the pair's, and else the pair's."""
+    chosen = [rule.parameters.get("theta") for rule in rules]
+    return PAPER_THETA if theta.value in chosen else theta

@@ -30,7 +30,8 @@ def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
         )
     if config.prompt.history:
         raise ValueError(
-            f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no field for the turns before."
+            f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no "
+            "field for the turns before."
         )
     sampling, pair, draft = (
         config.sampling,

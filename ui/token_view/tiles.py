@@ -110,6 +110,7 @@ def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
     if tv_max > FLOAT_ERROR:
         return Check(
             "bad",
-            f"Self-check failed: {rule.title} must not shift the distribution, but its largest TV is {number(tv_max)}.",
+            f"Self-check failed: {rule.title} must not shift the distribution, but its largest TV "
+            f"is {number(tv_max)}.",
         )
     return Check("ok", f"Self-check: {rule.title} shifted nothing (largest TV {number(tv_max)}).")

@@ -70,11 +70,13 @@ def facts(report: Report) -> tuple[str, ...]:
     baseline = f"; strict is {plan.served.baseline_model} of {two}" if plan.served and two else ""
     return (
         *([unfinished] if report.tasks_done < plan.tasks else []),
-        f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = {', '.join(f'{each:g}' for each in plan.temperatures)}",
+        f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = "
+        f"{', '.join(f'{each:g}' for each in plan.temperatures)}",
         f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
         f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
         *([f"Runs of the server {plan.served.url}{baseline}"] if plan.served else []),
-        f"Study {report.id}, planned {report.created_at:%Y-%m-%d %H:%M} UTC, {plural(plan.tasks, 'task')}",
+        f"Study {report.id}, planned {report.created_at:%Y-%m-%d %H:%M} UTC, "
+        f"{plural(plan.tasks, 'task')}",
     )
 
 

@@ -84,9 +84,12 @@ def certificate_section(report: Report, certificate: Certificate) -> Section:
     ways = uses(report.plan, report.plan.lanes[chosen.lane]) if chosen else {}
     blocks += [Paragraph(way, "code") for way in ways.values()]
     lead = (
-        f"Each hypothesis says that a setting scores less than {margin(certificate.margin)} of strict. They are tested in this order, "
-        f"which was fixed before any score was known, each at the level {certificate.alpha:g}, up to the first that is not rejected: "
-        f"a setting below the margin is supported with a probability of at most {certificate.alpha:g}."
+        f"Each hypothesis says that a setting scores less than {margin(certificate.margin)} of "
+        "strict. They are tested in this order, "
+        f"which was fixed before any score was known, each at the level {certificate.alpha:g}, up "
+        "to the first that is not rejected: "
+        "a setting below the margin is supported with a probability of at most "
+        f"{certificate.alpha:g}."
     )
     return Section("certificate", "Which setting may be used", tuple(blocks), lead)
 
@@ -103,7 +106,8 @@ def sentence(report: Report, certificate: Certificate) -> str:
         return (
             f"No setting is supported; use strict. The first, {first.name}, is {first.outcome} "
             f"after {plural(first.prompts, 'prompt')}: recovery {recovery}. It takes "
-            f"{count(certificate.needed)} prompts that strict answers right, and more where answers are lost."
+            f"{count(certificate.needed)} prompts that strict answers right, and more where "
+            "answers are lost."
         )
     row = measured_of(report, chosen.lane)
     pace = (
@@ -112,7 +116,8 @@ def sentence(report: Report, certificate: Certificate) -> str:
         else f"speed-up over strict {beside(row.speedup_strict, ratio)}"
     )
     return (
-        f"Use {chosen.name}: with probability {percent(1 - certificate.alpha)} its score is at least "
+        f"Use {chosen.name}: with probability {percent(1 - certificate.alpha)} its score is at "
+        "least "
         f"{margin(certificate.margin)} of strict's ({plural(chosen.prompts, 'prompt')}, "
         f"p = {probability(chosen.p)}, recovery at least {percent(chosen.bound)}). "
         f"τ {beside(row.tau)}, over strict's {beside(row.tau_ratio, ratio)}; {pace}."
@@ -167,7 +172,8 @@ def matching_section(report: Report) -> Section:
         ReportTable("Differences of their scores", DIFFERENCES, pairs),
     )
     lead = (
-        f"The parameter of each rule was chosen for {name} {number(matching.target)} on {plural(matching.tuning, 'prompt')} "
+        f"The parameter of each rule was chosen for {name} {number(matching.target)} on "
+        f"{plural(matching.tuning, 'prompt')} "
         "that are none of the study's."
     )
     return Section("matched", f"Rules at equal {name}", tables, lead)

@@ -143,7 +143,8 @@ def _protected(words: object) -> tuple[int, ...]:
         return ()
     if not isinstance(words, str) or len(words) > 1000 or not _IDS.fullmatch(words):
         raise ValueError(
-            f"mars_protect must be token ids in at most 1000 characters, such as '[42, 7]', not {_quoted(words)}."
+            "mars_protect must be token ids in at most 1000 characters, such as '[42, 7]', not "
+            f"{_quoted(words)}."
         )
     return tuple(sorted({*map(int, re.findall(r"\d+", words))}))
 
@@ -153,7 +154,8 @@ def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:
     for field, value in fields.items():
         if field not in known:
             raise ValueError(
-                f"{_quoted(field)} is not a parameter of rule {rule.name}; its parameters: {', '.join(known) or 'none'}."
+                f"{_quoted(field)} is not a parameter of rule {rule.name}; its parameters: "
+                f"{', '.join(known) or 'none'}."
             )
         low, high = known[field].low, known[field].high
         # Comparisons with nan are false. An int may exceed the range of a float.

@@ -133,7 +133,8 @@ def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
     broken = not v2 and config.device_config.device_type == "cpu" and os.environ.get(_MEND) != "1"
     if broken and not wanted.greedy and wanted.rule.name != "strict":
         return (
-            f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs loses the temperature of speculative "
+            f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs "
+            "loses the temperature of speculative "
             f"decoding. Start it with {_MEND}=1 to repair that."
         )
     return conflict(wanted, params, v2)

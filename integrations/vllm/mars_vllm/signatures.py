@@ -15,7 +15,8 @@ _EXPECTED = {
         "RejectionSampler.__init__": "self sampler spec_config device",
         "RejectionSampler.apply_logits_processors": "self logits sampling_metadata metadata",
         "rejection_sample": "draft_token_ids num_draft_tokens max_spec_len cu_num_draft_tokens draft_probs target_logits "
-        "bonus_token_ids sampling_metadata synthetic_mode synthetic_conditional_rates use_fp64_gumbel",
+        "bonus_token_ids sampling_metadata synthetic_mode synthetic_conditional_rates "
+        "use_fp64_gumbel",
         "expand_batch_to_tokens": "x cu_num_tokens num_tokens replace_from replace_to",
     },
     "vllm.v1.worker.gpu_model_runner": {
@@ -34,7 +35,8 @@ def check_version(version: str) -> None:
     """Raises RuntimeError where this version of vLLM was not tried."""
     if version.partition("+")[0] not in TRIED:
         raise RuntimeError(
-            f"mars-vllm was tried with vLLM {', '.join(TRIED)}; this is {version}. Uninstall the plugin, or leave it out of VLLM_PLUGINS."
+            f"mars-vllm was tried with vLLM {', '.join(TRIED)}; this is {version}. Uninstall the "
+            "plugin, or leave it out of VLLM_PLUGINS."
         )
 
 
@@ -48,5 +50,6 @@ def check(module: str) -> None:
         names = list(inspect.signature(signature_of).parameters) if callable(signature_of) else None
         if names != expected.split():
             raise RuntimeError(
-                f"mars-vllm expects {module}.{name}({', '.join(expected.split())}); this vLLM has {names}."
+                f"mars-vllm expects {module}.{name}({', '.join(expected.split())}); this vLLM has "
+                f"{names}."
             )

@@ -287,7 +287,8 @@ def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(
     [
         (
             {"rejection_sample_method": "block"},
-            "rejection_sample_method of --speculative-config must be standard with mars_rule mars, not block.",
+            "rejection_sample_method of --speculative-config must be standard with mars_rule mars, "
+            "not block.",
         )
     ],
 )

@@ -18,7 +18,7 @@ from bench.cuda.trial import switched
 from mars_core.decoder import ANY_SHAPE
 from mars_core.models import Pair
 from mars_core.models.catalog import SMALL_TREE
-from mars_core.models.exactness import ShapeSearch
+from mars_core.models.checks.exactness import ShapeSearch
 from mars_core.rules import RULES
 from mars_core.rules.base import Evidence
 from mars_core.types import DrafterConfig, Sampling

@@ -115,7 +115,7 @@ def test_a_pair_that_is_not_exact_is_said_to_be_so(
     models: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "not exact" not in call(f"run {models}")[1]
-    monkeypatch.setattr("mars_core.models.exactness.CANDIDATES", (PassShapes(2, 64, 128),))
+    monkeypatch.setattr("mars_core.models.checks.exactness.CANDIDATES", (PassShapes(2, 64, 128),))
     product = ModelCache.forward
     monkeypatch.setattr(
         ModelCache,

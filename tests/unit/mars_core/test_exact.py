@@ -18,7 +18,7 @@ from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.positions import PassLayout
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
-from mars_core.models.exactness import find_shapes, real_text
+from mars_core.models.checks.exactness import find_shapes, real_text
 from mars_core.sampling import row_sums
 from mars_core.types import (
     DrafterConfig,

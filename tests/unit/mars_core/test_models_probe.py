@@ -25,8 +25,8 @@ from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.layer import Rotary
 from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading
+from mars_core.models.checks.probe import check, reference_logits
 from mars_core.models.errors import ModelError
-from mars_core.models.probe import check, reference_logits
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import (
     VOCABULARY,

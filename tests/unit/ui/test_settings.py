@@ -25,10 +25,9 @@ from ui.settings.drafters import FIELDS, taken, tree_shape
 from ui.settings.fields import DEFAULT_RULES, rule_html
 from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
 from ui.settings.panel import SettingsPanel
-from ui.settings.parameters import step_of
+from ui.settings.parameters import UNMEASURED, step_of
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.readers import processor_values, read_drafter, read_processors
-from ui.settings.thresholds import UNMEASURED
 from ui.settings.values import (
     Values,
     form_values,

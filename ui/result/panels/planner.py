@@ -108,7 +108,8 @@ def planner_html(fields: PlannerFields | None) -> str:
     if fastest:
         verdict = (
             f"Best is {unit} = {fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: {ratio(fastest.speedup)} with "
-            f"{number(fastest.tokens)} tokens per target pass. {unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
+            f"{number(fastest.tokens)} tokens per target pass. {unit} = {as_run.size}, as it was "
+            f"run: {ratio(as_run.speedup)}."
         )
     return render(
         "result/panels/planner.html.jinja",

@@ -121,7 +121,8 @@ def continuation_config(
     longest = len(source.config.prefix) + source.config.max_new_tokens - index - 1
     if longest < 1:
         raise ValueError(
-            f"Position {index} is the last that these settings allow; raise “Max new tokens” to go on from it."
+            f"Position {index} is the last that these settings allow; raise “Max new tokens” to go "
+            "on from it."
         )
     return replace(
         source.config,

@@ -177,7 +177,8 @@ def admitted(services: Services, form: StudyForm) -> StudyJob:
         runs = tuning.tasks + study.tasks * lanes
     if runs > MAX_RUNS:
         raise ValueError(
-            f"The study has {runs:,} runs; from the page it must be at most {MAX_RUNS:,}: use the command line."
+            f"The study has {runs:,} runs; from the page it must be at most {MAX_RUNS:,}: use the "
+            "command line."
         )
     check_size(services, plan, runs)
     return StudyJob(spec, plan, runs, form.purpose == ADVISE)

@@ -44,13 +44,15 @@ def _range(part: str, name: str) -> list[Decimal]:
         bound.is_finite() and abs(bound) < 10**15 for bound in bounds
     ):
         raise ValueError(
-            f"{part[:40]!r} among the {name} is not a number or a range; write 0.8, 0.9 or 0.8:0.98:0.02."
+            f"{part[:40]!r} among the {name} is not a number or a range; write 0.8, 0.9 or "
+            "0.8:0.98:0.02."
         )
     if len(bounds) == 1:
         return bounds
     first, last, step = bounds
     if step <= 0 or last < first or (last - first) / step > LONGEST_LIST:
         raise ValueError(
-            f"The range {part[:40]} of {name} must rise from first to last in 1 to {LONGEST_LIST} steps above 0."
+            f"The range {part[:40]} of {name} must rise from first to last in 1 to {LONGEST_LIST} "
+            "steps above 0."
         )
     return [first + index * step for index in range(int((last - first) / step) + 1)]

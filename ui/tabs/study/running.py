@@ -65,7 +65,8 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
     with job_errors(services):
         if not resumable(services.store, study_id):
             raise ValueError(
-                "This study cannot be resumed here: it is done, running, not yours, or executes code."
+                "This study cannot be resumed here: it is done, running, not yours, or executes "
+                "code."
             )
         plan = read_plan(services.store.study(study_id).plan)
         check_sampler(plan, services.store, study_id)

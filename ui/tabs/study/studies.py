@@ -77,7 +77,8 @@ def progress_strip(
     title = f"{displayable(name)}: " if name else ""
     if progress.done == progress.tasks:
         return message_strip(
-            f"{title}all {plural(progress.tasks, 'task')} done, {plural(progress.results, 'result')}.",
+            f"{title}all {plural(progress.tasks, 'task')} done, "
+            f"{plural(progress.results, 'result')}.",
             "done",
         )
     part = progress.done / progress.tasks

@@ -83,7 +83,8 @@ def reference_logits(model: PreTrainedModel, name: str) -> ProbeTrial:
         logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
     if not torch.isfinite(logits).all():
         raise ModelError(
-            f"{name} computes logits that are not finite: its weights or its dtype do not fit; try float32."
+            f"{name} computes logits that are not finite: its weights or its dtype do not fit; try "
+            "float32."
         )
     return ProbeTrial(name, ids, logits.float())
 
@@ -182,6 +183,7 @@ def _difference(computed: Tensor, wanted: Tensor) -> float:
 
 def _refusal(name: str, reason: str) -> ModelError:
     return ModelError(
-        f"{name} cannot be used for speculative decoding: {reason}, so refused tokens could not be taken back exactly; "
+        f"{name} cannot be used for speculative decoding: {reason}, so refused tokens could not be "
+        "taken back exactly; "
         "choose a model with plain or sliding-window attention."
     )

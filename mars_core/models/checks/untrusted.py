@@ -40,14 +40,16 @@ def check_config_file(folder: Path, name: str) -> None:
             for key in _ATTENTION:
                 if "/" in str(part.get(key, "")):
                     raise ModelError(
-                        f"{name} requires attention code from the Hub ({key}), which is never run here: choose another model."
+                        f"{name} requires attention code from the Hub ({key}), which is never run "
+                        "here: choose another model."
                     )
 
 
 def check_count(name: str, file: str, what: str, count: float, most: float) -> None:
     if count > most:
         raise ModelError(
-            f"{name} cannot be loaded: the number of {what} of its {file} is {count:.0f}; it must be at most {most}."
+            f"{name} cannot be loaded: the number of {what} of its {file} is {count:.0f}; it must "
+            f"be at most {most}."
         )
 
 

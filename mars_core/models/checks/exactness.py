@@ -27,8 +27,8 @@ from mars_core.decoder import (
 from mars_core.decoder.positions import Rows
 from mars_core.margins import Margins, finite
 from mars_core.models.catalog import GENERAL_TEXT
+from mars_core.models.checks.probe import FAILURES
 from mars_core.models.errors import is_out_of_memory
-from mars_core.models.probe import FAILURES
 
 # Cheapest first. Only fast layers read batches, of up to 256 rows; on a CPU they attend from a
 # single row as from two. With the last one every pass over a chain has the same number of rows.
