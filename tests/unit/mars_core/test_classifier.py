@@ -92,8 +92,9 @@ def test_a_run_relaxes_what_the_classifier_calls_harmless_and_nothing_else(
     assert Outcome.RELAXED in outcomes
     alone = config_for(pair, DRAFTS[name], sampling, new=30, seed=1)
     assert strict.token_ids == decoded(pair, alone).token_ids
-    beside = {at: run.trace() for at, run in Session(pair).together([*configs, alone], 2)}
-    assert [text(beside[at]) for at in range(2)] == [text(trace), text(strict)]
+    order = [alone, *configs, alone]  # the first one's engine reads no hidden states
+    beside = {at: run.trace() for at, run in Session(pair).together(order, 2)}
+    assert [text(beside[at]) for at in (1, 2)] == [text(trace), text(strict)]
     bare = Session(pair).start(configs[0], telemetry=False)
     assert list(bare) and bare.trace().token_ids == trace.token_ids
     exact = name == "greedy" or not sampling.temperature
