@@ -133,9 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             exact = name.startswith("strict") and "sampled" not in name and not inexact
             failed |= exact and same < count
     notes = [
-        f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} tokens, "
-        "interleaved; "
-        "median (quartiles) of the ratios, prompt by prompt",
+        f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} "
+        "tokens, interleaved; median (quartiles) of the ratios, prompt by prompt",
         f"K = {pair.spec.k}, mars with θ = {RULES['mars'].values({})['theta']:g}",
     ]
     work = {"prompts": [prompt.text for prompt in prompts], "samples": data}

@@ -118,8 +118,7 @@ _PLAN: Options = (
         ),
         "--batch": _text(
             "runs to decode together (default 1; auto: measured): faster, but without times of "
-            "single runs; "
-            "of several numbers each decodes every task, to compare their throughput",
+            "single runs; of several numbers each decodes every task, to compare their throughput",
             "auto|N1,N2",
         ),
         "--time-alone": _number(

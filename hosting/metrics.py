@@ -62,8 +62,7 @@ _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
     ),
     "mars:total_variation": (
         "Sum over new tokens of the total variation between the token's distribution and the "
-        "target's own, "
-        "or of its upper bound; missing ones are left out.",
+        "target's own, or of its upper bound; missing ones are left out.",
         "tv_sum",
     ),
 }

@@ -30,8 +30,8 @@ def fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
         return pairs, ""
     return tuple(sorted(pairs, key=lambda pair: pair != BUNDLED_PAIR)), (
         f"{pairs[0].title} could not be fetched, so this page begins with the bundled pair, which "
-        "knows stories and sums only: run "
-        f"{smollm2.FETCH}, which tells why, and start the page again."
+        f"knows stories and sums only: run {smollm2.FETCH}, which tells why, and start the page "
+        "again."
     )
 
 

@@ -62,6 +62,5 @@ def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") ->
     spread = "everywhere" if tenth == median else f"in the median, {tenth} at the tenth percentile"
     return (
         f"{where} {name} calls {100 * shares.share:.0f} % of {shares.positions:,} positions near "
-        "ties: "
-        f"it keeps the runner-up above p₂/p₁ = {median} ({spread})."
+        f"ties: it keeps the runner-up above p₂/p₁ = {median} ({spread})."
     )

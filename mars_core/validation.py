@@ -130,9 +130,8 @@ def _protected(protect: Sequence[str], pair: Pair) -> None:
         _require(
             word == SPECIAL or bool(protected(pair, [word])),
             f"protect has {word!r}, which is no token of this target; it takes special, digits, "
-            "quotes, "
-            "the text of a token (* and ? stand for any text and any character), or ids such as "
-            "[42].",
+            "quotes, the text of a token (* and ? stand for any text and any character), or ids "
+            "such as [42].",
         )
 
 
@@ -188,8 +187,7 @@ def _classifier(config: RunConfig, pair: Pair) -> None:
         _require(
             present == reads,
             f"{reader} reads the score of a classifier of the {reads}, and the pair "
-            f"{pair.spec.key} has {present}; "
-            "name one with --classifier, or choose something else.",
+            f"{pair.spec.key} has {present}; name one with --classifier, or choose something else.",
         )
 
 

@@ -88,9 +88,8 @@ def write_changes(store: RunStore, folder: Path, most: int = -1) -> Changes | No
     noted = "SELECT max(seq), count(*) FROM (SELECT seq FROM backup_changes ORDER BY seq LIMIT ?)"
     exported = (
         "SELECT r.id, r.comparison_id FROM backup_changes c JOIN runs r ON r.id = "
-        "json_extract(c.key, '$[0]') "
-        "JOIN comparisons o ON o.id = r.comparison_id AND o.deleted_at IS NULL WHERE c.name = "
-        "'runs' AND c.seq <= ?"
+        "json_extract(c.key, '$[0]') JOIN comparisons o ON o.id = r.comparison_id AND "
+        "o.deleted_at IS NULL WHERE c.name = 'runs' AND c.seq <= ?"
     )
     with store.read() as connection:
         last, count = connection.exec_driver_sql(noted, (most,)).one()

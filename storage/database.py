@@ -219,9 +219,8 @@ def _is_current(connection: Connection, location: str) -> bool:
     if unknown := sorted(set(present) - {*known_schemas()}):
         raise StorageError(
             f"The database has the schema {unknown[0]!r}, which this version of MARS Playground "
-            "does not know; it was "
-            f"made by another version ({location}). Update the app or choose another database; "
-            "nothing was changed."
+            f"does not know; it was made by another version ({location}). Update the app or "
+            "choose another database; nothing was changed."
         )
     return list(present) == [known_schemas()[-1]]
 

@@ -174,8 +174,8 @@ def _extracted(path: Path, folder: Path) -> list[Path]:
         sizes = [archive.getinfo(name).file_size for name in names]
         if sizes[0] > MAX_JSON or sum(sizes) > shutil.disk_usage(folder.parent).free // 2:
             raise ValueError(
-                f"it has {sizes[0]:,} bytes of {_DATA} and {sum(sizes):,} in all; "
-                f"at most {MAX_JSON:,}, and half of the free disk, are read"
+                f"it has {sizes[0]:,} bytes of {_DATA} and {sum(sizes):,} in all; at most "
+                f"{MAX_JSON:,}, and half of the free disk, are read"
             )
         return [Path(archive.extract(name, folder)) for name in names]
 

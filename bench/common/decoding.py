@@ -45,11 +45,10 @@ REAL_PROMPTS = tuple(
         "Write a short story about a lighthouse keeper who finds a message in a bottle.",
         "List five tips for learning a new language, with one sentence for each.",
         "Write a polite email to a colleague asking to move a meeting from Tuesday to Thursday.",
-        "Summarize in two sentences: The water cycle moves water between oceans, air and land. The "
-        "sun heats the sea and water "
-        "evaporates. The vapour cools, forms clouds and falls as rain or snow. Rivers carry it "
-        "back to the sea, and some of it "
-        "seeps into the ground, where plants and wells use it.",
+        "Summarize in two sentences: The water cycle moves water between oceans, air and land. "
+        "The sun heats the sea and water evaporates. The vapour cools, forms clouds and falls as "
+        "rain or snow. Rivers carry it back to the sea, and some of it seeps into the ground, "
+        "where plants and wells use it.",
     )
 )
 

@@ -54,12 +54,10 @@ def advisable(plan: Plan, alpha: float) -> AdvicePlans:
     if study.items < needed:
         best = np.ones(study.items)
         raise ValueError(
-            f"{study.items} prompts ({plan.items} without {tuning.items} that choose the settings) "
-            "cannot support "
-            f"a recovery of {percent(plan.margin)}: even if no answer is lost, its lower bound is "
-            f"{percent(ratio_bound(best, best, alpha))}. It takes {count(needed)} prompts that "
-            "strict answers "
-            "right; add prompts, or lower the margin."
+            f"{study.items} prompts ({plan.items} without {tuning.items} that choose the "
+            f"settings) cannot support a recovery of {percent(plan.margin)}: even if no answer is "
+            f"lost, its lower bound is {percent(ratio_bound(best, best, alpha))}. It takes "
+            f"{count(needed)} prompts that strict answers right; add prompts, or lower the margin."
         )
     return AdvicePlans(tuning, study, strict)
 
@@ -82,8 +80,8 @@ def with_candidates(plan: Plan, session: Session, alpha: float, ended: Ended, no
     if right < needed:
         note(
             f"strict answers about {count(right)} of {count(study.items)} prompts right, by "
-            f"{len(scores)} others; "
-            f"it takes {count(needed)}, so that probably nothing will be supported."
+            f"{len(scores)} others; it takes {count(needed)}, so that probably nothing will be "
+            "supported."
         )
     runs = _strict_runs(plan, session, ended)
     settings = candidates(runs, names)

@@ -266,8 +266,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         if space < 1:
             raise OptionError(
                 f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it "
-                f"must be 1 to {self.max_length - 1}, "
-                "less than the context of these models."
+                f"must be 1 to {self.max_length - 1}, less than the context of these models."
             )
         with checked():
             validate(config, self.pair)
@@ -346,6 +345,5 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
 _ONLY_ANSWERS = (
     "The model mars generates answers and does not compute log-likelihoods, which verification "
-    "rules do not change: use a task with "
-    "output_type generate_until, or lm-eval's model hf."
+    "rules do not change: use a task with output_type generate_until, or lm-eval's model hf."
 )

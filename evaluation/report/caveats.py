@@ -82,8 +82,7 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     if both:
         yield (
             f"In {len(both)} settings a rule keeps more of each draft and also writes longer "
-            "texts, so tokens/s overstates the time "
-            f"saved: {'; '.join(named)}."
+            f"texts, so tokens/s overstates the time saved: {'; '.join(named)}."
         )
 
 
@@ -100,16 +99,16 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         names = f": {'; '.join(left)}" if left else ""
         yield (
             f"{len(tested)} comparisons with strict were tested; by chance alone about "
-            f"{ALPHA * len(tested):.2g} of them would have "
-            f"p < {ALPHA:g}. {plain} have it, and after Holm's correction {len(left)}{names}."
+            f"{ALPHA * len(tested):.2g} of them would have p < {ALPHA:g}. {plain} have it, and "
+            f"after Holm's correction {len(left)}{names}."
         )
     outcomes = [score.verdict.outcome for _, score in scores if score.verdict]
     supported = outcomes.count(RecoveryOutcome.SUPPORTED)
     if len(outcomes) > 1 and supported:
         yield (
             f"{len(outcomes)} verdicts were reached and {supported} say supported; each of these "
-            "is wrong with probability 2.5 % at most "
-            "where the true recovery is the margin, so confirm the best of many with a new study."
+            "is wrong with probability 2.5 % at most where the true recovery is the margin, so "
+            "confirm the best of many with a new study."
         )
 
 
@@ -129,8 +128,8 @@ def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         share = f"{100 * worst.unended.value:.0f} % of the texts of {_setting(plan, worst)}"
         yield (
             f"max_new_tokens {plan.max_new_tokens} cut {share} and more than "
-            f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; "
-            "their scores and lengths are those of unfinished texts."
+            f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; their scores and lengths are "
+            "those of unfinished texts."
         )
 
 
@@ -146,9 +145,8 @@ def _rounding(grid: Grid) -> Iterator[str]:
         ):
             yield (
                 f"{grid.plan.title(settings)} differs from none in {differ:,} of {known:,} runs "
-                "though "
-                "both must produce the same tokens: rounding differs between passes of different "
-                "shapes and affects recovery over strict."
+                "though both must produce the same tokens: rounding differs between passes of "
+                "different shapes and affects recovery over strict."
             )
     if ties := grid.causes.count(Cause.NUMERIC):
         yield f"{ties:,} of {len(grid.causes):,} texts that differ from their baseline do so at a numeric tie: by rounding, not the rule."
@@ -164,8 +162,8 @@ def _served(grid: Grid) -> Iterator[str]:
     if any(grid.plan.temperatures):
         yield (
             "At temperatures above 0 a pair of runs shares its seed only as far as the server "
-            "honours it: batches and speculation can "
-            "change what a seed gives, so differences between texts are not due to the rule alone."
+            "honours it: batches and speculation can change what a seed gives, so differences "
+            "between texts are not due to the rule alone."
         )
     unknown = np.isnan(grid.numbers["steps"][grid.completed.all(axis=1)]).any(axis=0)
     for name in _names(grid.plan, unknown):
@@ -177,8 +175,7 @@ def _batches(grid: Grid) -> Iterator[str]:
         alone = int((grid.completed & ~(grid.numbers["batch"] > 1)).all(axis=1).sum())
         yield (
             f"{together:,} runs were decoded in batches; tokens/s and speed-ups are those of the "
-            f"{alone:,} tasks whose runs were "
-            "decoded alone."
+            f"{alone:,} tasks whose runs were decoded alone."
         )
 
 

@@ -103,8 +103,8 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
             if times is None:
                 raise ValueError(
                     f"The study has too few different steps with {drafter.kind} at temperature "
-                    f"{temperature:g}; "
-                    "a prediction needs none or two K, in single runs or in batches of two sizes."
+                    f"{temperature:g}; a prediction needs none or two K, in single runs or in "
+                    "batches of two sizes."
                 )
             rows = np.concatenate([rows for *_, rows in cells])
             kept, drafted = (

@@ -34,9 +34,9 @@ def runs(code: str) -> bool:
     ready, _, rest = output.partition("\n")
     if ready != "ready":
         raise ValueError(
-            "Code of a model cannot be run here: it needs Linux with seccomp, libseccomp (Debian's "
-            "libseccomp2) and pyseccomp "
-            "(the extra eval; make eval in a checkout), to keep it from network and files."
+            "Code of a model cannot be run here: it needs Linux with seccomp, libseccomp "
+            "(Debian's libseccomp2) and pyseccomp (the extra eval; make eval in a checkout), to "
+            "keep it from network and files."
         )
     return rest == token
 

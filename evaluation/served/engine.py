@@ -107,9 +107,8 @@ def check(plan: Plan, engine: ServedEngine) -> None:
         if url not in engine.plugins and not free:
             raise ValueError(
                 f"The rule is {lane.rule.name}, but the server {url} does not have the plugin "
-                "mars-vllm (its /metrics has no "
-                "vllm:mars_enabled). Install it, or compare two servers with --baseline URL "
-                "--rules strict,server."
+                "mars-vllm (its /metrics has no vllm:mars_enabled). Install it, or compare two "
+                "servers with --baseline URL --rules strict,server."
             )
     for temperature in plan.temperatures:
         for number in range(len(plan.lanes)):

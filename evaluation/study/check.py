@@ -34,9 +34,8 @@ def check(plan: Plan, session: Session) -> None:
             if length + plan.max_new_tokens > limit.tokens:
                 raise ValueError(
                     f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens "
-                    f"is {plan.max_new_tokens}; "
-                    f"together they must be at most {limit.tokens}, the context of {limit.model}. "
-                    "--skip-long leaves such items out."
+                    f"is {plan.max_new_tokens}; together they must be at most {limit.tokens}, the "
+                    f"context of {limit.model}. --skip-long leaves such items out."
                 )
 
 
@@ -119,7 +118,6 @@ def check_sampler(plan: Plan, store: RunStore, study_id: str) -> None:
             if trace.config.draws_otherwise:
                 raise ValueError(
                     f"The study was begun by version {trace.config.environment.get('app', '?')} "
-                    "with another sampler, whose texts "
-                    "above temperature 0 are others; resume it with that version, or start a new "
-                    "study."
+                    "with another sampler, whose texts above temperature 0 are others; resume it "
+                    "with that version, or start a new study."
                 )

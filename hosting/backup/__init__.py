@@ -55,8 +55,7 @@ def refuse_mounted(database: Path) -> None:
     served = kind in ("nfs", "nfs4") and source.rpartition(":")[0].strip("[]") in _LOOPBACK
     if served or (kind.partition(".")[0] == "fuse" and kind != _LOCAL):
         raise ValueError(
-            f"The database {database} is on {mount.mountpoint}, a mounted bucket or file system of "
-            f"kind {kind}, on which SQLite loses "
-            "data; set MARS_DATABASE_URL to a file on a local disk and MARS_BACKUP_REPO to a "
-            "repository."
+            f"The database {database} is on {mount.mountpoint}, a mounted bucket or file system "
+            f"of kind {kind}, on which SQLite loses data; set MARS_DATABASE_URL to a file on a "
+            "local disk and MARS_BACKUP_REPO to a repository."
         )

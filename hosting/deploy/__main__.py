@@ -102,9 +102,8 @@ def listing(space: str, flavour: Flavour, commit: str, files: Sequence[Upload]) 
             f"MARS_PAIRS={flavour.pairs or '(unset: SmolLM2 135M and the bundled pair)'}",
             *rows,
             f"{len(files)} files, {sum(len(file.content) for file in files):,} bytes; of these "
-            f"{len(large)} binary, "
-            f"{sum(len(file.content) for file in large):,} bytes. Other files of the Space would "
-            "be removed.",
+            f"{len(large)} binary, {sum(len(file.content) for file in large):,} bytes. Other "
+            "files of the Space would be removed.",
             "",
         ]
     )

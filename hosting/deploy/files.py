@@ -140,9 +140,8 @@ def tree(root: Path, *, dirty: bool = False) -> tuple[str, tuple[str, ...]]:
     changed = [line for line in _git(root, "status", "--porcelain", "-z").split("\0") if line]
     if changed and not dirty:
         raise DeployError(
-            f"{len(changed)} files differ from the last commit, such as {changed[0][3:]!r}: commit "
-            "or remove them first, "
-            "or deploy the tracked ones as they are with DIRTY=1."
+            f"{len(changed)} files differ from the last commit, such as {changed[0][3:]!r}: "
+            "commit or remove them first, or deploy the tracked ones as they are with DIRTY=1."
         )
     paths = tuple(path for path in _git(root, "ls-files", "-z").split("\0") if path)
     return f"{commit}{'+changes' if changed else ''}", paths

@@ -54,8 +54,7 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
     if device.type == "meta":
         raise ModelError(
             f"The target of {name} does not fit on one device, so its embedding is not available: "
-            "choose a smaller target "
-            "or dtype."
+            "choose a smaller target or dtype."
         )
     _borrow(head, weights, target, table)
     empty = head.state_dict()
@@ -85,9 +84,8 @@ def _read(files: Iterable[Path], name: str) -> dict[str, Tensor]:
         part = load_file(path) if path.suffix == ".safetensors" else _unpickled(path, name)
         if twice := sorted(tensors.keys() & part.keys()):
             raise ModelError(
-                f"The weights of {name} hold {twice[0]} twice ({path.name} is the second file with "
-                "it): keep the files of "
-                "one save only."
+                f"The weights of {name} hold {twice[0]} twice ({path.name} is the second file "
+                "with it): keep the files of one save only."
             )
         tensors.update(part)
     return tensors
@@ -104,9 +102,8 @@ def _unpickled(path: Path, name: str) -> dict[str, Tensor]:
     ):
         return dict(loaded)
     raise ModelError(
-        f"{path.name} of {name} is damaged or contains objects other than tensors, which could run "
-        "code, so it was not loaded: "
-        "save the weights as safetensors."
+        f"{path.name} of {name} is damaged or contains objects other than tensors, which could "
+        "run code, so it was not loaded: save the weights as safetensors."
     )
 
 
@@ -130,8 +127,7 @@ class _Weights(NamedTuple):
                 if config.draft_vocabulary != config.target_vocabulary:
                     raise self.refusal(
                         f"lack {parameter} for a draft vocabulary of {config.draft_vocabulary} "
-                        "ids, the target's being "
-                        f"{config.target_vocabulary}"
+                        f"ids, the target's being {config.target_vocabulary}"
                     )
             elif parameter not in (_EMBEDDING, _MARKS) and not parameter.endswith(_BIASES):
                 raise self.refusal(f"lack {aliases(parameter)[0]} {shape}")
@@ -156,8 +152,7 @@ class _Weights(NamedTuple):
     def refusal(self, reason: str) -> ModelError:
         return ModelError(
             f"The weights of the EAGLE-3 head {self.name} {reason}: choose a head whose files fit "
-            "its config.json and the "
-            "target, or fetch it again."
+            "its config.json and the target, or fetch it again."
         )
 
 
@@ -177,8 +172,8 @@ def _by_parameter(
         if parameter is None:
             raise ModelError(
                 f"The weights of {name} have a tensor {alias} {list(tensor.shape)}, which no "
-                "EAGLE-3 head described by its "
-                "config.json has: choose another head, or correct config.json."
+                "EAGLE-3 head described by its config.json has: choose another head, or correct "
+                "config.json."
             )
         if parameter in by_parameter:
             raise ModelError(

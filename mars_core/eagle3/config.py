@@ -60,9 +60,9 @@ def read_config(
 
     def misfit(key: str, value: int, limit: str) -> ModelError:
         return ModelError(
-            f"The EAGLE-3 head {name}{f' (made for {made_for})' if made_for else ''} expects {key} "
-            f"{value}, but {target_name} "
-            f"has {limit}: choose the head that was trained for {target_name}."
+            f"The EAGLE-3 head {name}{f' (made for {made_for})' if made_for else ''} expects "
+            f"{key} {value}, but {target_name} has {limit}: choose the head that was trained for "
+            f"{target_name}."
         )
 
     read = "hidden_size" if head.get("target_hidden_size") is None else "target_hidden_size"
@@ -116,8 +116,7 @@ class _Keys(NamedTuple):
         if value is None and default is None:
             raise ModelError(
                 f"config.json of {self.name} has no {key}, so it does not describe an EAGLE-3 "
-                "head: give the folder of "
-                "one, with its own config.json."
+                "head: give the folder of one, with its own config.json."
             )
         if value is None:
             return default
@@ -129,8 +128,8 @@ class _Keys(NamedTuple):
         value = repr(self.get(key))
         return ModelError(
             f"config.json of the EAGLE-3 head {self.name} has {key} "
-            f"{value if len(value) <= 80 else value[:79] + '…'}, "
-            f"but {needed}: choose another head, or correct the file."
+            f"{value if len(value) <= 80 else value[:79] + '…'}, but {needed}: choose another "
+            "head, or correct the file."
         )
 
 
@@ -185,9 +184,8 @@ def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ..
         ids = default
     if not all(0 <= i < layers for i in ids):
         raise ModelError(
-            f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} has "
-            f"layers 0 to {layers - 1}: "
-            f"choose the head that was trained for {target_name}."
+            f"The EAGLE-3 head {head.name} reads layers {list(ids)} ({key}), but {target_name} "
+            f"has layers 0 to {layers - 1}: choose the head that was trained for {target_name}."
         )
     if head.positive_int("num_aux_hidden_states", len(ids)) != len(ids):
         raise head.refusal(
@@ -242,8 +240,7 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
         reason = " ".join(str(error).split())[:240].rstrip(".")
         raise ModelError(
             f"The decoder layer in config.json of {keys.name} cannot be built ({reason}): choose "
-            "another head, or correct "
-            "the file."
+            "another head, or correct the file."
         ) from error
     if not finite:
         raise keys.refusal(

@@ -27,8 +27,7 @@ from mars_core.types import ModelRef, TreeShape
 GENERAL_PROMPTS = (
     "Explain in three sentences why the sky is blue.",
     "Natalia sold clips to 48 of her friends in April, and then she sold half as many clips in "
-    "May. "
-    "How many clips did Natalia sell altogether in April and May?",
+    "May. How many clips did Natalia sell altogether in April and May?",
     "Write a Python function that returns the n-th Fibonacci number.",
     "Write a short story about a lighthouse keeper who finds a message in a bottle.",
 )
@@ -43,8 +42,8 @@ SMOLLM2_PROMPTS = (  # those whose answers differ under MARS do so within a sent
 )
 BUNDLED_PROMPTS = (
     "Tell me a story about Mia and a lantern.",
-    "Anna has 9 jars with 7 ribbons in each. Then she hands 56 of them to Omar. "
-    "How many ribbons does Anna have in the end?",
+    "Anna has 9 jars with 7 ribbons in each. Then she hands 56 of them to Omar. How many ribbons "
+    "does Anna have in the end?",
     "A story about Greta in a village, please.",
     "Ravi has 32 books and Omar has 28. How many more does Ravi have?",
     "Tell a story about a restless boy called Sam.",
@@ -54,22 +53,18 @@ BUNDLED_PROMPTS = (
 # are measured.
 GENERAL_TEXT = (
     "The air scatters short waves of sunlight, such as blue, much more than long ones, such as "
-    "red. That is why blue light reaches our "
-    "eyes from every part of the sky.\n\nIn May, Natalia sold 48 / 2 = 24 clips. In April and May "
-    "together she sold 48 + 24 = 72 clips. "
-    "The answer is 72.\n\nOld Tom had kept the lighthouse for thirty years. One morning after a "
-    "storm, he found a green bottle between "
-    "the rocks, with a letter inside.\n\ndef fibonacci(n):\n    a, b = 0, 1\n    for _ in "
-    "range(n):\n        a, b = b, a + b\n    return a"
+    "red. That is why blue light reaches our eyes from every part of the sky.\n\nIn May, Natalia "
+    "sold 48 / 2 = 24 clips. In April and May together she sold 48 + 24 = 72 clips. The answer is "
+    "72.\n\nOld Tom had kept the lighthouse for thirty years. One morning after a storm, he found "
+    "a green bottle between the rocks, with a letter inside.\n\ndef fibonacci(n):\n    a, b = 0, "
+    "1\n    for _ in range(n):\n        a, b = b, a + b\n    return a"
 )
 BUNDLED_TEXT = (
-    "Once upon a time, there lived a cheerful girl named Iris in a quiet farm. One night, a sudden "
-    "storm came. The wind howled for hours "
-    "and broke the old tree. Near the stone wall, a scared badger was waiting. Quickly, she took "
-    "the compass and ran outside. With the "
-    "compass, Iris found the way home.\n\nLeo begins with 69 books. Split 3 ways, we get 69 / 3 = "
-    "23. With the 30 new books, we get "
-    "23 + 30 = 53. So, Leo has 53 books.\n#### 53"
+    "Once upon a time, there lived a cheerful girl named Iris in a quiet farm. One night, a "
+    "sudden storm came. The wind howled for hours and broke the old tree. Near the stone wall, a "
+    "scared badger was waiting. Quickly, she took the compass and ran outside. With the compass, "
+    "Iris found the way home.\n\nLeo begins with 69 books. Split 3 ways, we get 69 / 3 = 23. With "
+    "the 30 new books, we get 23 + 30 = 53. So, Leo has 53 books.\n#### 53"
 )
 
 
@@ -170,8 +165,8 @@ def _bundled() -> PairSpec:
         sizes = (0, 0)
     note = (
         "Comes with this program and runs at once on a CPU. It writes short stories and solves "
-        "grade-school word "
-        "problems in the words of its own training text, and knows nothing else. MIT licence."
+        "grade-school word problems in the words of its own training text, and knows nothing "
+        "else. MIT licence."
     )
     return PairSpec(
         "bundled",

@@ -30,8 +30,7 @@ def plan_eagle(
     if target.model_type not in TARGETS:
         raise ModelError(
             f"{target_name} is a {target.model_type} model, and EAGLE-3 heads are run with "
-            f"{', '.join(TARGETS.values())} "
-            "only: choose such a target, or another drafter."
+            f"{', '.join(TARGETS.values())} only: choose such a target, or another drafter."
         )
     folder, pinned, raw = json_description(ref, progress)
     with explained(ref):

@@ -224,9 +224,8 @@ def _check(file: Path, name: str) -> None:
         scaled += [tensor.name for tensor in read.tensors if tensor.name.startswith("rope_f")]
         if scaled and not scaled[0].startswith("gpt-oss"):
             raise ModelError(
-                f"{name} scales its rotary positions ({scaled[0][:80]!a}), which transformers does "
-                "not read from GGUF: give the model as "
-                "a folder or a Hub id."
+                f"{name} scales its rotary positions ({scaled[0][:80]!a}), which transformers "
+                "does not read from GGUF: give the model as a folder or a Hub id."
             )
     except ModelError:
         raise

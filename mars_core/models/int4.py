@@ -143,9 +143,8 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
     if not offers_int4(folder):
         raise ModelError(
             f"{name} cannot be used in int4 here: that takes an x86 processor with AVX2 and, in "
-            f"the model's folder, {SOURCE} "
-            f"of the architecture {', '.join(_ARCHITECTURES)} with weights in Q4_0 or Q4_1; choose "
-            "another dtype."
+            f"the model's folder, {SOURCE} of the architecture {', '.join(_ARCHITECTURES)} with "
+            "weights in Q4_0 or Q4_1; choose another dtype."
         )
     architecture, stored = read_file(folder / SOURCE)
     build: Any = AutoModelForCausalLM.from_config
@@ -161,8 +160,7 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
             if wanted not in stored or stored[wanted].shape != shape:
                 raise ModelError(
                     f"{SOURCE} of {name} does not fit its config.json (no {wanted} of "
-                    f"{' × '.join(map(str, shape))} numbers): "
-                    "convert it again."
+                    f"{' × '.join(map(str, shape))} numbers): convert it again."
                 )
             tensor = stored[wanted]
             if _ARCHITECTURES[architecture] and path.endswith(("q_proj", "k_proj")):

@@ -286,8 +286,7 @@ def _read(
     if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
         raise ModelError(
             f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, "
-            f"e.g. {wrong[0]}): fetch or "
-            "save both again."
+            f"e.g. {wrong[0]}): fetch or save both again."
         )
     model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
     return model

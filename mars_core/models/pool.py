@@ -147,8 +147,8 @@ class ModelPool:
         if needed > available:
             raise ModelError(
                 f"{name} needs about {gigabytes(needed)} with its drafters in "
-                f"{str(dtype).removeprefix('torch.')}, and "
-                f"{gigabytes(available)} are free here: choose a smaller pair or a smaller dtype."
+                f"{str(dtype).removeprefix('torch.')}, and {gigabytes(available)} are free here: "
+                "choose a smaller pair or a smaller dtype."
             )
 
 

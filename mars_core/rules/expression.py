@@ -95,8 +95,7 @@ def parse(text: str) -> Expression:
         reason = f": {error.args[0]}" if isinstance(error, _RefusedError) else ""
         raise ValueError(
             f"is {text!r}{reason}; it takes a number or an expression of numbers, + - * /, "
-            "comparisons, "
-            f"a if b else c, {', '.join(_FUNCTIONS)}, and {', '.join(VARIABLES)}"
+            f"comparisons, a if b else c, {', '.join(_FUNCTIONS)}, and {', '.join(VARIABLES)}"
         ) from None
     if len(set(spans)) > 1:
         raise ValueError(f"is {text!r}; thinking has one pair of tokens")

@@ -75,21 +75,18 @@ _INDEX = {
     "sqlite": (
         "UPDATE comparisons SET number = rowid",
         "CREATE VIRTUAL TABLE comparison_texts USING fts5(search, content = 'comparisons', "
-        "content_rowid = 'number', "
-        "tokenize = 'trigram case_sensitive 1', detail = none)",
+        "content_rowid = 'number', tokenize = 'trigram case_sensitive 1', detail = none)",
         "CREATE VIRTUAL TABLE comparison_trigrams USING fts5vocab(comparison_texts, row)",
         "INSERT INTO comparison_texts (comparison_texts) VALUES ('rebuild')",
         f"CREATE TRIGGER comparisons_inserted AFTER INSERT ON comparisons BEGIN {_NUMBER} "
         f"{_ADD_NEW} END",
         "CREATE TRIGGER comparisons_changed AFTER UPDATE OF search ON comparisons WHEN old.search "
-        "<> new.search "
-        f"BEGIN {_FORGET_OLD} {_ADD_NEW} END",
+        f"<> new.search BEGIN {_FORGET_OLD} {_ADD_NEW} END",
         f"CREATE TRIGGER comparisons_deleted AFTER DELETE ON comparisons BEGIN {_FORGET_OLD} END",
     ),
     "postgresql": (
-        "DO $$ BEGIN CREATE EXTENSION IF NOT EXISTS pg_trgm; CREATE INDEX ix_comparisons_search ON "
-        "comparisons "
-        "USING gin (search gin_trgm_ops); EXCEPTION WHEN OTHERS THEN NULL; END $$",
+        "DO $$ BEGIN CREATE EXTENSION IF NOT EXISTS pg_trgm; CREATE INDEX ix_comparisons_search "
+        "ON comparisons USING gin (search gin_trgm_ops); EXCEPTION WHEN OTHERS THEN NULL; END $$",
     ),
 }
 Candidates = tuple[

@@ -131,9 +131,8 @@ class Training:
             self._keep(self._learner, left < self._options.decay)
             log.info(
                 f"round {progress.rounds}: {progress.tokens:,} tokens, "
-                f"{progress.tokens / progress.seconds:.0f} a second "
-                f"({written:.0f} s of {time.monotonic() - began:.0f} s writing), "
-                f"{max(0.0, left):.0%} left"
+                f"{progress.tokens / progress.seconds:.0f} a second ({written:.0f} s of "
+                f"{time.monotonic() - began:.0f} s writing), {max(0.0, left):.0%} left"
             )
 
     def _begun(self, samples: list[TextSample]) -> Learner:

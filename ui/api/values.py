@@ -114,8 +114,7 @@ def _processors(value: object) -> dict[str, Any]:
         names = ", ".join(PROCESSORS)
         raise ValueError(
             f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to "
-            "number, no line breaks), "
-            "banned and protect (lists)."
+            "number, no line breaks), banned and protect (lists)."
         )
     numbers = {name: number_of(number, name) for name, number in settings.items()}
     return numbers | {

@@ -80,8 +80,8 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
         if most is not None and prefix_length + config.max_new_tokens > most:
             raise ValueError(
                 f"The given beginning has {prefix_length} tokens and max_new_tokens is "
-                f"{config.max_new_tokens}; on this public page "
-                f"they must be at most {most} together."
+                f"{config.max_new_tokens}; on this public page they must be at most {most} "
+                "together."
             )
 
 

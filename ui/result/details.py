@@ -35,33 +35,30 @@ UNDRAFTED = "No run drafted anything."
 TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     "Numbers": (
         "The numbers of every run, and their ratio to the baseline’s where all runs ended. Times "
-        "are those of the first round; their "
-        "ratio is that of all rounds, with its interval."
+        "are those of the first round; their ratio is that of all rounds, with its interval."
     ),
     "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
     "Steps": (
         "Above: one column per decoding step, its tokens stacked in the order of the text. Below: "
-        "the time of the same steps; the "
-        "runs were made one after the other and are shown on one clock. Drag to look closer, "
-        "double-click to go back."
+        "the time of the same steps; the runs were made one after the other and are shown on one "
+        "clock. Drag to look closer, double-click to go back."
     ),
     "Acceptance": "At each depth of the draft: in which share of the steps that drafted so deep the token was kept.",
     "Ratio": (
         "How nearly the target’s two best tokens tied where a drafted token was judged: r = z₂/z₁ "
-        "of its raw logits, near 1 a near "
-        "tie. The line is θ, dotted in runs whose rule does not use it."
+        "of its raw logits, near 1 a near tie. The line is θ, dotted in runs whose rule does not "
+        "use it."
     ),
     "Shift": (
         "How far the distribution of the emitted text is from the target’s own: total variation "
-        "(TV) and Kullback–Leibler divergence "
-        "(KL, in nats) at every position, and what the target thinks of the text that was written."
+        "(TV) and Kullback–Leibler divergence (KL, in nats) at every position, and what the "
+        "target thinks of the text that was written."
     ),
     "When does it pay?": (
         "The speed-up to expect over K, from this run’s acceptance by depth and the times of its "
-        "passes: tokens per target pass over "
-        "the cost of K draft passes and one target pass. Up to the free tokens, of all sequences "
-        "of the batch together, a target pass "
-        "costs the same; beyond them, in proportion to its tokens."
+        "passes: tokens per target pass over the cost of K draft passes and one target pass. Up "
+        "to the free tokens, of all sequences of the batch together, a target pass costs the "
+        "same; beyond them, in proportion to its tokens."
     ),
     "Tree": "Everything that one step drafted, and what became of it. A click on a token above chooses its step.",
 }

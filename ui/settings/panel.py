@@ -43,9 +43,8 @@ MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_OWN = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
-    "Hub ids, folders with safetensors, or, "
-    "of models, GGUF files (a path, or owner/name/file.gguf). Without both, drafts come from the "
-    "text itself."
+    "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
+    "owner/name/file.gguf). Without both, drafts come from the text itself."
 )
 
 

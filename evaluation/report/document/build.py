@@ -22,8 +22,8 @@ from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"
 CHARTS_LEAD = (
-    "Shapes are drafters, filled or hollow marks are temperatures; bars are 95 % intervals. "
-    "A line joins the lanes of at least 5 runs that no other beats on both axes."
+    "Shapes are drafters, filled or hollow marks are temperatures; bars are 95 % intervals. A "
+    "line joins the lanes of at least 5 runs that no other beats on both axes."
 )
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
@@ -72,8 +72,8 @@ def facts(report: Report) -> tuple[str, ...]:
         *([unfinished] if report.tasks_done < plan.tasks else []),
         f"{suites}; {plural(plan.repeats, 'seed')} a prompt; T = "
         f"{', '.join(f'{each:g}' for each in plan.temperatures)}",
-        f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; "
-        f"at most {count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
+        f"{plan.models.target.name}{_drafters(plan)}; {plural(len(plan.lanes), 'lane')}; at most "
+        f"{count(plan.max_new_tokens)} new tokens a turn; margin {margin(plan.margin)}",
         *([f"Runs of the server {plan.served.url}{baseline}"] if plan.served else []),
         f"Study {report.id}, planned {report.created_at:%Y-%m-%d %H:%M} UTC, "
         f"{plural(plan.tasks, 'task')}",

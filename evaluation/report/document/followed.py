@@ -27,12 +27,10 @@ from evaluation.statistics import Interval
 TITLE = "What follows a relaxed token"
 LEAD = (
     "For each token, strict continues from just before it, with the target's token instead, and "
-    "from just after it, with the same noise. "
-    "Changed: the answers of the two texts differ, by score or by what is extracted from them. "
-    "Meets: both texts have the same end; "
-    "after: the tokens until then, median and quartiles. ln p: of the text after the token, per "
-    "token, minus that of the other. "
-    "Shares and means have 95 % intervals by prompt."
+    "from just after it, with the same noise. Changed: the answers of the two texts differ, by "
+    "score or by what is extracted from them. Meets: both texts have the same end; after: the "
+    "tokens until then, median and quartiles. ln p: of the text after the token, per token, minus "
+    "that of the other. Shares and means have 95 % intervals by prompt."
 )
 BY = {
     "r": "r = z₂/z₁",

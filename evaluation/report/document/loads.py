@@ -34,23 +34,19 @@ from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
     "With so many requests in flight, the lanes in random order. Rates are concurrency × answers "
-    "(or tokens) / the sum of their latencies: "
-    "what the server delivers if all requests in flight are of this lane and its time per step "
-    "stays the same. Two servers "
-    "divide the requests, so their rates are unknown. Times: median and 95th percentile, without "
-    "failed tries."
+    "(or tokens) / the sum of their latencies: what the server delivers if all requests in flight "
+    "are of this lane and its time per step stays the same. Two servers divide the requests, so "
+    "their rates are unknown. Times: median and 95th percentile, without failed tries."
 )
 BATCH_LEAD = (
     "Tokens a second of a batch of N runs, of all lanes with the same drafter: the time of a step "
-    "is divided equally among the runs "
-    "that are in it. It is throughput, compared only with none in a batch of the same size; the "
-    "times of single runs in it are unknown."
+    "is divided equally among the runs that are in it. It is throughput, compared only with none "
+    "in a batch of the same size; the times of single runs in it are unknown."
 )
 PREDICTED = (
-    "Predicted, not measured: from the times of the study's steps, by runs and drafted tokens, and "
-    "the acceptance of each rule, taken "
-    "to be the same at every load. The ends are as far as the predictions of measured rates are "
-    "off."
+    "Predicted, not measured: from the times of the study's steps, by runs and drafted tokens, "
+    "and the acceptance of each rule, taken to be the same at every load. The ends are as far as "
+    "the predictions of measured rates are off."
 )
 HEADS = (
     *("temperature", "runs", "rule", "drafter"),

@@ -106,9 +106,8 @@ def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
     title = f"{shorten(row.prompt, 70)} ({shorten(row.item, 40)})"
     facts = (
         f"{row.suite}{f', {row.category}' if row.category else ''}, {lane.name}, {lane.drafts}, T "
-        f"= {row.temperature:g}: lost "
-        f"{number(row.lost)}, gained {number(row.gained)} in {plural(row.runs, 'run')}, of which "
-        f"{count(row.differ)} differ"
+        f"= {row.temperature:g}: lost {number(row.lost)}, gained {number(row.gained)} in "
+        f"{plural(row.runs, 'run')}, of which {count(row.differ)} differ"
     )
     if texts is None:
         return Opened(title, facts, prompt, reference, (), GONE)

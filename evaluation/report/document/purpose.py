@@ -85,11 +85,9 @@ def certificate_section(report: Report, certificate: Certificate) -> Section:
     blocks += [Paragraph(way, "code") for way in ways.values()]
     lead = (
         f"Each hypothesis says that a setting scores less than {margin(certificate.margin)} of "
-        "strict. They are tested in this order, "
-        f"which was fixed before any score was known, each at the level {certificate.alpha:g}, up "
-        "to the first that is not rejected: "
-        "a setting below the margin is supported with a probability of at most "
-        f"{certificate.alpha:g}."
+        "strict. They are tested in this order, which was fixed before any score was known, each "
+        f"at the level {certificate.alpha:g}, up to the first that is not rejected: a setting "
+        f"below the margin is supported with a probability of at most {certificate.alpha:g}."
     )
     return Section("certificate", "Which setting may be used", tuple(blocks), lead)
 
@@ -117,10 +115,9 @@ def sentence(report: Report, certificate: Certificate) -> str:
     )
     return (
         f"Use {chosen.name}: with probability {percent(1 - certificate.alpha)} its score is at "
-        "least "
-        f"{margin(certificate.margin)} of strict's ({plural(chosen.prompts, 'prompt')}, "
-        f"p = {probability(chosen.p)}, recovery at least {percent(chosen.bound)}). "
-        f"τ {beside(row.tau)}, over strict's {beside(row.tau_ratio, ratio)}; {pace}."
+        f"least {margin(certificate.margin)} of strict's ({plural(chosen.prompts, 'prompt')}, p = "
+        f"{probability(chosen.p)}, recovery at least {percent(chosen.bound)}). τ "
+        f"{beside(row.tau)}, over strict's {beside(row.tau_ratio, ratio)}; {pace}."
     )
 
 
@@ -173,7 +170,6 @@ def matching_section(report: Report) -> Section:
     )
     lead = (
         f"The parameter of each rule was chosen for {name} {number(matching.target)} on "
-        f"{plural(matching.tuning, 'prompt')} "
-        "that are none of the study's."
+        f"{plural(matching.tuning, 'prompt')} that are none of the study's."
     )
     return Section("matched", f"Rules at equal {name}", tables, lead)

@@ -49,9 +49,8 @@ def verdict_section(report: Report) -> Section:
     """Counts single suites only: the group of all suites would count everything twice."""
     lead = (
         "A rule keeps the answers right where its recovery, the mean score over strict's on the "
-        "same prompts, seeds and drafts, is at "
-        f"least {margin(report.plan.margin)}; in the 95 % intervals the seeds of a prompt do not "
-        "count as further prompts."
+        f"same prompts, seeds and drafts, is at least {margin(report.plan.margin)}; in the 95 % "
+        "intervals the seeds of a prompt do not count as further prompts."
     )
     first = _against_placebos(report)
     if every := _judged(report):
@@ -81,8 +80,8 @@ def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
         other, here = rows[group, temperature, placebo], plan.lanes[lane]
         settings[BETTER if ratio.high < 1 else NO_SIGNAL].append(
             f"{here.name}, {here.drafts}, {group}, T = {temperature:g} (random scores "
-            f"{beside(ratio, percent)} of it, "
-            f"at τ {number(other.tau.value)} against {number(row.tau.value)})"
+            f"{beside(ratio, percent)} of it, at τ {number(other.tau.value)} against "
+            f"{number(row.tau.value)})"
         )
     return tuple(
         Paragraph(f"{claim}: {_few(named)}.", "good" if claim is BETTER else "bad")

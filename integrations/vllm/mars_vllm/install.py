@@ -134,7 +134,7 @@ def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
     if broken and not wanted.greedy and wanted.rule.name != "strict":
         return (
             f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs "
-            "loses the temperature of speculative "
-            f"decoding. Start it with {_MEND}=1 to repair that."
+            f"loses the temperature of speculative decoding. Start it with {_MEND}=1 to repair "
+            "that."
         )
     return conflict(wanted, params, v2)

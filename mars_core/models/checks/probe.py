@@ -183,7 +183,6 @@ def _difference(computed: Tensor, wanted: Tensor) -> float:
 
 def _refusal(name: str, reason: str) -> ModelError:
     return ModelError(
-        f"{name} cannot be used for speculative decoding: {reason}, so refused tokens could not be "
-        "taken back exactly; "
-        "choose a model with plain or sliding-window attention."
+        f"{name} cannot be used for speculative decoding: {reason}, so refused tokens could not "
+        "be taken back exactly; choose a model with plain or sliding-window attention."
     )

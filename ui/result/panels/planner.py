@@ -107,9 +107,10 @@ def planner_html(fields: PlannerFields | None) -> str:
     verdict = f"It does not pay: no {unit} is faster than decoding without drafts."
     if fastest:
         verdict = (
-            f"Best is {unit} = {fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: {ratio(fastest.speedup)} with "
-            f"{number(fastest.tokens)} tokens per target pass. {unit} = {as_run.size}, as it was "
-            f"run: {ratio(as_run.speedup)}."
+            f"Best is {unit} = "
+            f"{fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: "
+            f"{ratio(fastest.speedup)} with {number(fastest.tokens)} tokens per target pass. "
+            f"{unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
         )
     return render(
         "result/panels/planner.html.jinja",

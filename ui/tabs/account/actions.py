@@ -25,9 +25,8 @@ WORD = "delete"  # what must be typed before everything goes
 DONE, FAILED = "done", "failed"
 NAME = "mars-playground-my-data.zip"
 NO_COOKIE = (
-    "Your browser sent no cookie of this page, so your data cannot be identified; open the page in "
-    "a tab of its own, "
-    "or send a header x-mars-visitor.\n"
+    "Your browser sent no cookie of this page, so your data cannot be identified; open the page "
+    "in a tab of its own, or send a header x-mars-visitor.\n"
 )
 READERS = "You and whoever runs this page can read it; others only what you share."
 FOR_GOOD = "nobody can bring them back, and backups forget them with time."
@@ -171,9 +170,8 @@ def _who(visitor: Visitor) -> str:
     if visitor.lasting:
         return "This browser is known by a random number in a cookie; without this cookie you lose access to your runs."
     return (
-        "Your browser does not store cookies of this page, so your runs are lost when you close it "
-        "and cannot be downloaded; "
-        "open the page in a tab of its own to keep them."
+        "Your browser does not store cookies of this page, so your runs are lost when you close "
+        "it and cannot be downloaded; open the page in a tab of its own to keep them."
     )
 
 

@@ -27,8 +27,7 @@ RESULT = "mars-details"
 HINT = "Choose a study: its report says whether a rule keeps the answers right, and what it gains."
 LEAD = (
     "Every rule runs on the same prompts, seeds and drafters as strict. Several values of one "
-    "parameter, or of K, are a sweep: its curves "
-    "are drawn while it runs."
+    "parameter, or of K, are a sweep: its curves are drawn while it runs."
 )
 
 

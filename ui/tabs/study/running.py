@@ -211,8 +211,8 @@ class _Following:
         lane = plan.lanes[event.lane]
         way = ", ".join(filter(None, (lane.name, lane.drafts, f"T = {task.temperature:g}")))
         text = (
-            f"Run {count(min(number + 1, total))} of {most}{count(total)}: {way}, "
-            f"prompt {count(task.item + 1)} of {count(len(plan.suites[task.suite].items))}"
+            f"Run {count(min(number + 1, total))} of {most}{count(total)}: {way}, prompt "
+            f"{count(task.item + 1)} of {count(len(plan.suites[task.suite].items))}"
         )
         pace = (time.monotonic() - self.started) / max(1, self.done)
         known = 0 < self.done <= self.left

@@ -45,8 +45,8 @@ STARTING = message_strip("Starting; if something else is running, this waits for
 BROKE = message_strip("The job could not begin; check the fields, then try again.", "failed")
 ABOUT_EXAMPLE = message_strip(
     "An example: 300 problems with 3 seeds by the bundled pair, run on two cores. Start a study "
-    "above to measure your own settings; "
-    "the prompts and texts of this one are in the full report, docs/results.md."
+    "above to measure your own settings; the prompts and texts of this one are in the full "
+    "report, docs/results.md."
 )
 FAILURES = (ValueError, StorageError)
 

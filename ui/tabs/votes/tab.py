@@ -40,8 +40,7 @@ BROKE = message_strip("The round did not start. Check the fields and try again."
 SEEDS = 2**31
 HEADING = (
     '<div class="mars-heading"><h2>Results</h2><p>By pair of rules. The win rate is of the second '
-    "rule against the first, among "
-    "votes for either, with Wilson’s 95 % interval.</p></div>"
+    "rule against the first, among votes for either, with Wilson’s 95 % interval.</p></div>"
 )
 
 
