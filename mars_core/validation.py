@@ -187,7 +187,8 @@ def _classifier(config: RunConfig, pair: Pair) -> None:
         _require(
             present == reads,
             f"{reader} reads the score of a classifier of the {reads}, and the pair "
-            f"{pair.spec.key} has {present}; name one with --classifier, or choose something else.",
+            f"{pair.spec.key} has {present}; name one (--classifier on the command line), or "
+            "choose something else.",
         )
 
 
