@@ -231,13 +231,12 @@ def test_exports_take_constant_memory(
     for _ in range(8):  # enough for what is read ahead
         save(sqlite_store, trace)
     export(sqlite_store, tmp_path)  # compiled statements are cached
-    few = [peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)]
-    for _ in range(16):
+    few = peak(lambda: export(sqlite_store, tmp_path))
+    for _ in range(72):
         save(sqlite_store, trace)
-    many = [
-        peak(lambda: export(sqlite_store, tmp_path)) for _ in range(2)
-    ]  # what is read ahead is a matter of chance
-    assert min(many) < 1.25 * max(few)  # what is kept would add more than a half
+    many = peak(lambda: export(sqlite_store, tmp_path))
+    # What is read ahead is a matter of chance, a third more or less; what is kept would triple it.
+    assert many < 2 * few
 
 
 def test_no_column_is_a_map() -> None:
