@@ -1,5 +1,7 @@
 """``python -m bench.batches``: how many tokens a second batches of several sizes write, and whether
-they write what single runs write; transformers' generation too. Run it with OMP_NUM_THREADS=1 beside other work."""
+they write what single runs write; transformers' generation too, and on the bundled pair vLLM's.
+
+Run it with OMP_NUM_THREADS=1 beside other work."""
 
 from __future__ import annotations
 
@@ -9,24 +11,27 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import median
 
 import torch
 
 from bench.common.command import Command
 from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts, real
-from bench.common.peers import generation, opened
+from bench.common.peers import VLLM, generation, opened, vllm_batches
 from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.models import Pair
 from mars_core.models.gguf import weights
 from mars_core.session import Session
 from mars_core.text.prompting import encode
-from mars_core.types import PromptConfig
+from mars_core.types import ModelRef, PromptConfig
 
 Ids = tuple[int, ...]
 Writer = Callable[[int, int | None], list[Ids]]  # slots, number of texts (None: all) → texts
+Texts = dict[str, list[Ids]]
 # tokens a second beside single runs: drafter, slots, of the bundled pair, of the real one
 GOALS = {("none", 8): (4.0, 4.0), ("draft model", 8): (3.0, 2.2), ("EAGLE-3 tree", 8): (2.5, 2.5)}
+VLLM_SLOTS, VLLM_GOAL = 16, 1.2  # tokens a second beside vLLM's
 
 
 def batches(
@@ -62,7 +67,7 @@ def _writer(method: Ours, prompts: Sequence[PromptConfig]) -> Writer:
 def _generated(pair: Pair, prompts: Sequence[PromptConfig], new: int) -> Writer:
     """transformers' generation, on the model as it loads it in float32: each batch is as long as
     its longest text."""
-    target = opened(weights(pair.spec.target, lambda _: None)[0], torch.float32)
+    target = opened(_folder(pair.spec.target), torch.float32)
     decode = generation(target, target.generation_config.eos_token_id)
     ids = [encode(pair.tokenizer, prompt) for prompt in prompts]
 
@@ -82,32 +87,66 @@ def _figures(
     until: float,
     goals: Mapping[tuple[str, int], float],
 ) -> Iterator[MeasuredFigure]:
-    speeds, texts = _speeds(write, slots, rounds, until)
+    writers = {str(each): (each, write) for each in slots}
+    measured = _measured(writers, rounds, until)
     for number in slots:
-        beside = [each / single for each, single in zip(speeds[number], speeds[1], strict=True)]
-        differ = sum(one != other for one, other in zip(texts[number], texts[1], strict=True))
-        speed, least = median(speeds[number]), goals.get((name, number))
-        note = f"{speed:.0f} tokens/s; {differ} of {len(texts[1])} texts differ"
-        figure = f"{name}: {number} slots / single runs"
-        yield MeasuredFigure(figure, median(beside), "×", note, least=least)
+        figure, least = f"{name}: {number} slots / single runs", goals.get((name, number))
+        yield _relative(figure, measured, str(number), "1", least)
 
 
-def _speeds(
-    write: Writer, slots: Sequence[int], rounds: int, until: float
-) -> tuple[dict[int, list[float]], dict[int, list[Ids]]]:
-    """By number of slots: tokens per second of each round, and the texts of the last one."""
-    speeds, texts = defaultdict[int, list[float]](list), dict[int, list[Ids]]()
-    for number in slots:
+def _beside_vllm(
+    name: str, ours: Ours, prompts: Sequence[PromptConfig], rounds: int
+) -> MeasuredFigure:
+    """Of batches of VLLM_SLOTS, ours and vLLM's in random order in every round."""
+    spec, drafter = ours.pair.spec, ours.drafter
+    draft = str(_folder(spec.draft)) if spec.draft and drafter.kind == "model" else ""
+    ids = [encode(ours.pair.tokenizer, prompt) for prompt in prompts]
+    with vllm_batches(_folder(spec.target), draft, drafter.k, VLLM_SLOTS) as decode:
+        writers: dict[str, tuple[int, Writer]] = {
+            "ours": (VLLM_SLOTS, _writer(ours, prompts)),
+            "vLLM's": (VLLM_SLOTS, lambda _, count: decode(ids[:count], ours.tokens)),
+        }
+        measured = _measured(writers, rounds, math.inf)
+    figure = f"{name}: {VLLM_SLOTS} slots, ours / vLLM's"
+    return _relative(figure, measured, "ours", "vLLM's", VLLM_GOAL)
+
+
+def _folder(model: ModelRef) -> Path:
+    return weights(model, lambda _: None)[0]
+
+
+def _measured(
+    writers: Mapping[str, tuple[int, Writer]], rounds: int, until: float
+) -> tuple[dict[str, list[float]], Texts]:
+    """Tokens per second of each round with these slots, and the texts of the last one."""
+    speeds, texts = defaultdict[str, list[float]](list), Texts()
+    for number, write in writers.values():
         write(number, number)  # kernels, caches and CUDA graphs exist before timed runs
     for _ in range(rounds):
-        for number in random.sample(slots, len(slots)):
+        for name in random.sample(list(writers), len(writers)):
+            number, write = writers[name]
             started = time.perf_counter()
-            texts[number] = write(number, None)
+            texts[name] = write(number, None)
             seconds = time.perf_counter() - started
-            speeds[number].append(sum(map(len, texts[number])) / seconds)
+            speeds[name].append(sum(map(len, texts[name])) / seconds)
         if time.perf_counter() > until:
             break
     return speeds, texts
+
+
+def _relative(
+    figure: str,
+    measured: tuple[Mapping[str, Sequence[float]], Texts],
+    name: str,
+    other: str,
+    goal: float | None,
+) -> MeasuredFigure:
+    """The median of the rounds' ratios of one writer's speed to another's."""
+    speeds, texts = measured
+    ratio = median(a / b for a, b in zip(speeds[name], speeds[other], strict=True))
+    differ = sum(a != b for a, b in zip(texts[name], texts[other], strict=True))
+    note = f"{median(speeds[name]):.0f} tokens/s; {differ} of {len(texts[name])} texts differ"
+    return MeasuredFigure(figure, ratio, "×", note, least=goal)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,6 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     figures = list(batches(methods, slots, prompts, rounds, goals=goals))
     write = _generated(pair, prompts, options.max_new_tokens)
     figures += _figures("transformers generate, float32", write, slots, rounds, math.inf, {})
+    if own and VLLM.exists():
+        names = ["none", "draft model"]
+        figures += [_beside_vllm(name, methods[name], prompts, rounds) for name in names]
     note = "tokens per second of all texts together, prompts included; ratios of each round"
     report = BenchReport("Batches", [note], figures, device=pair.device)
     return command.finish(report, f"batches-{options.pair}")

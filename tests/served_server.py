@@ -108,6 +108,7 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
     ]
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
+    listener.listen()  # connections wait until the server has started
     serving.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
     # Without log_config: uvicorn's would close all handlers, and absl's closes pytest's stderr
     # where capsys has replaced it.

@@ -1,5 +1,5 @@
-"""Other programs at temperature 0: transformers' generation, alone and assisted, a plain loop, and
-a llama.cpp server.
+"""Other programs at temperature 0: transformers' generation, alone and assisted, a plain loop, a
+llama.cpp server, and batches of vLLM.
 
 The loop is the basic algorithm (as in gpt-fast): K greedy draft steps on a static cache, one pass
 of the target over them, the longest prefix on which both agree, and one token of the target; the
@@ -9,6 +9,8 @@ loop need unmodified models and prompt ids.
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -33,8 +35,10 @@ from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 
 LLAMA = ROOT / ".venv-llama/bin/python"
+VLLM = ROOT / ".venv-vllm/bin/python"
 
 Decoder = Callable[[Sequence[int], int], Decoded]  # prompt ids, number of new tokens → new ids
+BatchDecoder = Callable[[Sequence[Sequence[int]], int], list[tuple[int, ...]]]
 Ends = int | list[int] | None  # ids that end a text; None: continue to the last token
 
 
@@ -89,15 +93,42 @@ def _completed(client: httpx.Client, prompt: Sequence[int], new: int) -> Decoded
     return Decoded(tuple(answer["tokens"]), 0)
 
 
+@contextmanager
+def vllm_batches(target: Path, draft: str, k: int, slots: int) -> Iterator[BatchDecoder]:
+    """vLLM for CPUs in float32, in the environment that ``make vllm`` makes, with as many threads
+    as torch. ``draft``: a folder, or empty."""
+    script = ROOT / "integrations/vllm/batch.py"
+    command = [str(VLLM), str(script), str(target), draft, str(k), str(slots)]
+    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | threads,
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+
+        def decode(prompts: Sequence[Sequence[int]], new: int) -> list[tuple[int, ...]]:
+            assert process.stdin is not None and process.stdout is not None
+            print(json.dumps([[*map(list, prompts)], new]), file=process.stdin, flush=True)
+            answer = process.stdout.readline()
+            if not answer:
+                raise RuntimeError(f"vLLM ended: {' '.join(command)}")
+            return [tuple(ids) for ids in json.loads(answer)]
+
+        yield decode
+        process.stdin.close()
+
+
 def greedy(target: PreTrainedModel, eos: Ends = None, **options: Any) -> Decoder:
     """transformers' ``generate``, by default without a draft model."""
     decode = generation(target, eos, **options)
     return lambda prompt, new: Decoded(decode([prompt], new)[0], 0)
 
 
-def generation(
-    target: PreTrainedModel, eos: Ends = None, **options: Any
-) -> Callable[[Sequence[Sequence[int]], int], list[tuple[int, ...]]]:
+def generation(target: PreTrainedModel, eos: Ends = None, **options: Any) -> BatchDecoder:
     """As ``greedy``, of several prompts at once, padded on the left."""
     model: Any = target
     ends = {eos} if isinstance(eos, int) else {*(eos or ())}
