@@ -4,10 +4,12 @@ their models."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, ViewportSize, expect
+from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from tests.browser.conftest import Window
 from tests.browser.steps import (
@@ -29,6 +31,7 @@ from tests.serving import Server
 
 pytestmark = pytest.mark.browser
 PERMALINK = re.compile(r"/\?comparison=[0-9a-f]{32}$")
+REQUESTS = "**/gradio_api/run/**"  # of events that are not queued
 HOSTILE = "<img src=x onerror=window.ran=1> one two\u202e three"
 
 
@@ -191,6 +194,41 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
     assert axe_problems(page) == {}
     button(page, "Remove the saved view By model").click()
     expect(button(page, "Show the saved view By model")).to_have_count(0)
+
+
+@contextmanager
+def unanswered(page: Page) -> Iterator[None]:
+    """What the page requests meanwhile is answered at the end."""
+    waiting: list[Route] = []
+    ended = False
+    page.route(REQUESTS, lambda each: each.continue_() if ended else waiting.append(each))
+    yield
+    while not waiting:
+        page.wait_for_timeout(10)
+    ended = True
+    for each in waiting:
+        each.continue_()
+
+
+def test_the_last_of_two_searches_counts_while_the_first_is_answered(window: Window) -> None:
+    page = window.page
+    compare(page, tokens=8)
+    open_history(page)
+    status, sort = (page.locator(f"#history-search select[name={of}]") for of in ("status", "sort"))
+    with unanswered(page):
+        status.select_option(label="failed")
+        sort.select_option(label="By model")
+    expect(page).to_have_url(re.compile(r"\?tab=history&status=failed&sort=model$"))
+    button(page, "Save this view in this browser").click()
+    status.select_option(label="Any status")
+    expect(page).to_have_url(re.compile(r"\?tab=history&sort=model$"))
+    button(page, "Save this view in this browser").click()
+    with unanswered(page):
+        button(page, "Show the saved view failed, By model").click()
+        button(page, "Show the saved view By model").click()
+    expect(page.locator(".mars-history-model").first).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?tab=history&sort=model$"))
+    expect(status).to_have_value("")
 
 
 def test_own_models_that_were_given_are_offered_again(window: Window) -> None:

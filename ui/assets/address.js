@@ -78,6 +78,7 @@ listen("mars:open", document, (event) => {
 // appears takes its properties away.
 const there = new Set();
 const names = (words) => NAMES.some((name) => name !== "tab" && words[name]);
+const sent = {}; // of each tab, and of the choice of one, what was requested last
 // What stood in Compare when the page was left comes back when it is loaded again.
 let entered = history.state?.entered;
 listen("beforeunload", window, () => {
@@ -89,13 +90,13 @@ function show(words) {
   // what is shown while a run is under way is that run
   if (words.tab === props.first && document.body.dataset.compare === "running")
     write(latest[words.tab] || {}, false);
-  else trigger(EVENTS[words.tab], { ...words, entered });
+  else trigger(EVENTS[words.tab], marsLatest((sent[words.tab] ??= {}), { ...words, entered }));
   if (words.tab === props.first) entered = null;
 }
 function report() {
   const words = view();
   awaited = words.tab;
-  trigger("select", words);
+  trigger("select", marsLatest((sent.select ??= {}), words));
   show(words);
 }
 for (const tab of Object.keys(EVENTS))

@@ -20,6 +20,12 @@ window.marsListen = (element, name, target, action) => {
     element.isConnected ? action(event) : target.removeEventListener(name, heard);
   target.addEventListener(name, heard);
 };
+// An event of the mode "always_last" that comes while another is answered is sent later, but with the data object of that one: all
+// events of one kind share an object, which has the latest data.
+window.marsLatest = (shared, latest) => {
+  for (const name of Object.keys(shared)) delete shared[name];
+  return Object.assign(shared, latest);
+};
 window.marsSave = (blob, name) => {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);

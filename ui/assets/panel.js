@@ -3,6 +3,7 @@
 const box = element.firstElementChild;
 const QUIET_MS = 250; // after the last key in a search field
 const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const sent = {}; // event → its data
 let newest = 0; // time of the newest value
 const marks = (window.marsMarks ??= {}); // what was scrolled to or focused last, also by a panel that was taken away since
 
@@ -15,7 +16,7 @@ function send(node, more) {
     document.dispatchEvent(
       new CustomEvent(event, { detail: { scope: props.scope, ...data, ...more } }),
     );
-  else trigger(event, more ? { ...data, ...more } : data);
+  else trigger(event, marsLatest((sent[event] ??= {}), { ...data, ...more }));
 }
 
 function submit(form, button) {

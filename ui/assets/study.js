@@ -4,6 +4,9 @@ let chosen = "",
   open = "",
   first = "";
 
+const select = (id, share = "") =>
+  trigger("select", marsLatest((sent.select ??= {}), { id, share }));
+
 function mark() {
   for (const row of box.querySelectorAll("tr[data-event]")) {
     row.classList.toggle("chosen", row.dataset.value === chosen);
@@ -23,8 +26,7 @@ function tell() {
       new CustomEvent("mars:address", { detail: { [CONSTANTS.address]: opened, share } }),
     );
   open = opened || open;
-  if (value?.dataset.first && !first && !open && !requested)
-    trigger("select", { id: (first = value.dataset.first) });
+  if (value?.dataset.first && !first && !open && !requested) select((first = value.dataset.first));
 }
 const query = new URLSearchParams(location.search),
   requested = CONSTANTS.address && query.get(CONSTANTS.address);
@@ -33,5 +35,4 @@ watch("value", () => {
   tell();
 });
 tell();
-if (requested && requested !== open)
-  trigger("select", { id: requested, share: query.get("share") || "" });
+if (requested && requested !== open) select(requested, query.get("share") || "");

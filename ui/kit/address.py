@@ -20,7 +20,7 @@ import gradio as gr
 from mars_core.types import Status
 from storage import Search, Sort, Source
 from ui.kit.assets import asset, to_json
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import LATEST, PRIVATE, event_data
 from ui.kit.panel import stamp
 
 TABS = (
@@ -206,7 +206,7 @@ def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> No
     def choose(event: gr.EventData) -> Any:
         return gr.update(selected=read_address(event_data(event)).tab or TABS[0])
 
-    address.select(choose, None, tabs, **PRIVATE)
+    address.select(choose, None, tabs, **LATEST)
     for name, tab in each.items():
         patch = to_json({"detail": {"tab": name}})
         tab.select(

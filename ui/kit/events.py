@@ -11,6 +11,9 @@ import gradio as gr
 Updates = dict[Any, Any]  # component → new value or gr.update
 QUEUED: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 PRIVATE: Mapping[str, Any] = {**QUEUED, "queue": False}  # not queued: answered while runs compute
+# The last of those that come while one is answered is answered next. Its data comes from a script
+# that uses ``marsLatest`` of browser.js.
+LATEST: Mapping[str, Any] = {**PRIVATE, "trigger_mode": "always_last"}
 
 
 def event_data(event: gr.EventData) -> Mapping[str, Any]:

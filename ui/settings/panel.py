@@ -21,7 +21,7 @@ from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, to_json, with_constants
-from ui.kit.events import PRIVATE, Updates, event_data
+from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import OWN, Fields, LaneFields, lane
@@ -219,6 +219,5 @@ class SettingsPanel:
             redraw,
             [self.component, *inputs],
             [self.component, *outputs],
-            trigger_mode="always_last",
-            **PRIVATE,
+            **LATEST,
         )

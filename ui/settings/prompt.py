@@ -7,7 +7,7 @@ import gradio as gr
 from mars_core.models import PairSpec
 from mars_core.models.catalog import GENERAL_PROMPTS
 from ui.jobs.services import Services
-from ui.kit.events import PRIVATE, event_data
+from ui.kit.events import LATEST, event_data
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import parse
 
@@ -41,4 +41,4 @@ def wire_examples(chips: gr.HTML, prompt: gr.Textbox, panel: SettingsPanel) -> N
             prompts[index] if isinstance(index, int) and 0 <= index < len(prompts) else prompts[0]
         )
 
-    chips.select(write, panel.component, prompt, **PRIVATE)
+    chips.select(write, panel.component, prompt, **LATEST)

@@ -3,6 +3,7 @@
 const box = element.firstElementChild;
 const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
 let unanswered = []; // changes on which other fields depend: an event may take the place of one that waits
+const arranged = {}; // the data of what is done with the lanes
 let now = 0,
   newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
 
@@ -127,8 +128,10 @@ box.addEventListener(
 box.addEventListener("click", ({ target }) => {
   const button = target.closest("button");
   if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
-  else if (button?.dataset.do)
-    trigger("input", { do: button.dataset.do, lane: Number(laneOf(button)?.dataset.lane ?? -1) });
+  else if (button?.dataset.do) {
+    const lane = Number(laneOf(button)?.dataset.lane ?? -1);
+    trigger("input", marsLatest(arranged, { do: button.dataset.do, lane }));
+  }
 });
 if (CONSTANTS.panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);

@@ -11,7 +11,7 @@ import gradio as gr
 
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
-from ui.kit.events import PRIVATE, Updates, event_data
+from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
 from ui.kit.panel import panel_component, render
 from ui.result.figure import figure_component, figure_json
@@ -80,8 +80,8 @@ class TreePanel:
             self.choose,
             self.displayed,
             self.outputs,
-            trigger_mode="always_last",
-            **PRIVATE,
+            trigger_mode="multiple",
+            **QUEUED,
         )
 
     def choose(

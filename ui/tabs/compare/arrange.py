@@ -16,7 +16,7 @@ from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
-from ui.kit.events import PRIVATE, Updates, event_data
+from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import rule_label
 from ui.result.result import by_column, reopened
 from ui.result.view import ResultView
@@ -84,8 +84,7 @@ def wire_lanes(parts: CompareParts) -> None:
         arrange,
         [panel.component, state],
         [state, panel.component, *view.cards, *view.outputs],
-        trigger_mode="always_last",
-        **PRIVATE,
+        **LATEST,
     )
 
 

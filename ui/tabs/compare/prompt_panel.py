@@ -16,7 +16,7 @@ from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.assets import to_json
 from ui.kit.components import chips_component, chips_html, text_panel
-from ui.kit.events import PRIVATE, Updates
+from ui.kit.events import LATEST, PRIVATE, Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.fields import Fields
 from ui.settings.form import FIRST_LANES, Form, settings_label
@@ -96,9 +96,7 @@ class PromptPanel:
         """What the choice of a pair, of an example or a changed prompt changes."""
         self.panel.wire(self._follow, [self.prompt], self.followed)
         wire_examples(self.chips, self.prompt, self.panel)
-        self.prompt.change(
-            self.about, self.inputs, self.below, trigger_mode="always_last", **PRIVATE
-        )
+        self.prompt.change(self.about, self.inputs, self.below, **LATEST)
         self.prompt.change(None, js=CHANGED, **PRIVATE)
         self.other.click(
             self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE

@@ -13,7 +13,7 @@ from mars_core.types import Trace
 from ui.jobs.services import Services
 from ui.kit.assets import asset
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, Updates
+from ui.kit.events import LATEST, Updates
 from ui.kit.labels import lane_labels
 from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
@@ -65,7 +65,7 @@ class CompareTab(CompareParts):
         component = self.prompt_panel.panel.component
         self.prompt_panel.wire()
         preset = [self.prompt_panel.preset, component]
-        self.prompt_panel.preset.input(self.apply, preset, [component, *self.view.cards], **PRIVATE)
+        self.prompt_panel.preset.input(self.apply, preset, [component, *self.view.cards], **LATEST)
         wire_lanes(self)
         Running(**vars(self)).wire()
         Opening(**vars(self)).wire()

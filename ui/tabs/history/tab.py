@@ -24,7 +24,7 @@ from ui.kit.address import (
     without_search,
 )
 from ui.kit.components import OTHER_FILES, RUN_FILES, Group, downloads_component, downloads_html
-from ui.kit.events import PRIVATE, Updates, event_data
+from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
 from ui.result.figure import figure_component, figure_json
 from ui.result.result import title_of
@@ -221,18 +221,13 @@ class HistoryTab:
         session, outputs = self.session, self.outputs
         on = self._handler
         tab.select(self.show, session, self.light, **PRIVATE)
-        self.address.input(
-            on("go", lambda history, _, data: history.go(read_address(data))),
-            session,
-            outputs,
-            trigger_mode="always_last",  # an address while another is opened
-            **PRIVATE,
-        )
-        self.search.select(on("search", HistoryTab.searched), session, outputs, **PRIVATE)
+        go = on("go", lambda history, _, data: history.go(read_address(data)))
+        self.address.input(go, session, outputs, **LATEST)
+        self.search.select(on("search", HistoryTab.searched), session, outputs, **LATEST)
         panels = (self.rows, self.runs, self.detail.head, self.detail.foot)
         acted, chosen = on("act", HistoryTab.act), [panel.select for panel in panels]
         gr.on(chosen, acted, session, outputs, trigger_mode="multiple", **PRIVATE)
-        self.chart.select(self.draw, session, self.figure, **PRIVATE)
+        self.chart.select(self.draw, session, self.figure, **LATEST)
         wire_share(self.services, self.detail.sharing)
 
     def _handler(

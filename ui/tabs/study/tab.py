@@ -20,7 +20,7 @@ from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.components import Strip, downloads_html, message_strip
-from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
+from ui.kit.events import LATEST, PRIVATE, QUEUED, Updates, event_data
 from ui.result.pair import pair_views
 from ui.sharing import READ_ONLY, reading, share_of, wire_share
 from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
@@ -69,14 +69,13 @@ class QualityTab(QualityLayout):
             lambda value: estimated(self.services, read_study(value)),
             form,
             self.note,
-            trigger_mode="always_last",
-            **PRIVATE,
+            **LATEST,
         )
         self.studies.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
-        self.studies.select(self.choose, None, self.outputs, **PRIVATE)
-        gr.on([each.input for each in self.filters], self.narrow, filters, self.outputs, **PRIVATE)
+        self.studies.select(self.choose, None, self.outputs, **LATEST)
+        gr.on([each.input for each in self.filters], self.narrow, filters, self.outputs, **LATEST)
         self.timer.tick(self.look, filters, self.outputs, **PRIVATE)
-        self.prompts.select(self.read, self.opened, [self.texts, *self.pair.outputs], **PRIVATE)
+        self.prompts.select(self.read, self.opened, [self.texts, *self.pair.outputs], **LATEST)
         self.panel.wire()
         wire_share(self.services, self.sharing)
 
