@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
+from dataclasses import asdict, replace
 from urllib.parse import urlencode
 
 from evaluation.commands import comparison_commands
@@ -12,7 +12,7 @@ from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import BUNDLED_PAIR, CATALOG
-from mars_core.types import RuleConfig, RunConfig
+from mars_core.types import RuleConfig, RunConfig, numbers, value_text
 
 SERVED = ("mars", "mars-gap")  # rules that mars-vllm has at any temperature
 METHODS = {MODEL.name: "draft_model", "eagle3": "eagle3"}  # of vLLM
@@ -21,7 +21,9 @@ PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 
 def uses(plan: Plan, lane: Lane) -> dict[str, str]:
     """Command lines, and the query of an address of the page, by where they are used."""
-    ways = {"command line": comparison_commands(_configs(plan, lane)), "page": _address(plan, lane)}
+    strict, setting = _configs(plan, lane)
+    address = _address(setting, plan.models.key)
+    ways = {"command line": comparison_commands([strict, setting]), "page": address}
     return ways | ({"vLLM": command} if (command := _vllm(plan, lane)) else {})
 
 
@@ -41,18 +43,37 @@ def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
     return [replace(config, rule=RuleConfig(BASELINE)), config]
 
 
-def _address(plan: Plan, lane: Lane) -> str:
-    prompt = plan.prompt(plan.item(plan.task(0))).text
-    named = ",".join(f"{name}={value:g}" for name, value in lane.rule.parameters.items())
-    pair = [("pair", plan.models.key)] if plan.models.key in {each.key for each in CATALOG} else []
-    words = [("prompt", prompt), ("rule", BASELINE), ("rule", f"{lane.rule.name}({named})"), *pair]
+def _address(config: RunConfig, key: str) -> str:
+    """By the names of the fields of the page."""
+    drafter, sampling = config.drafter, config.sampling
+    named = ",".join(
+        f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()
+    )
+    setting = f"{config.rule.name}({named})" if named else config.rule.name
+    fields: dict[str, object] = {"pair": key} if key in {each.key for each in CATALOG} else {}
+    if tree := drafter.tree:
+        fields |= {"shape": "tree"} | {f"tree_{name}": n for name, n in asdict(tree).items()}
+    else:
+        fields |= {"k": drafter.k} | ({"shape": "chain"} if described(drafter.kind).trees else {})
+    fields |= {"drafter": drafter.kind, "mode": drafter.mode, "system": config.prompt.system}
+    fields |= {
+        "temperature": sampling.temperature,
+        "top_k": sampling.top_k,
+        "top_p": sampling.top_p,
+    }
+    others = sampling.processors.chosen.items()
+    fields |= {name: value for name, value in others if isinstance(value, int | float)}
+    fields |= {"max_new_tokens": config.max_new_tokens, "seed": config.seed}
+    given = [(name, value) for name, value in fields.items() if value != ""]
+    words = [("prompt", config.prompt.text), ("rule", BASELINE), ("rule", setting), *given]
     return f"?{urlencode(words)}"
 
 
 def _vllm(plan: Plan, lane: Lane) -> str:
     """Empty for a rule, a drafter or models that it does not have."""
     model, drafter = described(lane.drafter.kind).model(plan.models), lane.drafter
-    if lane.rule.name not in SERVED or drafter.kind not in METHODS or model is None:
+    served = lane.rule.name in SERVED and numbers(lane.rule.parameters) == lane.rule.parameters
+    if not served or drafter.kind not in METHODS or model is None:
         return ""
     if plan.models.key == BUNDLED_PAIR.key:
         return ""
@@ -62,7 +83,7 @@ def _vllm(plan: Plan, lane: Lane) -> str:
         "num_speculative_tokens": drafter.tree.depth if drafter.tree else drafter.k,
     }
     defaults = {"MARS_RULE": lane.rule.name} | {
-        f"MARS_{name.upper()}": f"{value:g}" for name, value in lane.rule.parameters.items()
+        f"MARS_{name.upper()}": value_text(value) for name, value in lane.rule.parameters.items()
     }
     words = ["vllm", "serve", plan.models.target.name, "--speculative-config", json.dumps(drafts)]
     before = " ".join(f"{name}={value}" for name, value in defaults.items())

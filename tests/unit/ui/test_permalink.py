@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qs
 
 import gradio as gr
 import pytest
@@ -16,11 +17,14 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from evaluation.advise.usage import uses
 from evaluation.commands import OTHER_SAMPLER
+from evaluation.study.plan import Lane
 from mars_core.models import CATALOG
-from mars_core.types import Outcome
+from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, TreeShape
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
+from tests.reports import make_plan
 from tests.unit.ui.places import FORM, HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
@@ -129,6 +133,33 @@ def test_a_link_asks_for_the_same_settings(form: Any) -> None:
     again = read_form(link["prompt"], values)
     assert settings_link(again) == link
     assert list(map(read_rule, again.lanes)) == list(map(read_rule, form.lanes))
+
+
+@pytest.mark.parametrize(
+    ("drafter", "draft"),
+    [
+        (DrafterConfig("model", k=3, mode=DraftMode.GREEDY), {"k": 3, "mode": "greedy"}),
+        (
+            DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
+            {"shape": "tree", "tree_tokens": 12, "tree_depth": 6, "tree_top_k": 2},
+        ),
+        (DrafterConfig("eagle3", k=4), {"shape": "chain", "k": 4, "mode": "coupled"}),
+    ],
+)
+def test_a_setting_that_a_certificate_supports_has_an_address(
+    drafter: DrafterConfig, draft: dict[str, object]
+) -> None:
+    plan = replace(make_plan(), temperatures=(0.7,), top_k=40, max_new_tokens=90, seed=5)
+    lane = Lane(RuleConfig("mars", {"theta": 0.85}), drafter)
+    words = parse_qs(uses(plan, lane)["page"].removeprefix("?"))
+    one = {name: texts[0] for name, texts in words.items()}
+    values, wrong = read_link({**one, "rules": words["rule"]})
+    form = read_form(one["prompt"], values)
+    assert wrong == "" and form.prompt == plan.prompt(plan.item(plan.task(0))).text
+    assert [read_rule(lane) for lane in form.lanes] == [RuleConfig("strict"), lane.rule]
+    numbers = {"temperature": 0.7, "top_k": 40, "max_new_tokens": 90, "seed": 5}
+    wanted = {"pair": "bundled", "drafter": drafter.kind, **draft, **numbers}
+    assert {name: getattr(form, name) for name in wanted} == wanted
 
 
 def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:
