@@ -11,8 +11,9 @@ from evaluation.commands import comparison_commands
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
-from mars_core.models import BUNDLED_PAIR, CATALOG
-from mars_core.types import RuleConfig, RunConfig, numbers, value_text
+from mars_core.models import CATALOG
+from mars_core.models.source import folder_of, is_folder, is_local
+from mars_core.types import ModelRef, RuleConfig, RunConfig, numbers, value_text
 
 SERVED = ("mars", "mars-gap")  # rules that mars-vllm has at any temperature
 METHODS = {MODEL.name: "draft_model", "eagle3": "eagle3"}  # of vLLM
@@ -73,18 +74,25 @@ def _vllm(plan: Plan, lane: Lane) -> str:
     """Empty for a rule, a drafter or models that it does not have."""
     model, drafter = described(lane.drafter.kind).model(plan.models), lane.drafter
     served = lane.rule.name in SERVED and numbers(lane.rule.parameters) == lane.rule.parameters
-    if not served or drafter.kind not in METHODS or model is None:
-        return ""
-    if plan.models.key == BUNDLED_PAIR.key:
+    models = [_opened_by_vllm(each) for each in (plan.models.target, model) if each]
+    if not served or drafter.kind not in METHODS or len(models) < 2 or not all(models):
         return ""
     drafts = {
         "method": METHODS[drafter.kind],
-        "model": model.name,
+        "model": models[1],
         "num_speculative_tokens": drafter.tree.depth if drafter.tree else drafter.k,
     }
     defaults = {"MARS_RULE": lane.rule.name} | {
         f"MARS_{name.upper()}": value_text(value) for name, value in lane.rule.parameters.items()
     }
-    words = ["vllm", "serve", plan.models.target.name, "--speculative-config", json.dumps(drafts)]
+    words = ["vllm", "serve", models[0], "--speculative-config", json.dumps(drafts)]
     before = " ".join(f"{name}={value}" for name, value in defaults.items())
     return f"{before} {shlex.join([*words, '--logits-processors', PROCESSOR])}"
+
+
+def _opened_by_vllm(model: ModelRef) -> str:
+    """A Hub id or a folder; empty for a GGUF file."""
+    if not is_local(model):
+        return model.name
+    folder = folder_of(model)
+    return str(folder) if is_folder(folder) else ""
