@@ -57,6 +57,8 @@ def test_weights_are_small_safe_and_complete() -> None:
         "README.md",
         "eagle3/model.safetensors",
         "eagle3/config.json",
+        "classifier/model.safetensors",
+        "classifier/config.json",
     } <= files.keys()
     assert sum(size for name, size in files.items() if name.startswith("eagle3/")) <= 4_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
