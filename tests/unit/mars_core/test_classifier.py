@@ -150,8 +150,9 @@ def test_a_pair_without_the_classifier_is_refused(
 def test_the_bundled_pair_brings_a_classifier_which_a_run_records_where_it_reads_it() -> None:
     pair = ModelPool(device="cpu").get(BUNDLED_PAIR)
     assert pair.classifier and pair.classifier_ref and pair.classifier.reads is Reads.TOKEN
+    prompt = BUNDLED_PAIR.prompts[1]
     judge, mars = (
-        decoded(pair, config_for(pair, DRAFTS["greedy"], rule=rule, prompt=BUNDLED_PAIR.prompts[0]))
+        decoded(pair, config_for(pair, DRAFTS["greedy"], rule=rule, prompt=prompt, new=48))
         for rule in ("judge", "mars")
     )
     recorded = f"bundled/classifier@{pair.classifier_ref.revision}"
