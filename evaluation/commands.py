@@ -93,8 +93,9 @@ def _richest(configs: Sequence[RunConfig]) -> RunConfig:
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    entry, read = next((spec for spec in CATALOG if spec.key == key), None), _classifier(config)
+    entry = next((spec for spec in CATALOG if spec.key == key), None)
     has_theta = entry and entry.theta.pair_value is not None  # then θ is never left out
+    read, usual = _classifier(config), entry.classifier if entry else None
     parameters = {
         parameter: value
         for rule in rules
@@ -107,9 +108,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
         **prompt_options(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
-        "classifier": model_name(read)
-        if read and not _offers(entry and entry.classifier, read)
-        else None,
+        "classifier": model_name(read) if read and not _offers(usual, read) else None,
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
