@@ -85,15 +85,17 @@ def _one_command(configs: Sequence[RunConfig]) -> bool:
 
 
 def _richest(configs: Sequence[RunConfig]) -> RunConfig:
-    """A run with drafts, if there is one, because only it has the drafter's settings."""
-    return next((config for config in configs if config.drafter.kind != PLAIN), configs[0])
+    """With drafts and a classifier, if there is one, because only it has the settings of both."""
+    return max(
+        configs, key=lambda each: (each.drafter.kind != PLAIN, _classifier(each) is not None)
+    )
 
 
 def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     sampling, drafter, key = config.sampling, config.drafter, pair_key(config)
-    has_theta = any(
-        spec.key == key and spec.theta.pair_value is not None for spec in CATALOG
-    )  # then θ is never left out
+    entry = next((spec for spec in CATALOG if spec.key == key), None)
+    has_theta = entry and entry.theta.pair_value is not None  # then θ is never left out
+    read, usual = _classifier(config), entry.classifier if entry else None
     parameters = {
         parameter: value
         for rule in rules
@@ -106,7 +108,7 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
         "set": [f"{parameter}={value}" for parameter, value in parameters.items()],
         **prompt_options(config.prompt),
         **({"pair": key} if key else {"target": model_name(config.target)}),
-        "classifier": _classifier(config),
+        "classifier": model_name(read) if read and not _offers(usual, read) else None,
         **(draft if drafter.mode is not DraftMode.COUPLED else draft | {"draft_mode": None}),
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
@@ -119,10 +121,10 @@ def _command(name: str, config: RunConfig, rules: Sequence[RuleConfig]) -> str:
     return f"{PROGRAM} {name} {shlex.join(words_of(options))}"
 
 
-def _classifier(config: RunConfig) -> str | None:
-    """Of the pair, where the run read it."""
+def _classifier(config: RunConfig) -> ModelRef | None:
+    """That the run read."""
     name, _, revision = config.environment.get("classifier", "").rpartition("@")
-    return model_name(ModelRef(name, revision)) if name else None
+    return ModelRef(name, revision) if name else None
 
 
 def _theta(rule: RuleConfig) -> Parameters:
@@ -174,7 +176,7 @@ def model_args(models: Models, lane: Lane, protect: Sequence[str]) -> dict[str, 
     rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
     if protect != PROTECTED and lane.drafter.kind != SERVER:
         rule["protect"] = " ".join(protect) or PLAIN
-    if models.classifier and lane.rule.name in RULES and reads_score(lane.rule):
+    if models.classifier and reads_score(lane.rule):
         rule["classifier"] = models.classifier.name
     return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 

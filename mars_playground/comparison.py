@@ -130,9 +130,9 @@ def compare(
     ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
     0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
     ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``; by default
-    the pair's, as ``k``. ``classifier``: for rule ``judge`` and ``score``. ``protect``: of
-    ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay loaded for later
-    calls. Raises ValueError with one sentence that names the argument, ModelError.
+    the pair's, as ``k``. ``classifier``: for rule ``judge`` and ``score``, instead of the pair's.
+    ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay
+    loaded for later calls. Raises ValueError with one sentence that names the argument, ModelError.
     """
     pool = _models(device, dtype)
     session = Session(pool.get(spec_of(pair, target, drafter, classifier)))

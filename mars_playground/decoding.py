@@ -175,7 +175,7 @@ def _models_table(pool: ModelPool) -> str:
         fit = pool.fits(spec)
         size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
         memory = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
-        refs = [ref for ref in (spec.target, spec.draft, spec.head) if ref]
+        refs = [ref for ref in (spec.target, spec.draft, spec.head, spec.classifier) if ref]
         names = " ← ".join(
             f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs
         )

@@ -29,7 +29,6 @@ from mars_core.engine import Engine, RawStep
 from mars_core.engine.build import build, kind_of, verifier_of
 from mars_core.models import BUNDLED_PAIR, Pair
 from mars_core.models.catalog import SMALL_TREE
-from mars_core.models.classifier import Classifier, ClassifierConfig, Reads
 from mars_core.models.loading import load, plan
 from mars_core.rules import RULES
 from mars_core.session import Session
@@ -115,9 +114,7 @@ def loaded() -> Pair:
     plans = plan(BUNDLED_PAIR, _ignore)
     pair = load(BUNDLED_PAIR, plans, DEVICE, torch.bfloat16, graphs=True, progress=_ignore)
     assert pair.graphs and "failed" not in pair.inexact
-    width = pair.target.config.get_text_config().hidden_size
-    classifier = Classifier(ClassifierConfig(Reads.TOKEN, width)).requires_grad_(False)
-    return replace(pair, classifier=classifier.to(DEVICE))
+    return pair
 
 
 def _ignore(_message: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
 from evaluation.study.plan import Plan, Task
+from mars_core.rules import reads_score
 from mars_core.types import RunConfig
 from storage import RunStore
 
@@ -86,12 +87,12 @@ def longest(plan: Plan, session: Session) -> int:
 
 def check_models(plan: Plan, pair: Pair) -> None:
     """Raises ValueError if the models are not those of the plan."""
-    models = plan.models
+    models, read = plan.models, any(reads_score(lane.rule) for lane in plan.lanes)
     for before, now in (
         (models.target, pair.target_ref),
         (models.draft, pair.draft_ref),
         (models.head, pair.head_ref),
-        (models.classifier, pair.classifier_ref),
+        *([(models.classifier, pair.classifier_ref)] if read else []),
     ):
         if before != now:
             old, new = (

@@ -158,7 +158,8 @@ def _stored(ref: ModelRef) -> int:
 def _bundled() -> PairSpec:
     """The bundled pair, with sizes read from the weights: 0 if they are missing or damaged (loading
     then raises an error)."""
-    target, draft, head = map(ModelRef, BUNDLED)
+    target, draft = map(ModelRef, BUNDLED[:2])
+    head, classifier = map(_shipped, BUNDLED[2:])
     try:
         sizes = (_stored(target), _stored(draft))
     except ModelError:
@@ -178,8 +179,14 @@ def _bundled() -> PairSpec:
         tree=SMALL_TREE,
         prompts=BUNDLED_PROMPTS,
         text=BUNDLED_TEXT,
-        head=head if is_folder(folder_of(head)) else None,
+        head=head,
+        classifier=classifier,
     )
+
+
+def _shipped(name: str) -> ModelRef | None:
+    """None in a checkout in which it has not been trained yet."""
+    return ModelRef(name) if is_folder(folder_of(ModelRef(name))) else None
 
 
 _QWEN3_DRAFT = ModelRef("Qwen/Qwen3-0.6B", "c1899de289a04d12100db370d81485cdf75e47ca")
@@ -196,7 +203,7 @@ CATALOG: tuple[PairSpec, ...] = (
         "General chat in English on any CPU: short answers, explanations, code; weak at sums. Its "
         "EAGLE-3 head comes with this program. Fetched once, 93 MB. Apache 2.0, no account needed.",
         prompts=SMOLLM2_PROMPTS,
-        head=ModelRef(SMOLLM2_HEAD) if is_folder(folder_of(ModelRef(SMOLLM2_HEAD))) else None,
+        head=_shipped(SMOLLM2_HEAD),
         drafter="eagle3",
         k=3,
         tree=None,  # in 4 bits up to four rows cost little more than one

@@ -34,7 +34,7 @@ from mars_core.types import ModelRef
 Progress = Callable[[str], None]
 Config = TypeVar("Config")
 # Names of folders inside this package.
-BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3")
+BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3", "bundled/classifier")
 SMOLLM2_HEAD = "bundled/smollm2-eagle3"
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 GGUF = ".gguf"

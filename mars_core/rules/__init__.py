@@ -51,7 +51,7 @@ def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKi
 def reads_score(rule: RuleConfig) -> bool:
     """Whether the rule or a parameter reads the pair's classifier."""
     read = any(SCORE in each.names for each in expressions(rule.parameters).values())
-    return read or RULES[rule.name].reach is Reach.DRAFTED
+    return read or (rule.name in RULES and RULES[rule.name].reach is Reach.DRAFTED)
 
 
 __all__ = [

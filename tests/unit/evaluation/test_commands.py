@@ -13,7 +13,7 @@ import pytest
 
 from evaluation.commands import OTHER_SAMPLER, PROGRAM, comparison_commands
 from mars_core.arguments import read_configs, read_spec
-from mars_core.models import CATALOG, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, Pair
 from mars_core.session import run_config
 from mars_core.types import (
     SAMPLER,
@@ -163,6 +163,22 @@ def test_thinking_is_asked_for_as_it_was(
     command = comparison_commands([wanted])
     assert configs_of(command, pair) == [wanted]
     assert ("--thinking" in command) is (option is not None) and (option or "") in command
+
+
+@pytest.mark.parametrize(("name", "named"), [("bundled/classifier", False), ("/a/folder", True)])
+def test_a_classifier_is_named_where_it_is_not_the_pair_s(
+    pair: Pair, name: str, named: bool
+) -> None:
+    draft = replace(MODEL, model=BUNDLED_PAIR.draft)
+    runs = [
+        replace(config(pair, rule), target=BUNDLED_PAIR.target, drafter=draft)
+        for rule in ("strict", "judge")
+    ]
+    runs[1].environment["classifier"] = f"{name}@local:0"
+    for each in (runs, runs[1:]):
+        command = comparison_commands(each)
+        assert "--pair=bundled" in command and ("--classifier" in command) is named
+        assert ("--classifier=/a/folder" in command) is named
 
 
 def test_what_no_command_can_say_is_a_comment(pair: Pair) -> None:

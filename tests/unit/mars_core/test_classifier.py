@@ -12,8 +12,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from mars_core.arguments import find_spec
 from mars_core.engine import Engines
-from mars_core.models import Pair
+from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import (
     KIND,
     Classifier,
@@ -23,6 +24,7 @@ from mars_core.models.classifier import (
     plan_classifier,
 )
 from mars_core.models.errors import ModelError
+from mars_core.models.loading import plan
 from mars_core.session import Session
 from mars_core.types import (
     DrafterConfig,
@@ -143,6 +145,29 @@ def test_a_pair_without_the_classifier_is_refused(
     other = replace(pair, classifier=None) if reads is None else classified(pair, reads)
     with pytest.raises(ValueError, match=why):
         Session(other).check(config_for(other, DRAFTS["coupled"], **options))
+
+
+def test_the_bundled_pair_brings_a_classifier_which_a_run_records_where_it_reads_it() -> None:
+    pair = ModelPool(device="cpu").get(BUNDLED_PAIR)
+    assert pair.classifier and pair.classifier_ref and pair.classifier.reads is Reads.TOKEN
+    prompt = BUNDLED_PAIR.prompts[1]
+    judge, mars = (
+        decoded(pair, config_for(pair, DRAFTS["greedy"], rule=rule, prompt=prompt, new=48))
+        for rule in ("judge", "mars")
+    )
+    recorded = f"bundled/classifier@{pair.classifier_ref.revision}"
+    assert judge.config.environment["classifier"] == recorded
+    assert any(token.outcome is Outcome.RELAXED for token in judge.tokens)
+    assert "classifier" not in mars.config.environment
+
+
+def test_an_option_overrides_the_pair_s_classifier(tmp_path: Path) -> None:
+    other = stored(tmp_path, hidden_size=256)
+    spec = find_spec("bundled", None, None, None, other.name)
+    plans = plan(spec, lambda _: None)
+    assert plans.classifier and plans.classifier.ref == other
+    headed = find_spec("bundled", None, None, "./head")
+    assert headed.classifier == BUNDLED_PAIR.classifier == ModelRef("bundled/classifier")
 
 
 def stored(folder: Path, inner: int = 0, **changes: object) -> ModelRef:

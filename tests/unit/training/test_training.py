@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -57,9 +58,13 @@ def test_weights_are_small_safe_and_complete() -> None:
         "README.md",
         "eagle3/model.safetensors",
         "eagle3/config.json",
+        "classifier/model.safetensors",
+        "classifier/config.json",
     } <= files.keys()
     assert sum(size for name, size in files.items() if name.startswith("eagle3/")) <= 4_000_000
     assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
+    classifier = (WEIGHTS / "classifier/model.safetensors").read_bytes()
+    assert sha256(classifier).hexdigest() in (WEIGHTS / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("odd", ["", "🙂 =1+1"])

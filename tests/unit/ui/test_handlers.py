@@ -17,7 +17,7 @@ from markupsafe import escape
 
 from evaluation.format import displayable
 from mars_core.jobs.accelerators import Local
-from mars_core.models import ModelPool, PairSpec
+from mars_core.models import BUNDLED_PAIR, ModelPool, PairSpec
 from mars_core.session import Run, Session
 from mars_core.types import Cause, Outcome, RunConfig, Status, Step, Trace
 from storage import RunStore
@@ -33,6 +33,7 @@ from tests.unit.ui.places import (
     run_comparison,
     run_one_more,
     strip_text,
+    traces_of,
 )
 from ui.jobs.admission import JobError
 from ui.jobs.services import Services
@@ -114,6 +115,21 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
         view and view.check.text.startswith("Self-check: Strict shifted nothing") for view in live
     )
     assert frame.details.check.state == "ok" and "Strict" in frame.details.check.text
+
+
+def test_judge_runs_on_the_bundled_pair_and_elsewhere_a_sentence_says_what_it_needs(
+    services: Services,
+) -> None:
+    lanes = LaneForm("strict", {}), LaneForm("judge", {"harm": 0.9})
+    form = replace(FORM, lanes=lanes, prompt=BUNDLED_PAIR.prompts[1], max_new_tokens=60)
+    state, words = strip_text(last(services, form))
+    assert state == "failed" and words.startswith("Rule judge reads the score of a classifier")
+    pool = ModelPool(device="cpu", dtype="float32")
+    frame = last(replace(services, pool=pool, catalog=(BUNDLED_PAIR,)), form)
+    assert strip_text(frame)[0] == "done"
+    _, judge = traces_of(services.store)
+    assert judge.config.rule.parameters == {"harm": 0.9}
+    assert any(token.outcome is Outcome.RELAXED for token in judge.tokens)
 
 
 def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:

@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from evaluation.item import Item, Suite
+from evaluation.study.check import check_models
 from evaluation.study.plan import Lane, Models, Plan, read_plan, with_placebos
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 from tests.unit.evaluation.saved import LANES, MODEL
@@ -48,6 +50,17 @@ def test_a_plan_of_a_version_without_protected_tokens_protects_none() -> None:
     stored = plan().as_dict()
     del stored["processors"]["protect"]
     assert read_plan(stored).processors.protect == ()
+
+
+def test_a_study_that_reads_no_classifier_goes_on_where_the_pair_has_got_one() -> None:
+    models, ref = plan().models, ModelRef("bundled/classifier", "local:0")
+    refs = {f"{each}_ref": getattr(models, each) for each in ("target", "draft", "head")}
+    pair: Any = SimpleNamespace(classifier_ref=ref, **refs)
+    check_models(plan(), pair)
+    reading = plan(lanes=(*LANES, replace(MARS, rule=RuleConfig("judge"))))
+    check_models(replace(reading, models=replace(models, classifier=ref)), pair)
+    with pytest.raises(ValueError, match="planned with no model, but this is bundled/classifier"):
+        check_models(reading, pair)
 
 
 def test_a_study_that_is_stopped_halfway_has_every_temperature_and_item() -> None:
