@@ -38,7 +38,7 @@ from hosting.logs import set_up
 from hosting.metrics import ServerMetrics, labels_of
 from hosting.middleware import OWN, Guard
 from hosting.retention import Retention
-from hosting.settings import ServerSettings, json_log, offered, read_settings
+from hosting.settings import ServerSettings, described, json_log, offered, read_settings
 from hosting.startup import fetched, opened_store, zero_gpu
 from mars_core import __version__
 from mars_core.jobs import Accelerator
@@ -251,7 +251,9 @@ def serve(chosen: ServerSettings, catalog: Sequence[PairSpec] = CATALOG) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Serves the page. All other settings are environment variables (docs/hosting.md)."
+        description="Serves the page.",
+        epilog=f"Environment variables (default):\n{described()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", help="address to listen on, instead of HOST")
     parser.add_argument("--port", help="port to listen on, instead of PORT")

@@ -13,6 +13,38 @@ PUBLIC_PAIRS = ("smollm2-135m", "bundled")
 ON, OFF, AUTO = "on", "off", "auto"
 # owner/name on the Hub
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+# Name → meaning (default)
+SETTINGS: Mapping[str, str] = {
+    "HOST": "address to listen on (127.0.0.1; Space: 0.0.0.0)",
+    "PORT": "port to listen on (7860)",
+    "MARS_ROOT_PATH": "path under which a proxy serves the page, such as /mars",
+    "MARS_HOSTS": "further names of a private page, such as `lab.example,*.lab.example`; `*`: any",
+    "MARS_PROXY": "on: a proxy sets X-Forwarded-Host and X-Forwarded-Proto; off: both are removed "
+    "(auto: on for a Space or with MARS_ROOT_PATH)",
+    "MARS_DATABASE_URL": "sqlite:////folder/file.db or postgresql://user:password@host/database "
+    "(a file in the user's data folder)",
+    "MARS_DEVICE": "cpu, cuda, cuda:1 (auto: cuda, else cpu)",
+    "MARS_DTYPE": "float32, bfloat16, float16, int4 (auto: bfloat16 on cuda, without it float16; "
+    "on a CPU by model)",
+    "MARS_GRAPHS": "off: no CUDA graphs (auto: on except on ZeroGPU)",
+    "MARS_MCP": "on: endpoints are MCP tools (off)",
+    "MARS_PUBLIC": "on: public mode; off: private mode (auto: on for a Space)",
+    "MARS_PAIRS": "keys of the offered pairs, as `mars models` prints them, the default first "
+    f"(all; public: {','.join(PUBLIC_PAIRS)})",
+    "MARS_LIMITS": "changed limits, such as new_tokens=256,seconds=60,waiting=off",
+    "MARS_RETENTION_DAYS": "what was created in public mode is removed after so many days "
+    "(0: never)",
+    "MARS_BACKUP_REPO": "dataset repository for backups, owner/name",
+    "MARS_BACKUP_MINUTES": "between two pushes (10)",
+    "MARS_BACKUP_TOKEN": "with write access to the repository, ideally to nothing else (HF_TOKEN)",
+    "MARS_METRICS": "on: /metrics (off)",
+    "MARS_JSON_LOG": "on: the log is JSON; off: text (auto: on in public mode)",
+    "SPACE_ID": "set by Spaces",
+    "SPACE_HOST": "set by Spaces",
+    "SPACES_ZERO_GPU": "set by Spaces",
+    "OAUTH_CLIENT_ID": "set by Spaces",
+    "OAUTH_CLIENT_SECRET": "set by Spaces",
+}
 _SWITCH: Mapping[str, bool] = {
     ON: True,
     "1": True,
@@ -25,7 +57,7 @@ _SWITCH: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """``docs/hosting.md`` explains each."""
+    """The values of ``SETTINGS``."""
 
     host: str = "127.0.0.1"
     port: int = 7860
@@ -54,6 +86,11 @@ class ServerSettings:
     def __repr__(self) -> str:
         """Without the secrets, so that they cannot be logged."""
         return f"Settings(host={self.host!r}, port={self.port}, public={self.public})"
+
+
+def described() -> str:
+    """The list of docs/reference/settings.md and of ``mars-playground --help``."""
+    return "".join(f"* `{name}`: {meaning}\n" for name, meaning in SETTINGS.items())
 
 
 def read_settings(environment: Mapping[str, str]) -> ServerSettings:

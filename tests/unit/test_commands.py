@@ -59,6 +59,7 @@ RUN = {
     'mars compare --pair bundled --prompt "Ivan has 51 toy cars and puts 3 in each bag. How many bags does he need?" '
     "--rule mars --rule typical --set theta=0.85 --drafter eagle3 --tree 12/6/2 --temperature 1": "",
     "mars columns": "",
+    "mars-playground --help": "",
     'mars run --pair bundled --prompt "Tom had a red ball."': "",
     "mars --print-completion bash >> ~/.bash_completion": "",
     "mars check --server http://localhost:8000": FEW,
