@@ -73,7 +73,7 @@ def _in_box(math: Any, text: str) -> str | None:
     try:
         boxed = math.last_boxed_only_string(text)
         return None if boxed is None else str(math.remove_boxed(boxed))
-    except AssertionError:  # lm-eval handles \fbox in one place only
+    except AssertionError:  # lm-eval handles one \fbox only
         return None
 
 

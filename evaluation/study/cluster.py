@@ -1,4 +1,4 @@
-"""A study on a Ray cluster: processes with one pair of models each, which Ray places on GPUs or
+"""A study on a Ray cluster: processes with one pair of models each, which Ray schedules on GPUs or
 cores. Results are committed by this process as they come."""
 
 from __future__ import annotations

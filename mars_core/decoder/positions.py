@@ -144,8 +144,8 @@ class PositionIndex:
             if self._window is not None:
                 assert count == ahead, "with a sliding window, all columns must be known"
                 known = positions[segment.rows]
-                placed = columns.expand(len(known), -1).scatter(1, there, known)
-                near = known[..., None] - placed[:, None] < self._window
+                column_positions = columns.expand(len(known), -1).scatter(1, there, known)
+                near = known[..., None] - column_positions[:, None] < self._window
                 windowed = self._additive(self._grouped(visible & near))
             segments.append(segment._replace(full=full, windowed=windowed))
         return PassLayout(entries, positions, segments, rows.start(0), False)

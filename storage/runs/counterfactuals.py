@@ -19,7 +19,7 @@ class Counterfactuals(Connected):
     """Of runs in the scope, also of deleted comparisons, which studies still use."""
 
     def save_counterfactuals(self, run_id: str, tokens: Sequence[Counterfactual]) -> None:
-        """Save those of some tokens of a run, in place of earlier ones of these tokens. Raises
+        """Save those of some tokens of a run, instead of earlier ones of these tokens. Raises
         StorageError for an unknown run."""
         check_id(run_id, "run")
         with self._write("The counterfactuals were not saved") as connection:

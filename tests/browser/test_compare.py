@@ -35,7 +35,7 @@ from tests.browser.steps import (
 )
 from tests.serving import Server
 
-PLACE = "node => node.getBoundingClientRect().top + window.scrollY"
+TOP = "node => node.getBoundingClientRect().top + window.scrollY"
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}${window.ran=1}`</textarea>\u202eabc\x1b[31m =HYPERLINK(1)"
 
@@ -171,7 +171,7 @@ def begin_slow_run(page: Page) -> None:
     page.wait_for_selector(".mars-lane[data-state=running] .tok")
 
 
-def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
+def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
     window: Window, server: Server
 ) -> None:
     page = window.page
@@ -374,30 +374,30 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(note).to_have_text(
         re.compile(r"^On this pair θ = 0\.9 calls \d+ % of 127 positions near ties")
     )
-    selector = below.evaluate(PLACE)
+    selector = below.evaluate(TOP)
     theta.press("End")
     for typed, said in (("5", "0.95"), ("0", "0.95")):
         theta.press_sequentially(typed)
         expect(note).to_contain_text(f"θ = {said} calls")
-        assert below.evaluate(PLACE) == selector
+        assert below.evaluate(TOP) == selector
     page.locator("#seed input").fill("4")
     expect(page.locator("#settings summary").first).to_be_visible()
     expect(theta).to_have_value("0.950")
 
     theta.fill("")
     expect(note).to_have_text("")
-    assert below.evaluate(PLACE) == selector
+    assert below.evaluate(TOP) == selector
     theta.fill("0.9")
     pick(page, "Model pair", "A small random model with a head")
     expect(theta).to_have_value("0.8")
     expect(note).to_contain_text(
         "θ = 0.8 is the default of this pair: its logits are those of chance. The paper's is 0.9."
     )
-    selector = page.locator("#rule-note-1").evaluate(PLACE)
+    selector = page.locator("#rule-note-1").evaluate(TOP)
     compare(page, tokens=16)
     open_settings(page)
     expect(note).to_contain_text("On this pair θ = 0.8 calls")
-    assert below.evaluate(PLACE) == selector
+    assert below.evaluate(TOP) == selector
     button(note, "θ = 0.9, the paper’s").click()
     expect(theta).to_have_value("0.9")
     expect(note).to_contain_text("On this pair θ = 0.9 calls")
@@ -410,10 +410,10 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(meaning).to_contain_text("In these runs θ = 0.8 calls")
     text = page.locator("#compare-lane-0 .mars-text")
     slider.fill("0.5")  # the text is now coloured by what would be kept
-    selector = text.evaluate(PLACE)
+    selector = text.evaluate(TOP)
     slider.fill("0")
     expect(meaning).to_contain_text("In these runs θ = 0 calls")
-    assert text.evaluate(PLACE) == selector
+    assert text.evaluate(TOP) == selector
 
 
 def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window) -> None:

@@ -22,7 +22,7 @@ from tests.browser.lane_page import open_lanes, send, tell
 from tests.browser.steps import button, expected
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import judged
+from tests.unit.ui.helpers import judged
 from ui.kit.assets import asset
 from ui.token_view.story import relaxed_story
 from ui.token_view.view import QUANTITIES, LaneView, ended_view
@@ -79,7 +79,7 @@ def whole_text(page: Page, lane: int) -> str:
 
 def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LanePage) -> None:
     page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
-    place = page.locator("#lane-0").bounding_box()
+    box = page.locator("#lane-0").bounding_box()
     expected(page, ".mars-r-replay").to_be_hidden()  # what has not ended is not replayed
     end = ended_view(MARS, "x/0")
     starts = range(0, len(end.rows), 8)
@@ -105,7 +105,7 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LaneP
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
     expected(page, ".mars-r-replay").to_be_visible()
     after = page.locator("#lane-0").bounding_box()
-    assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
+    assert box and after and abs(box["y"] - after["y"]) <= 1  # it did not move
 
 
 def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
@@ -151,12 +151,12 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expected(page, "#lane-1 .mars-text").not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
     expected(page, "#lane-1 .mars-text").to_be_in_viewport(ratio=0.5)
-    for place in (
+    for block in (
         "start",
         "end",
     ):  # what is said of a token neither leaves the window nor covers it
         token = page.locator("#lane-1 .tok").nth(30)
-        token.evaluate("(token, block) => token.scrollIntoView({ block })", place)
+        token.evaluate("(token, block) => token.scrollIntoView({ block })", block)
         token.click()
         pop = page.locator("#lane-1 .mars-pop.pinned")
         expect(pop).to_be_in_viewport(ratio=1)

@@ -176,7 +176,7 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
     assert events(page) == [["select", {"changes": [{"changed": "rule", "at": 2}]}]]
     assert kept() == {"rule": "mars", "seed": 3, "rules": ["b"], "at": 2}
     page.fill("#seed input", "8")
-    page.select_option("select", "strict")  # another event, which may take the place of the first
+    page.select_option("select", "strict")  # another event, which may replace the first
     assert [each["at"] for each in events(page)[-1][1]["changes"]] == [2, 5]
     page.select_option("select", "mars")
     send(page, value(5, 2))  # the answer to the choice of the rule comes after the seed was typed

@@ -165,7 +165,7 @@ def everything() -> dict[str, set[str]]:
     return pages_of
 
 
-def words(command: str, **places: str) -> list[str]:
+def words(command: str, **replacements: str) -> list[str]:
     """With what stands for a reader's names replaced."""
     values = {
         "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet",
@@ -175,7 +175,7 @@ def words(command: str, **places: str) -> list[str]:
         "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}",
     }
-    for name, meant in (values | places).items():
+    for name, meant in (values | replacements).items():
         command = command.replace(name, meant)
     return shlex.split(command)
 
@@ -320,7 +320,7 @@ def test_the_commands_of_a_page_run(
     make_commands: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = servers | {
+    replacements = servers | {
         "postgresql://…": os.environ["MARS_DATABASE_URL"],
         "/tmp/mars.jsonl": str(folder / "mars.jsonl"),
     }
@@ -336,7 +336,7 @@ def test_the_commands_of_a_page_run(
             subprocess.run(["bash", "-c", command], env=environment, check=True)
             assert "_shtab_mars" in (folder / ".bash_completion").read_text(encoding="utf-8")
             continue
-        main, rest = main_of(words(f"{command} {RUN[command]}", **places))
+        main, rest = main_of(words(f"{command} {RUN[command]}", **replacements))
         assert main is not None
         try:
             assert main(rest) == 0, (command, *capsys.readouterr())

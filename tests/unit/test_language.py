@@ -75,13 +75,13 @@ def names(tree: ast.Module) -> Iterator[tuple[str, int]]:
 def banned(source: str, path: str) -> list[str]:
     """``path:line name`` of every identifier of a file with a banned word, and ``path`` if its own
     name has one."""
-    places = [(path, 0) for part in Path(path).with_suffix("").parts if BANNED & set(words(part))]
-    places += [
+    found_at = [(path, 0) for part in Path(path).with_suffix("").parts if BANNED & set(words(part))]
+    found_at += [
         each
         for each in names(ast.parse(source))
         if BANNED & set(words(each[0])) and each[0] not in ALLOWED
     ]
-    return [f"{path}:{line} {name}" for name, line in places]
+    return [f"{path}:{line} {name}" for name, line in found_at]
 
 
 @pytest.mark.parametrize("folder", [*SOURCES, "app.py"])

@@ -39,7 +39,7 @@ MARKERS = {
 }
 Counts = dict[
     Outcome, list[int]
-]  # places at which drafted tokens were judged: outcome → a count for each bin
+]  # positions at which drafted tokens were judged: outcome → a count for each bin
 
 
 def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
@@ -67,7 +67,7 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
             "showgrid": False,
             "zeroline": False,
         },
-        y={"range": [0, 1.08 * top], "nticks": 4, "title": "places"},
+        y={"range": [0, 1.08 * top], "nticks": 4, "title": "positions"},
         key=legend({outcome.value: marker for outcome, marker in MARKERS.items()}),
         barmode="stack",
         bargap=0.06,
@@ -84,8 +84,10 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
         zip(runs, rows, strict=True),
     )
     without = sum(math.isnan(value) for values in margins for _, value in values)
-    note = f"; {plural(without, 'place')} without a ratio (z₁ ≤ 0) left out" if without else ""
-    return Plot(figure, data, f"{scale.name} at the places where drafted tokens were judged{note}")
+    note = f"; {plural(without, 'position')} without a ratio (z₁ ≤ 0) left out" if without else ""
+    return Plot(
+        figure, data, f"{scale.name} at the positions where drafted tokens were judged{note}"
+    )
 
 
 def _margins(trace: Trace, scale: Scale) -> list[tuple[Outcome, float]]:

@@ -44,7 +44,7 @@ def tree_plot(trace: Trace, step: int) -> Plot:
 
 
 def tree_nodes(trace: Trace, step: int) -> list[Node]:
-    """The nodes with their places, parents before children: the root, what was drafted, then the
+    """The nodes with their coordinates, parents before children: the root, what was drafted, then the
     recovered or bonus token."""
     chosen = trace.steps[step]
     nodes, accepted = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}

@@ -27,7 +27,7 @@ POLL_S = 0.1  # between two looks for a stop while waiting
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """A place in the queue, used as a context manager: on exit the slot is free for the next
+    """A slot of the queue, used as a context manager: on exit the slot is free for the next
     one."""
 
     queue: Queue
@@ -100,7 +100,7 @@ class Queue:
         return len(self._waiting)
 
     def ticket(self, owner: str, *, runs: int, tokens: int) -> Ticket:
-        """A place at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError with the
+        """A slot at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError with the
         time to come back."""
         with self.changed:
             self._check(owner, runs)

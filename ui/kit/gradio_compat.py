@@ -92,7 +92,7 @@ class FaultyBlocks(gr.Blocks):
         except gr.Error as error:
             error.print_exception = False
             raise
-        except Exception as error:  # noqa: BLE001  (the last place that sees it)
+        except Exception as error:  # noqa: BLE001  (the last handler that sees it)
             name = getattr(event, "name", None) or getattr(event, "api_name", None)
             raise gr.Error(
                 fault(error, f"event {name}" if name else "event"), print_exception=False

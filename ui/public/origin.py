@@ -127,7 +127,7 @@ def _origin(text: str) -> Origin | None:
 class VisitorCookie:
     """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set. The
     cookie comes with the page alone: were it set by any answer, requests that run side by side
-    would each make another visitor. Pages of other origins get none: it would take the place of the
+    would each make another visitor. Pages of other origins get none: it would replace the
     visitor's own."""
 
     def __init__(self, app: ASGIApp) -> None:

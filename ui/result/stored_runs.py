@@ -1,7 +1,7 @@
 """The runs that open pages show: a page keeps their ids, and an event that needs a trace has it
 read again.
 
-A run that could not be saved has a key in place of an id. It is here for as long as few others are
+A run that could not be saved has a key instead of an id. It is here for as long as few others are
 asked for.
 """
 

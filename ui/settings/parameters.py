@@ -76,6 +76,6 @@ def threshold_note(
 
 
 def other_theta(rules: Sequence[RuleConfig], theta: Theta) -> Theta:
-    """What the button offers: the paper's in place of the pair's, and else the pair's."""
+    """What the button offers: the paper's if the pair's is chosen, else the pair's."""
     chosen = [rule.parameters.get("theta") for rule in rules]
     return PAPER_THETA if theta.value in chosen else theta

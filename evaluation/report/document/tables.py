@@ -218,7 +218,7 @@ OVERVIEW_LEAD = (
     "Speed-up: ratio of means, all new tokens over all seconds, against decoding without drafts. "
     "τ: all new tokens over all steps. Recovery: mean score of the suite's first metric over "
     "strict's with the same drafts; at the stated margin ✓ supported, ✗ not supported, ? too few "
-    "prompts. What is not scored has relaxed tokens, equal texts and TV in its place. 95 % "
+    "prompts. What is not scored has relaxed tokens, equal texts and TV instead. 95 % "
     "intervals in brackets."
 )
 OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "

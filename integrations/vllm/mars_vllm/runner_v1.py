@@ -39,7 +39,7 @@ class _Step:
         ]
         self.table = async_tensor_h2d(
             rows, self.drafted.device, torch.float64
-        )  # the last column: place in the output
+        )  # the last column: output position
         self.best = Best(self.drafted, self.drafted)
         self.relaxed: Tensor = self.drafted < 0
 

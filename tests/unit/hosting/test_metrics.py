@@ -122,8 +122,8 @@ def test_positions_are_bounded() -> None:
     trace = make_trace()
     metrics = observed(replace(trace, steps=(replace(trace.steps[0], kept=POSITIONS + 9),)))
     labels = [sample.labels for sample in samples(metrics)]
-    places = [each["position"] for each in labels if "position" in each]
-    assert places == [str(position) for position in range(POSITIONS)]
+    positions = [each["position"] for each in labels if "position" in each]
+    assert positions == [str(position) for position in range(POSITIONS)]
 
 
 def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:

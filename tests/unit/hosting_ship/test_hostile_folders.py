@@ -18,7 +18,7 @@ from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 from tests.checkpoints import tiny_checkpoint
 from tests.folders import edit, load, refusal
-from tests.unit.ui.places import failing
+from tests.unit.ui.helpers import failing
 
 ROOT = Path(__file__).parents[3]
 EVIL = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}

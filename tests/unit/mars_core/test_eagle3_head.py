@@ -536,16 +536,16 @@ class Straight:
         raw = json.loads((folder / "config.json").read_text())
         self.raw, self.c = raw, raw.get("transformer_layer_config", raw)
         self.w = {"embed_tokens.weight": embedding, **load_file(folder / "model.safetensors")}
-        self.place = {"eagle": "midlayer.", "speculators": "layers.0."}[family]
+        self.prefix = {"eagle": "midlayer.", "speculators": "layers.0."}[family]
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
 
     def layer(self, name: str) -> Tensor:
-        return self.w[f"{self.place}{name}.weight"]
+        return self.w[f"{self.prefix}{name}.weight"]
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         biased = self.c.get("attention_bias" if name.startswith("self_attn") else "mlp_bias")
-        return self.layer(name) @ x + (self.w[f"{self.place}{name}.bias"] if biased else 0)
+        return self.layer(name) @ x + (self.w[f"{self.prefix}{name}.bias"] if biased else 0)
 
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight

@@ -90,7 +90,7 @@ def test_noise_is_a_function_of_seed_position_and_id() -> None:
 
 
 def test_of_the_words_of_two_steps_at_one_position_only_the_drawing_ones_are_equal() -> None:
-    """A rule may have looked at the others without using the place: there they must not decide
+    """A rule may have looked at the others without using the position: there they must not decide
     again."""
     first, second = words(7, 10, 6), words(7, 12, 6)
     assert column(first, Use.DRAW)[2:].tolist() == column(second, Use.DRAW)[:4].tolist()

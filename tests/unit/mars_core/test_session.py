@@ -212,7 +212,7 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
     for token in (
         token for step in trace.steps for token in step.tokens
-    ):  # a rejected one has the place of the next
+    ):  # a rejected one has the position of the next
         row = logits[token.position]
         distribution = (row / temperature if temperature else row).softmax(-1)
         p = distribution[token.id] if temperature else float(row.argmax() == token.id)

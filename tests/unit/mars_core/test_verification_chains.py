@@ -84,7 +84,7 @@ def position(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distr
 def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
-    """A chain of equal places tries every drafted token, weighted by q, with all coins and all
+    """A chain of equal nodes tries every drafted token, weighted by q, with all coins and all
     noise that could matter."""
     z, p, q = position(sampling, seed)
     accept = accepted(rule, z[0].tolist(), p, q)

@@ -126,7 +126,7 @@ def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_else
 
 
 @pytest.mark.parametrize("rule", ["mars", "mars-gap"])
-def test_places_that_relax_nothing_are_left_out_without_a_difference(
+def test_nodes_that_relax_nothing_are_left_out_without_a_difference(
     rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(20):
@@ -173,7 +173,7 @@ def test_what_moves_to_the_two_best_tokens_is_as_in_the_plain_formula() -> None:
 
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
     """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no
-    place for y."""
+    position for y."""
     distribution, joint_p = [0.0] * V, joint(p, q)
     for a in range(V):
         if not q[a]:
@@ -196,7 +196,7 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
 def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
-    """A chain of equal places, each with separate noise."""
+    """A chain of equal nodes, each with separate noise."""
     count = 20_000
     z, p, q = distributions(seed, sampling)
     drawn = noise(keys(seed, 1, count + 1), V)

@@ -134,16 +134,16 @@ def tokens_at(
 ) -> list[int]:
     """The token after the cell's node for each pair of noise and accepting uniform."""
     trials = [0] * (draft.size + 1)
-    places = []
+    trial_and_node = []
     for cell, _ in points:
-        places.append((trials[cell.node], cell.node))
+        trial_and_node.append((trials[cell.node], cell.node))
         trials[cell.node] += 1
     uniform = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
     noise = torch.ones(*uniform.shape, V, dtype=torch.float64)
-    for (cell, accept), (trial, node) in zip(points, places, strict=True):
+    for (cell, accept), (trial, node) in zip(points, trial_and_node, strict=True):
         uniform[trial, node], noise[trial, node] = accept, picked(cell.first).noise
     after = outcomes(logits, draft, rule, sampling, uniform, noise).tolist()
-    return [int(after[trial][node]) for trial, node in places]
+    return [int(after[trial][node]) for trial, node in trial_and_node]
 
 
 def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int, Shift]:

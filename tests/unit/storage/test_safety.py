@@ -190,7 +190,7 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
     )
     assert [counts(store)[name] for name in ("comparisons", "runs", "run_traces")] == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
-    refused(trace, "The run was not saved")  # the place is taken
+    refused(trace, "The run was not saved")  # the number is taken
     (run,) = store.load(comparison_id).runs
     assert same(run.trace, trace)
 

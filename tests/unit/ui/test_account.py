@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
-from tests.unit.ui import places
-from tests.unit.ui.places import HOSTILE, client_of, failing, one_loop
+from tests.unit.ui import helpers
+from tests.unit.ui.helpers import HOSTILE, client_of, failing, one_loop
 from ui.app import build_app
 from ui.jobs.services import Services
 from ui.public.limits import PUBLIC_LIMITS
@@ -64,7 +64,7 @@ def store_of(services: Services, request: Asking | None = None) -> RunStore:
 
 
 def keep(services: Services, request: Asking, prompt: str = "Tell me.") -> str:
-    return places.keep(store_of(services, request), prompt, new_tokens=4)
+    return helpers.keep(store_of(services, request), prompt, new_tokens=4)
 
 
 def prompts(services: Services, request: Asking) -> list[str]:
@@ -141,7 +141,7 @@ def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None
     assert prompts(services, Asking(TWO)) == ["another's"]
 
 
-def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(
+def test_sharing_refuses_what_cannot_be_shared_and_hides_where_it_is_unavailable(
     services: Services, store: RunStore
 ) -> None:
     comparison = keep(services, Asking())

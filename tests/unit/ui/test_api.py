@@ -28,7 +28,7 @@ from mars_core.rules import RULES
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Source
 from tests.serving import PATIENCE_S, ROOT, Server
-from tests.unit.ui.places import rows_of
+from tests.unit.ui.helpers import rows_of
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
 from ui.jobs.queue import COMPUTES

@@ -23,7 +23,7 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
 from mars_core.run import Run
 from mars_core.types import Sampling, Status, StopReason, Trace
-from tests.unit.ui.places import (
+from tests.unit.ui.helpers import (
     FORM,
     LONG,
     SWEEP,
@@ -539,9 +539,9 @@ def test_the_job_ends_before_the_time_that_was_asked_for(
     assert [trace.stop_reason for trace in traces_of(zero.store)] == [StopReason.DEADLINE]
 
 
-def test_a_pair_that_was_not_placed_is_refused(zero: Services, spec: PairSpec) -> None:
+def test_a_pair_that_was_not_loaded_is_refused(zero: Services, spec: PairSpec) -> None:
     other = replace(spec, title="Another pair")
-    with pytest.raises(AcceleratorError, match="'Another pair' was not placed"):
+    with pytest.raises(AcceleratorError, match="'Another pair' was not loaded"):
         next(zero.accelerator.run(Job(other, (), ()), zero.stops.of("visitor")))
     state, words = strip_text(
         list(run_comparison(zero, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1]

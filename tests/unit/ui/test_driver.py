@@ -16,8 +16,8 @@ from mars_core.models import ModelError, ModelPool
 from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source
 from tests.traces import same
-from tests.unit.ui.places import FORM as WHOLE
-from tests.unit.ui.places import failing, latest, run_comparison, run_one_more, write_answers
+from tests.unit.ui.helpers import FORM as WHOLE
+from tests.unit.ui.helpers import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
 from ui.jobs.driver import Batch, Started, drive
 from ui.jobs.queue import MOST_PASSED, Queue, Ticket

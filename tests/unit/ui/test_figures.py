@@ -63,14 +63,15 @@ def test_both_runs_share_one_scale_with_theta_on_it() -> None:
 
 def test_the_colour_scale_rises_from_zero_to_one_for_every_theta() -> None:
     for theta in (0.0, 0.5, 0.84, 0.9, 0.98, 1.0):
-        places = [
-            place for place, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
+        positions = [
+            position
+            for position, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
         ]
-        assert places[0] == 0 and places[-1] == 1 and places == sorted(places), theta
+        assert positions[0] == 0 and positions[-1] == 1 and positions == sorted(positions), theta
 
 
 def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
-    """A place without a ratio counts as decisive; outcomes are marked by shape at their cells."""
+    """A position without a ratio counts as decisive; outcomes are marked by shape at their cells."""
     scale = margin_scale([RIGHT])
     plot = margin_plot(PlottedRun(RIGHT, 0, "run"), scale)
     assert [row[0] for row in plot.data.rows] == list(range(150))
@@ -289,7 +290,7 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
 def test_the_histogram_counts_every_judged_position_once(trace: Trace) -> None:
     plot = ratio_plot([PlottedRun(trace, 0, "a")], margin_scale([trace]))
-    without = re.search(r"; (\d+) places? without", plot.title)
+    without = re.search(r"; (\d+) positions? without", plot.title)
     accepted = sum(token.outcome in KEPT for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
@@ -345,7 +346,7 @@ def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
 
 
 @pytest.mark.parametrize("trace", [TREE, MARS])
-def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
+def test_every_node_has_different_coordinates_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
         nodes = tree_nodes(trace, step.index)
         drawn = [token for token in step.emitted if token.outcome in OWN]
@@ -364,14 +365,14 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
         assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
 
 
-def _rows_under(places: list[Node], root: Node) -> list[float]:
+def _rows_under(nodes: list[Node], root: Node) -> list[float]:
     return [
         root.y,
         *(
             row
-            for child in places
+            for child in nodes
             if child.parent == root.number
-            for row in _rows_under(places, child)
+            for row in _rows_under(nodes, child)
         ),
     ]
 

@@ -21,7 +21,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import ui
-from tests.unit.ui.places import one_loop
+from tests.unit.ui.helpers import one_loop
 from ui.kit import gradio_compat
 from ui.kit.gradio_compat import (
     FaultyBlocks,

@@ -24,7 +24,7 @@ from storage import RunStore
 from tests.panels import read_panel
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import save
-from tests.unit.ui.places import (
+from tests.unit.ui.helpers import (
     FORM,
     failing,
     latest,

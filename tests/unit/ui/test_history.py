@@ -24,7 +24,7 @@ from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import HOSTILE, failing, keep, latest, rows_of, services_of
+from tests.unit.ui.helpers import HOSTILE, failing, keep, latest, rows_of, services_of
 from ui.api.documents import comparison_document
 from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line

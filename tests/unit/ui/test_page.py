@@ -25,7 +25,7 @@ from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import PanicException, client_of, contrast, failing, keep, services_of
+from tests.unit.ui.helpers import PanicException, client_of, contrast, failing, keep, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit import documents

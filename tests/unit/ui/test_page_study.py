@@ -22,7 +22,7 @@ from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, PairSpec
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
-from tests.unit.ui.places import rows_of
+from tests.unit.ui.helpers import rows_of
 from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain

@@ -21,7 +21,7 @@ from mars_core.models import CATALOG
 from mars_core.types import Outcome
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
-from tests.unit.ui.places import FORM, HOSTILE, client_of, keep, services_of
+from tests.unit.ui.helpers import FORM, HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component

@@ -38,7 +38,7 @@ from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import client_of, failing, one_loop, services_of
+from tests.unit.ui.helpers import client_of, failing, one_loop, services_of
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES

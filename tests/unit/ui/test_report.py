@@ -36,7 +36,7 @@ from storage import RunStore, StoredComparison
 from tests.panels import Element, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import keep
+from tests.unit.ui.helpers import keep
 from ui.api.documents import comparison_document
 from ui.figures.plot import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot

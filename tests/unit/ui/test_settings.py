@@ -18,7 +18,7 @@ from mars_core.rules import RULES, Parameter
 from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
-from tests.unit.ui.places import FORM, services_of
+from tests.unit.ui.helpers import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
@@ -146,7 +146,7 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
     for pair, temperature in (
         ("bundled", 1),
         (CATALOG[0].key, 0),
-    ):  # of which the second is not in this place's catalog
+    ):  # of which the second is not in this page's catalog
         custom = SettingsPanel(
             replace(services, catalog=CATALOG), "compare", lambda fields: fields.bar(64)
         )

@@ -31,7 +31,7 @@ from mars_core.types import (
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
-from tests.unit.ui.places import HIGH, contrast, judged, one_loop
+from tests.unit.ui.helpers import HIGH, contrast, judged, one_loop
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
 from ui.result import example
@@ -77,7 +77,7 @@ def test_the_rows_spell_the_text() -> None:
         row[5] for row in rows
     )
     # what the target drew is no alternative of a sampled draft; a token without characters keeps
-    # its place
+    # its position
     tokens = [token for step in trace.steps for token in step.tokens]
     assert not any(row[4] for row in token_rows(tokens, trace.text, 2, trace.config.rule))
     tokens = [*trace.tokens]

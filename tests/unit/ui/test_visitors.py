@@ -21,7 +21,7 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
 from storage import RunStore
-from tests.unit.ui.places import rows_of, services_of
+from tests.unit.ui.helpers import rows_of, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.public import access
@@ -166,7 +166,7 @@ def test_the_page_sets_the_cookie_once() -> None:
     assert "set-cookie" not in visitor.get("/").headers
     assert client().get("/").headers["set-cookie"] != header
     assert "set-cookie" in visitor.get("/", headers={"Cookie": f"{COOKIE}=<x>"}).headers
-    # pages of other origins get none in place of the visitor's own
+    # pages of other origins get none instead of the visitor's own
     assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
     assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
 

@@ -21,7 +21,7 @@ from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, 
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import FORM, client_of, failing, keep, strip_text, write_answers
+from tests.unit.ui.helpers import FORM, client_of, failing, keep, strip_text, write_answers
 from ui.jobs.services import Services
 from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain

@@ -111,7 +111,7 @@ class Lanes:
         return None
 
     def closing(self, strip: Strip | None = None) -> Frame:
-        """What came of it; ``strip``: in place of the sentence."""
+        """What came of it; ``strip``: instead of the sentence."""
         side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
         ended = ended_result(
             self.traces,

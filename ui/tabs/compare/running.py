@@ -2,7 +2,7 @@
 Stop.
 
 All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them. While the strip says
-that a run is under way, the style sheet shows Stop in place of Compare and hides what would change
+that a run is under way, the style sheet shows Stop instead of Compare and hides what would change
 the lanes."""
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class Running(CompareParts):
     def one_more(
         self, wanted: ContinuationRequest, displayed: DisplayedComparison | None, value: str | None
     ) -> Updates:
-        """The lane; nothing where there is no place for it: the run itself says why it cannot
+        """The lane; nothing where it has no slot: the run itself says why it cannot
         be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]

@@ -47,7 +47,7 @@ def garbage(source: random.Random, p: dict[str, float], first: bool) -> str:
 
 
 class Server:
-    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities
+    """A fake Client. ``top``: how many alternatives it reports, 0 for no log probabilities
     at all; ``key``: how it identifies a token; ``repeat``: how many seeds give the same draws."""
 
     server = client.Server("http://stand-in")

@@ -105,8 +105,8 @@ LLAMA: dict[str, Any] = {
     },
 }
 LLAMA_METRICS = "".join(
-    f"# TYPE llamacpp:{name} counter\nllamacpp:{name}{place} {value}\n"
-    for name, place, value in (
+    f"# TYPE llamacpp:{name} counter\nllamacpp:{name}{labels} {value}\n"
+    for name, labels, value in (
         ("prompt_tokens_total", "", 75),
         ("prompt_tokens_cached_total", "", 58),
         ("tokens_predicted_total", "", 29),
@@ -135,8 +135,8 @@ METRICS = "".join(  # of two engines
     )
 )
 METRICS += "".join(
-    f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} {10 - 2 * place}\n'
-    for place in reversed(range(5))
+    f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{position}"}} {10 - 2 * position}\n'
+    for position in reversed(range(5))
 )
 
 

@@ -17,7 +17,7 @@ import pytest
 from storage import Choice, RunStore, Source
 from tests.serving import serving
 from tests.unit.evaluation.report.studies import stored_study
-from tests.unit.ui.places import keep
+from tests.unit.ui.helpers import keep
 from ui.public.visitors import COOKIE, browser_owner
 
 MARK = "SecretOfA"

@@ -24,7 +24,7 @@ from starlette.testclient import TestClient
 
 from mars_core.types import Status
 from storage import RunStore, Shared
-from tests.unit.ui.places import rows_of
+from tests.unit.ui.helpers import rows_of
 from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
 from ui.public.preview import PICTURE
@@ -590,7 +590,7 @@ def test_events_that_report_anything_are_no_faults(served: Served, stranger: Str
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_route_that_raises_is_logged_by_its_place_alone(
+def test_a_route_that_raises_is_logged_without_what_a_visitor_wrote(
     caplog: pytest.LogCaptureFixture, begun: bool
 ) -> None:
     """And broken off, where the answer had begun."""
