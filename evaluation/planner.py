@@ -158,11 +158,11 @@ def costs_of(times: Times, single_s: float = math.nan) -> Costs:
     )
 
 
-def acceptance_of_counts(kept: Sequence[float], drafted: Sequence[float]) -> Acceptance:
+def acceptance_of_counts(accepted: Sequence[float], drafted: Sequence[float]) -> Acceptance:
     """Of many runs with chains. By draft position, steps that kept, and that drafted, a token."""
-    shares = [1.0, *(some / count for some, count in zip(kept, drafted, strict=True) if count)]
+    shares = [1.0, *(some / count for some, count in zip(accepted, drafted, strict=True) if count)]
     reached = sum(count * share for count, share in zip(drafted, shares, strict=False))
-    beyond = sum(kept) / reached if reached else 0.0
+    beyond = sum(accepted) / reached if reached else 0.0
     return Acceptance(tuple(b / a if a else beyond for a, b in pairwise(shares)), beyond)
 
 

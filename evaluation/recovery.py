@@ -142,7 +142,7 @@ def _end(above: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def verdict(recovery: Interval, pairs: Paired, margin: float) -> RecoveryVerdict:
-    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of
+    """Supported where all of the 95 % interval is at ``margin`` or above, not supported where all of
     it is below; each errs in 2.5 %."""
     outcome, needed, sentence = (
         RecoveryOutcome.TOO_FEW,

@@ -48,7 +48,7 @@ class McNemar:
     gained: int
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
-    p_by_prompt: float  # sign flips of whole prompts: valid with several seeds too
+    p_by_prompt: float  # sign flips per prompt: valid with several seeds too
     # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
     p_holm: float = math.nan
 
@@ -219,7 +219,7 @@ def mcnemar(difference: Counts, prompt: Indices) -> McNemar:
     every run, [R].
 
     ``p``: exact and two-sided; counts every run as independent of the others. ``p_by_prompt``:
-    ``sign_flips`` of whole prompts.
+    ``sign_flips`` per prompt.
     """
     from scipy.stats import binomtest
 

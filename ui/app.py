@@ -1,4 +1,4 @@
-"""The whole page: top, tabs, and what ``launch`` needs to know. Gets its parts from ``app.py`` and
+"""The page: top, tabs, and what ``launch`` needs to know. Gets its parts from ``app.py`` and
 reads no environment."""
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _counted(
                 f"strict is not none: {name}, {where}", differences.strict[name], count, most=most
             )
         yield MeasuredFigure(
-            f"continued is not whole: {name}, {where}",
+            f"continued is not the rest of the text: {name}, {where}",
             differences.continued[name],
             count,
             most=most,

@@ -104,7 +104,7 @@ def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
             address = row["URL"] if re.fullmatch(r"https?://[^\s()|]+", row["URL"]) else ""
             first, *_ = row["License"].strip().splitlines() or [
                 "UNKNOWN"
-            ]  # some packages put the whole text there
+            ]  # some packages put the full text there
             found[canonical(row["Name"]), base(row["Version"])] = (
                 first.strip().replace("|", "/")[:100],
                 address,
@@ -136,25 +136,26 @@ def sbom(python: str) -> None:
     """One file for what a deployment has of this environment: run-cpu or run-cuda by the torch that
     is in it."""
     options = ("--output-reproducible", "--of", "JSON", "--pyproject", str(ROOT / "pyproject.toml"))
-    whole = tool("cyclonedx-py", "environment", *options, python)
+    document = tool("cyclonedx-py", "environment", *options, python)
     variant = (
         "cuda"
-        if any(canonical(each["name"]) == "triton" for each in whole["components"])
+        if any(canonical(each["name"]) == "triton" for each in document["components"])
         else "cpu"
     )
     wanted = deployed(variant)
-    kept = [each for each in whole["components"] if canonical(each["name"]) in wanted]
-    refs = {each["bom-ref"] for each in kept} | {whole["metadata"]["component"]["bom-ref"]}
-    whole["components"] = [
-        {key: value for key, value in each.items() if key != "externalReferences"} for each in kept
+    components = [each for each in document["components"] if canonical(each["name"]) in wanted]
+    refs = {each["bom-ref"] for each in components} | {document["metadata"]["component"]["bom-ref"]}
+    document["components"] = [
+        {key: value for key, value in each.items() if key != "externalReferences"}
+        for each in components
     ]
-    whole["dependencies"] = [
+    document["dependencies"] = [
         {**each, "dependsOn": [ref for ref in each.get("dependsOn", []) if ref in refs]}
-        for each in whole["dependencies"]
+        for each in document["dependencies"]
         if each["ref"] in refs
     ]
     target = ROOT / "docs" / "sbom" / f"run-{variant}.cdx.json"
-    target.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    target.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main(pythons: list[str]) -> int:

@@ -107,10 +107,10 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
                     "batches of two sizes."
                 )
             rows = np.concatenate([rows for *_, rows in cells])
-            kept, drafted = (
+            accepted, drafted = (
                 each[rows, number].sum(axis=0).tolist() for each in (grid.kept_at, grid.drafted_at)
             )
-            acceptance = acceptance_of_counts(kept, drafted)
+            acceptance = acceptance_of_counts(accepted, drafted)
             for load, k in product(loads, (0, *ks)):
                 lane = replace(plan.lanes[number], drafter=replace(drafter, k=k))
                 rate = Interval(load * acceptance.tokens(k) / times.of(load, k))

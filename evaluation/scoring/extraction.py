@@ -52,7 +52,7 @@ def _choice(text: str) -> str | None:
 
 
 def json_of(text: str) -> str | None:
-    """An object or a list in one form: the whole text or its first block."""
+    """An object or a list in one form: the full text or its first block."""
     for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
         try:
             value = json.loads(part)

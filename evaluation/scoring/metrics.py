@@ -120,7 +120,7 @@ METRICS = {
     # mmlu_pro.
     names.CHOICE: Metric(True, _lm_eval(names.CHOICE), "lm_eval"),
     # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without
-    # a box the text between the first and the last $, or the whole answer.
+    # a box the text between the first and the last $, or the full answer.
     names.BOXED: Metric(True, _any(boxed), "lm_eval"),
     # A reference, or every reference, occurs in the answer as whole words, or is its final number;
     # case, width, punctuation ignored.

@@ -50,7 +50,7 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
     """The suite of a path (a file, or a folder with question.jsonl) or a built-in name; ``limit``:
     its first items only.
 
-    The metrics are selected from the whole file, independent of ``limit``; see ``grading``.
+    The metrics are selected from the full file, independent of ``limit``; see ``grading``.
     Raises ValueError, one sentence with the file, the line and the reason.
     """
     if limit is not None and limit < 1:

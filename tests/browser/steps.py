@@ -71,7 +71,7 @@ def wait_for(page: Page, state: str, strip: str = STRIP) -> str:
 
 
 def compare(page: Page, *, tokens: int = 48, state: str = "done") -> str:
-    """A whole comparison; returns its sentence."""
+    """A full comparison; returns its sentence."""
     fill(page, "Max new tokens", str(tokens))
     press_compare(page)
     return wait_for(page, state)

@@ -121,7 +121,7 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
 
 
 @pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
-def test_a_narrow_dark_window_shows_it_whole(window: Window) -> None:
+def test_a_narrow_dark_window_shows_all_of_it(window: Window) -> None:
     page = window.page
     button(page, "Switch between light and dark").click()
     button(page.locator(".mars-consent"), "Your data").click()

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}${window.ran=1}`</textarea>\u202eabc\x1b[31m =HYPERLINK(1)"
 
 
-def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
+def test_comparison_is_displayed_stored_and_downloaded_alike(window: Window) -> None:
     """Its address opens it again, and its settings write the same texts again."""
     page, strip = window.page, "#history-strip .mars-strip"
     page.fill("#prompt textarea", "one two three")
@@ -225,7 +225,7 @@ def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Win
     assert page.locator(STRIP).get_attribute("role") == "alert"
 
 
-def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itself(
+def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_itself(
     window: Window, tmp_path: Path
 ) -> None:
     page = window.page

@@ -97,7 +97,7 @@ RUN = {
     "--suite gsm8k.jsonl": SMALL,
     "mars eval run --server http://localhost:8000 --server-model MODEL --rules strict,mars --suite gsm8k.jsonl": SMALL,
 }
-NOT_RUN = {  # expressions of whole commands, without variables of the environment before them
+NOT_RUN = {  # expressions of full commands, without variables of the environment before them
     r"make .+": "installs, measures, uploads or serves; each is rehearsed by make -n",
     r"(mars|python -m (mars_playground|hosting\.deploy))( eval)?( [a-z_]+)?( …| FILE….*| owner/name .*)?": "only named",
     r"python -m (bench|training)\b.*": "takes minutes, and writes results or weights",

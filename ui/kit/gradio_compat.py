@@ -173,7 +173,7 @@ def forget_components(page: gr.Blocks) -> None:
 
 @_or_stock
 def limit_arrival(page: gr.Blocks) -> None:
-    """For a page that was just launched: a connection whose request has not arrived whole within
+    """For a page that was just launched: a connection whose request has not arrived completely within
     ``ARRIVAL_S`` is closed."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 

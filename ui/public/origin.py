@@ -1,7 +1,7 @@
 """Requests from pages of other origins carry no identity of the visitor; a private page, which has
 no visitors, refuses them, and names that are not its own. Forwarding headers count only behind a
 declared proxy. And the cookie by which a browser is known, set once, with the page itself. ASGI
-layers around the whole page.
+layers around the page.
 
 Gradio answers every origin and allows credentials, and a page in a Space's frame needs cookies that
 browsers send from everywhere. Without this layer, any site that a visitor has open could read and
@@ -157,14 +157,14 @@ class VisitorCookie:
 
 
 def new_cookie(path: str, *, secure: bool) -> str:
-    """The value of a Set-Cookie header with a new secret. A Space is shown in a frame of another
+    """The value of a Set-Cookie header with a new secret. A Space is displayed in a frame of another
     site: there a cookie must be partitioned, which asks for https."""
     site = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     return f"{COOKIE}={secrets.token_urlsafe(32)}; Path={path}; Max-Age={YEAR_S}; HttpOnly; {site}"
 
 
 def root_path(scope: Scope) -> str:
-    """The path under which a proxy shows the page; ``/`` where it is shown at the root."""
+    """The path under which a proxy shows the page; ``/`` where it is displayed at the root."""
     path = urlsplit(str(scope.get("root_path") or "")).path.rstrip("/")
     plain = all(c.isascii() and (c.isalnum() or c in "/-_.~") for c in path)
     return path if path.startswith("/") and plain else "/"

@@ -51,11 +51,11 @@ class Previews:
             for name, text in QueryParams(scope["query_string"]).items()
             if name in ("comparison", "share")
         }
-        shown = await run_in_threadpool(self._describe, query)
+        description = await run_in_threadpool(self._describe, query)
         home = _home(scope)
-        address = f"{home}?{urlencode(query)}" if shown else home
-        picture = f"{home}{PICTURE}" if self._public and not shown else ""
-        tags = head_tags(*(shown or (TITLE, ABOUT)), address, picture)
+        address = f"{home}?{urlencode(query)}" if description else home
+        picture = f"{home}{PICTURE}" if self._public and not description else ""
+        tags = head_tags(*(description or (TITLE, ABOUT)), address, picture)
         held: list[Message] = []
 
         async def sender(message: Message) -> None:

@@ -24,7 +24,7 @@ FOREVER = "public, max-age=31536000, immutable"  # its name has its version
 
 
 def plotly_file(_request: Request) -> FileResponse:
-    """The part of plotly.js that our figures need, a third of the whole, to be kept by the
+    """The part of plotly.js that our figures need, a third of all, to be cached by the
     browser."""
     headers = {"Content-Encoding": "gzip", "Cache-Control": FOREVER}
     return FileResponse(LIBRARY, media_type="text/javascript", headers=headers)

@@ -26,7 +26,7 @@ HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
 class LaneCards:
-    """Token views side by side, of which the first ``visible`` are shown. ``continues``: new runs
+    """Token views side by side, of which the first ``visible`` are displayed. ``continues``: new runs
     can be asked for from within them."""
 
     def __init__(
@@ -153,7 +153,7 @@ class ResultView(LaneCards):
 
 
 def card_classes(lane: int, lanes: int) -> list[str]:
-    """Of lane ``lane`` where ``lanes`` are shown. A card that is not shown is there all the same: a
+    """Of lane ``lane`` where ``lanes`` are displayed. A card that is not visible is there all the same: a
     component that appears late starts its script without its props."""
     return [
         "mars-card",

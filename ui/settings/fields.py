@@ -1,5 +1,5 @@
 """The fields of a settings panel as plain values: what each asks for, what stands in it, whether it
-is shown. No gradio. A field shows what it can of the values that a browser holds.
+is displayed. No gradio. A field shows what it can of the values that a browser holds.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Fields:
         return self.spec.k if self.spec else 5
 
     def tree(self) -> None:
-        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that
+        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are visible that
         the chosen drafter takes."""
         default = tree_shape(self.spec)
         self.choice(

@@ -22,7 +22,7 @@ MOST_REPEATS = 20
 
 @dataclass(frozen=True, slots=True)
 class DraftForm:
-    """The fields from which a drafter is read: those of the whole form, or a lane's own."""
+    """The fields from which a drafter is read: those of the form, or of a lane."""
 
     drafter: str = "model"
     k: float | None = 5

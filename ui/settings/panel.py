@@ -204,7 +204,7 @@ class SettingsPanel:
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:
-        """What follows from a changed field is shown. ``follow``: updates of ``outputs`` from the
+        """What follows from a changed field is displayed. ``follow``: updates of ``outputs`` from the
         names of such fields, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:

@@ -149,7 +149,7 @@ class LaneView:
     run: str = ""
     start: int = 0
     rows: tuple[TokenRow, ...] = ()
-    whole: bool = True
+    complete: bool = True
     tiles: tuple[Tile, ...] = stat_tiles(LaneCounts())
     progress: float = 0.0
     diverges: int | None = None
@@ -233,7 +233,7 @@ def ended_view(
     note: str = "",
     rows: Sequence[TokenRow] | None = None,
 ) -> LaneView:
-    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
+    """A run that ended, in full: live and from History alike. ``rows``: its token rows, where they
     were built while it ran; ``note``: a sentence below the text, instead of the error."""
     amount = count(trace.summary.new_tokens)
     chips = {

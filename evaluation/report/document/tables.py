@@ -120,7 +120,7 @@ DIFFERENCE = _scored(
 LOST = _scored(
     "Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell
 )
-TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons"
+TEST_HELP = "exact, two-sided; under it by sign flips per prompt, and after Holm's correction for all comparisons"
 TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
 VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
 SCORES = (

@@ -96,7 +96,7 @@ def _few(named: Sequence[str]) -> str:
 
 
 def _judged(report: Report) -> list[LaneRow]:
-    """Every setting of whole suites that has a verdict by its main metric, worst first."""
+    """Every setting of complete suites that has a verdict by its main metric, worst first."""
     judged: list[tuple[int, bool, float, LaneRow]] = []
     for one in report.measured:
         if one.group in report.suite_groups and (score := one.main_score) and score.verdict:

@@ -129,7 +129,7 @@ LATE = f"import pathlib, time; print({json.dumps(json.dumps({'name': 'one', 'val
         ("time.sleep(600)", "stopped after 0 s"),
     ],
 )
-def test_what_was_measured_before_an_end_is_kept(
+def test_what_was_measured_before_an_end_is_stored(
     ends: str, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Begun(subprocess.Popen[str]):

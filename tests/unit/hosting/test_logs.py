@@ -1,4 +1,4 @@
-"""The log: whole lines, the id of a fault in them, and nothing that a visitor typed."""
+"""The log: complete lines, the id of a fault in them, and nothing that a visitor typed."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def append(path: str, name: str) -> None:
         recorder.finish([name])
 
 
-def test_processes_that_write_at_once_write_whole_lines(recorder: TracedEngine) -> None:
+def test_processes_that_write_at_once_write_complete_lines(recorder: TracedEngine) -> None:
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=append, args=(recorder.path, str(i))) for i in range(4)]
     for process in processes:

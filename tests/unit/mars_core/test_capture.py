@@ -170,7 +170,7 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     assert stand_in.captures == 3 * made, "the first of the two that overlap had the idle engine"
 
 
-def test_only_a_few_idle_engines_are_kept(llama: Pair, stand_in: type[Replayed]) -> None:
+def test_only_a_few_idle_engines_are_cached(llama: Pair, stand_in: type[Replayed]) -> None:
     captured, last = capturing(llama), MAX_IDLE + 2
     for k in range(1, last + 1):
         written(captured, DrafterConfig("model", k=k), new=8)

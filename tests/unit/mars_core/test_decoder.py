@@ -156,7 +156,7 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", [*FAST, "gemma3"])
-def test_whole_passes_are_tight_ones(kind: str) -> None:
+def test_passes_over_the_full_width_equal_those_that_end_at_the_text(kind: str) -> None:
     """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt
     that has not begun."""
     model, ids = prepared(built(kind)), random_ids(40)
@@ -299,7 +299,7 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(
         self: FastCache, ids: Tensor, layout: PassLayout, logits: int
     ) -> tuple[Tensor, Tensor]:
         for segment in layout.segments:
-            at = layout.positions[segment.whole].flatten().tolist()
+            at = layout.positions[segment.region].flatten().tolist()
             widths.update((each, segment.width) for each in at if each < segment.width)
         return computed(self, ids, layout, logits)
 

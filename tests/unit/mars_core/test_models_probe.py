@@ -219,7 +219,7 @@ def test_a_pass_that_computes_something_else_is_not_run(
 
 
 class RoundedLinear(nn.Linear):
-    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in whole
+    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in full
     numbers."""
 
     scale: Tensor
@@ -281,7 +281,7 @@ def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
         ({"quant_method": "fp8"}, 32),
     ],
 )
-def test_memory_is_planned_for_the_weights_as_they_are_kept(
+def test_memory_is_planned_for_the_weights_as_they_are_stored(
     stored: Any, bits: int, tmp_path: Path
 ) -> None:
     """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings

@@ -68,7 +68,7 @@ def _protected(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("mode", DraftMode)
 @every_sampling
 @pytest.mark.parametrize("rule", RELAXED)
-def test_a_protected_token_is_kept_only_where_strict_keeps_it(
+def test_a_protected_token_is_accepted_only_where_strict_accepts_it(
     rule: str, sampling: Sampling, mode: DraftMode
 ) -> None:
     """And where it is drafted alone, the same token is emitted as by strict."""
@@ -146,9 +146,9 @@ def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_d
     measured = column(rows, "tv")[0], column(rows, "kl")[0]
     assert measured == pytest.approx(distances, abs=1e-9, nan_ok=True)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
-    for (x, low, y), kept, other in zip(trials, keep, emit, strict=False):
+    for (x, low, y), relaxed_or_drawn, other in zip(trials, keep, emit, strict=False):
         if 1e-6 < accept[x] < 1 - 1e-6:
-            assert kept == (low < 0.5)
+            assert relaxed_or_drawn == (low < 0.5)
         if accept[x] < 1 and corrections[x][y] > 1e-9:
             assert other == y
 

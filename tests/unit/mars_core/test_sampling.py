@@ -183,7 +183,7 @@ def test_top_k_keeps_all_that_tie_with_the_last() -> None:
     assert (distribution > 0).tolist() == [[True, True, True, False]]
 
 
-def test_the_shown_law_is_p_and_at_temperature_0_the_softmax() -> None:
+def test_the_displayed_distribution_is_p_and_at_temperature_0_the_softmax() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0]])
     for sampling in (Sampling(0.0), Sampling(0.7, top_k=2)):
         p = target_distribution(logits, sampling)

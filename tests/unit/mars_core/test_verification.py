@@ -236,7 +236,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert root.top_p == pytest.approx(p[[1, 2, 0]].tolist())
 
 
-def test_at_most_five_alternatives_are_shown() -> None:
+def test_at_most_five_alternatives_are_reported() -> None:
     logits, draft = case("siblings", 0)
     for node, z in zip(
         decide(logits, draft, "mars", Sampling(1.0), chance(draft, 0)).nodes, logits, strict=True
@@ -262,7 +262,7 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
 
-def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
+def test_the_path_goes_to_the_first_accepted_child() -> None:
     nothing = torch.zeros(6)
     row = pack(
         {

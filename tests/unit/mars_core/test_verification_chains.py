@@ -102,8 +102,8 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
     counted = [0.0] * V
-    for (token, accepting, drawing), kept_token, other in zip(trials, keep, emit, strict=False):
-        counted[token if kept_token else int(other)] += q[token] * accepting[1] * drawing[1]
+    for (token, accepting, drawing), accepted_token, other in zip(trials, keep, emit, strict=False):
+        counted[token if accepted_token else int(other)] += q[token] * accepting[1] * drawing[1]
     assert counted == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
     if RULES[rule].reach is Reach.DRAFTED:
         assert all(math.isnan(column(rows, name)[0]) for name in ("tv", "kl", "overshoot", "mass"))

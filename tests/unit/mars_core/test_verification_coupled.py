@@ -302,7 +302,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
 
 @every_sampling
 @pytest.mark.parametrize("tree", TREES)
-def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
+def test_a_token_is_accepted_only_if_it_is_the_targets_or_relaxed(
     tree: str, sampling: Sampling
 ) -> None:
     """So strict follows the target's draws. Where strict's TV is 0, a relaxed tree's is

@@ -1,4 +1,4 @@
-"""One file has all that is somebody's, and nothing of others; it appears whole or not at all."""
+"""One file has all that is somebody's, and nothing of others; it appears completely or not at all."""
 
 from __future__ import annotations
 

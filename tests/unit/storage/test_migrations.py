@@ -1,4 +1,4 @@
-"""A database of release 0.1.0 is migrated with every value, as a whole or not at all."""
+"""A database of release 0.1.0 is migrated with every value, completely or not at all."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_notes_that_are_not_set_stay(store: RunStore) -> None:
 @settings(max_examples=40)
 @with_hostile(tags=())
 @given(text=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=19))
-def test_any_notes_are_kept(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:
+def test_any_notes_are_stored(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:
     comparison_id = lasting_store.new_comparison(PromptConfig("x"))
     lasting_store.annotate(comparison_id, name=text, tags=[*tags, text], comment=text)
     expected = tuple(sorted({tag.strip() for tag in [*tags, text]} - {""}))

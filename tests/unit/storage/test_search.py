@@ -193,7 +193,7 @@ def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) 
         assert matches(store, sort=sort, descending=False) == [low, middle, high, empty]
 
 
-def test_pages_join_to_the_whole(store: RunStore) -> None:
+def test_pages_join_to_the_full_list(store: RunStore) -> None:
     ids = fill(store, 25)
     for sort, descending in product(Sort, (True, False)):
         wanted = Search(sort=sort, descending=descending, limit=10)

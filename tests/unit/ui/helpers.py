@@ -155,10 +155,10 @@ class Judged(NamedTuple):
     code: int
 
     @property
-    def kept(self) -> bool:
+    def accepted(self) -> bool:
         return self.token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED)
 
-    def kept_at(self, theta: float) -> bool:
+    def accepted_at(self, theta: float) -> bool:
         return bool(self.code & (LOW if self.token.r > theta else HIGH))
 
 

@@ -190,7 +190,7 @@ def test_what_the_panel_says_is_safe_in_any_page(services: Services) -> None:
     assert panel.all("a")[0].attributes["href"] == f"?comparison={comparison}"
 
 
-def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> None:
+def test_a_link_is_displayed_once_and_ends_where_it_is_ended(services: Services) -> None:
     """By its owner alone: beside what is shared, or in the panel."""
     comparison = keep(services, Asking(), HOSTILE)
     mine, other = services.for_visitor(Asking()), services.for_visitor(Asking(TWO))

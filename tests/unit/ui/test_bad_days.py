@@ -99,12 +99,12 @@ def works(ordered_services: Services) -> bool:
     ) == (0, 0)
 
 
-def shown_by(frames: Iterator[Frame]) -> DisplayedComparison:
-    """What a whole comparison shows."""
+def displayed_by(frames: Iterator[Frame]) -> DisplayedComparison:
+    """What a full comparison shows."""
     return [frame.displayed for frame in frames if frame.displayed][-1]
 
 
-def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
+def test_when_the_time_is_up_the_run_is_stored_and_the_page_says_so(
     ordered_services: Services,
 ) -> None:
     hasty = replace(ordered_services, limits=Limits(seconds=1))
@@ -281,7 +281,7 @@ def test_shutting_down_cancels_saves_and_lets_nobody_in(ordered_services: Servic
 def test_every_saved_run_is_observed_once(ordered_services: Services) -> None:
     seen: list[Trace] = []
     watched = replace(ordered_services, observers=(seen.append,))
-    displayed = shown_by(run_comparison(watched, FORM, "visitor"))
+    displayed = displayed_by(run_comparison(watched, FORM, "visitor"))
     list(run_comparison(watched, FORM, "visitor"))
     list(run_one_more(watched, displayed, ContinuationRequest(0, 3, 7), "visitor"))
     list(swept(watched, replace(SWEEP, values="0.9")))
@@ -323,7 +323,7 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
 
 
 def test_a_public_page_bounds_continuations_and_programs(public: Services, spec: PairSpec) -> None:
-    displayed = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
+    displayed = displayed_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(displayed, pair=replace(spec, key="custom", title="Own"))
     *_, end = run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v")
     assert "of its list only" in strip_text(end)[1]
@@ -371,7 +371,7 @@ def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: S
     for each in frames:
         each.close()  # type: ignore[attr-defined]
     assert public.queue.running == public.queue.waiting == 0
-    assert shown_by(run_comparison(public, FORM, "v"))
+    assert displayed_by(run_comparison(public, FORM, "v"))
 
 
 @pytest.fixture(autouse=True)
@@ -401,7 +401,7 @@ def written(zero: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ...
     ]
 
 
-def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
+def test_a_comparison_is_one_call_and_writes_what_a_thread_writes(
     services: Services, zero: Services, gpu: ForkingGpu
 ) -> None:
     assert written(zero) == written(services)
@@ -439,7 +439,7 @@ def test_only_a_job_and_a_path_cross(zero: Services, gpu: ForkingGpu) -> None:
     }
 
 
-def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_works(
+def test_a_process_that_is_killed_fails_its_run_which_is_stored_and_the_next_one_works(
     zero: Services, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)

@@ -163,7 +163,7 @@ def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
     assert len(variables) == 5 and all(f"{name}:" in page_css() for name in variables)
 
 
-def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
+def test_the_library_of_the_pinned_plotly_is_served_and_cached() -> None:
     answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", plotly_file)])).get(f"/{SOURCE}")
     complete = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
     version = re.search(r"v[\d.]+", complete.read_text(encoding="utf-8")[:200])
@@ -183,7 +183,7 @@ def test_the_component_knows_its_texts_before_its_properties_arrive() -> None:
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
 TREE = make_tree_trace(new_tokens=60)
-KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
+ACCEPTED_OR_RELAXED = (Outcome.ACCEPTED, Outcome.RELAXED)
 CASES = {
     "one": {0: MARS},
     "plain": {0: PLAIN},
@@ -267,7 +267,7 @@ def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
 
 
 @pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
-def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> None:
+def test_the_timeline_is_the_full_run_without_gap_or_overlap(trace: Trace) -> None:
     steps = tuple(
         replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps
     )
@@ -291,7 +291,7 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 def test_the_histogram_counts_every_judged_position_once(trace: Trace) -> None:
     plot = ratio_plot([PlottedRun(trace, 0, "a")], margin_scale([trace]))
     without = re.search(r"; (\d+) positions? without", plot.title)
-    accepted = sum(token.outcome in KEPT for token in trace.tokens)
+    accepted = sum(token.outcome in ACCEPTED_OR_RELAXED for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
     assert counted + (int(without[1]) if without else 0) == accepted + refused
@@ -388,7 +388,7 @@ def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
     assert figure.data[1].line.width > figure.data[0].line.width
 
 
-def test_the_words_count_what_was_drafted_and_kept() -> None:
+def test_the_words_count_drafted_and_accepted_tokens() -> None:
     step = next(
         step
         for step in TREE.steps

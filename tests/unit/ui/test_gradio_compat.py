@@ -65,7 +65,7 @@ def _call(page: gr.Blocks, session: str) -> str:
     return str(_run(page, session, 0, ["a secret", None])["value"])
 
 
-def test_values_are_kept_and_what_was_shown_is_not(page: gr.Blocks) -> None:
+def test_values_are_retained_and_displayed_ones_are_not(page: gr.Blocks) -> None:
     described = page.state_holder["before"]
     assert described.config_values  # what gradio keeps by itself
     forget_components(page)
@@ -181,7 +181,7 @@ def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks) -> Non
 
 
 def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow headers, slow bodies and what comes after an answer; whole requests take as long as they
+    """Slow headers, slow bodies and what comes after an answer; complete requests take as long as they
     take."""
     monkeypatch.setattr(gradio_compat, "ARRIVAL_S", 0.3)
 

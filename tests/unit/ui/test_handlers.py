@@ -80,7 +80,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"]
 )
 def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
-    """Of a whole comparison, with every step in a frame of its own."""
+    """Of a full comparison, with every step in a frame of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
         return list(run_comparison(lasting, request.param, "visitor"))
@@ -116,7 +116,7 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
     assert frame.details.check.state == "ok" and "Strict" in frame.details.check.text
 
 
-def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
+def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services: Services) -> None:
     frames = list(run_comparison(services, replace(FORM, repeats=3), "visitor"))
     state, text = strip_text(frames[-1])
     assert state == "done" and "3 rounds" in text
@@ -157,7 +157,7 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
     assert state == "done" and "2 rounds" in text
 
 
-def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame]) -> None:
+def test_history_displays_what_was_displayed_live(lasting: Services, frames: list[Frame]) -> None:
     frame, store = frames[-1], lasting.store
     row = listing(store).rows[0]
     result = reopened(store.load(row["id"]))
@@ -178,7 +178,7 @@ def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame
     assert (row["ratio"] == "") is (len(frame.lanes) == 3)
 
 
-def test_streamed_deltas_spell_the_whole_text(frames: list[Frame]) -> None:
+def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
     rows: list[object] = []
     ended = None
     for frame in frames:
@@ -251,7 +251,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     assert services.store.count() == 0
 
 
-def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
+def test_a_run_that_breaks_is_stored_as_failed_with_its_reason(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_device(monkeypatch, 12)
@@ -261,7 +261,7 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
 
 
 def test_a_page_that_lost_the_connection_can_run_again() -> None:
-    """What came of a run stays, and its details are shown once."""
+    """What came of a run stays, and its details are displayed once."""
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
@@ -574,7 +574,7 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
 
 
 @pytest.mark.usefixtures("page")
-def test_run_that_was_not_saved_is_shown_all_the_same(
+def test_run_that_was_not_saved_is_displayed_all_the_same(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))

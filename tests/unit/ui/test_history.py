@@ -130,15 +130,15 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 
 def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> None:
     """Made-up runs have one model each; its name filters by it."""
-    kept = [keep(store, f"prompt {number_}") for number_ in range(OF_A_MODEL + 2)]
+    saved = [keep(store, f"prompt {number_}") for number_ in range(OF_A_MODEL + 2)]
     (target,) = store.choices().targets
     page = listing(store, Address(sort=BY_MODEL))
-    assert [row["id"] for row in page.rows] == kept[::-1][:OF_A_MODEL]
+    assert [row["id"] for row in page.rows] == saved[::-1][:OF_A_MODEL]
     assert [row["model"] for row in page.rows] == [target] + [""] * (OF_A_MODEL - 1)
-    assert page.rows[0]["amount"] == f"{len(kept)} comparisons"
+    assert page.rows[0]["amount"] == f"{len(saved)} comparisons"
     assert page.rows[0]["models"] == "demo/draft → demo/target"
     view, _ = acted(store, Address(sort=BY_MODEL), {"action": "model", "target": target})
-    assert view == Address(target=target) and len(listing(store, view).rows) == len(kept)
+    assert view == Address(target=target) and len(listing(store, view).rows) == len(saved)
     assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NOT_FOUND
 
 
@@ -283,7 +283,7 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     )
 
 
-def test_name_tags_and_comment_are_kept(store: RunStore, history: HistoryTab) -> None:
+def test_name_tags_and_comment_are_stored(store: RunStore, history: HistoryTab) -> None:
     comparison_id = keep(store)
     view, sent = Address(comparison=comparison_id), {"tags": "b, a,, b", "comment": "fine"}
     updates = history.act(view, {"action": "save", "name": " mine "} | sent)
@@ -406,13 +406,13 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     comparison = keep(store, rules=("none", *("strict", "mars") * 3))
     runs = [run.id for run in store.load(comparison).runs]
     first = history.go(Address(comparison=comparison))
-    assert "Shown are 4 of 7 runs" in first[history.detail.head]
+    assert "4 of 7 runs are visible" in first[history.detail.head]
     titles = [json.loads(first[lane])["title"] for lane in history.detail.view.lanes]
     assert titles == ["Target alone", "Strict", "MARS θ = 0.9", "Strict"]
     chosen = history.go(Address(comparison=comparison, runs=(runs[6], runs[1])))
     titles = [json.loads(chosen[lane])["title"] for lane in history.detail.view.lanes[:2]]
     assert titles == ["Strict", "MARS θ = 0.9"]
-    assert "Shown are 2 of 7 runs" in chosen[history.detail.head]
+    assert "2 of 7 runs are visible" in chosen[history.detail.head]
     assert len(stored_form(few(store.load(comparison), ()), CATALOG).lanes) == 4
 
 

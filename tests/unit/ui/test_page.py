@@ -1,4 +1,4 @@
-"""The page as a whole, without a browser: how it starts, closed doors, texts and help that agree
+"""The full page, without a browser: how it starts, closed doors, texts and help that agree
 with the code, downloads, its address."""
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read()
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
-def test_downloads_are_whole_files_and_leave_nothing_behind(
+def test_downloads_are_complete_files_and_leave_nothing_behind(
     store: RunStore, client: TestClient, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -231,7 +231,7 @@ def test_a_preview_says_what_a_comparison_was_only_where_it_is_shared(store: Run
     assert previewed(services, f"/?comparison={comparison}&share={token}") == home
 
 
-def test_an_own_pair_that_is_not_offered_here_is_shown_without_its_settings(
+def test_a_custom_pair_that_is_not_offered_is_displayed_without_its_settings(
     store: RunStore, page: gr.Blocks
 ) -> None:
     assert page is not None

@@ -134,8 +134,8 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
     text = (folder / "results" / "bundled-arithmetic.csv").read_text("utf-8")
     heads, *published = csv.reader(text.splitlines())
-    shown = [[row[head] for head in heads] for row in table]
-    assert len(shown) == len(published) == 84
+    computed = [[row[head] for head in heads] for row in table]
+    assert len(computed) == len(published) == 84
 
     def values(row: list[str]) -> list[object]:
         cells = ",".join(row).replace("[", "").replace("]", "").split(",")
@@ -143,7 +143,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
             float(cell) if re.fullmatch(r" *-?[\d.]+(e-?\d+)?", cell) else cell for cell in cells
         ]
 
-    for ours, theirs in zip(shown, published, strict=True):
+    for ours, theirs in zip(computed, published, strict=True):
         for one, other in zip(values(ours), values(theirs), strict=True):
             assert one == (
                 pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
@@ -370,7 +370,7 @@ def _sent(reports: Reports, name: str, study: str) -> Any:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_download_comes_whole_or_says_why_not(
+def test_every_download_is_complete_or_explains_why_not(
     reports: Reports, study: str, name: str
 ) -> None:
     answer = _sent(reports, name, study)

@@ -127,7 +127,7 @@ def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -
         assert visible(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(
             FIELDS
         ) == taken(drafter, shape)
-    custom = {"own_target", "own_draft", "own_head"}  # shown once one's own pair is chosen
+    custom = {"own_target", "own_draft", "own_head"}  # displayed once one's own pair is chosen
     assert not custom & visible(fields_of(panel, {})) and custom <= visible(
         fields_of(panel, {"pair": CUSTOM})
     )

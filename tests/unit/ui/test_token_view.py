@@ -137,8 +137,8 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
             (" upon", PREFIX, "␣upon", ""),
         ]
         assert len(rows) == 8
-    whole = [*prefix_rows(shifted.given, shifted.text), *built]
-    assert ended_view(shifted, "run", rows=whole).rows == (*whole,)
+    rows = [*prefix_rows(shifted.given, shifted.text), *built]
+    assert ended_view(shifted, "run", rows=rows).rows == (*rows,)
     assert ended_view(shifted, "run").judged.count(",") == 7
 
 
@@ -305,8 +305,10 @@ def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: Dra
         ((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))
     ):
         drafts = judged(run(pair, drafter, theta, temperature, seed))
-        assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
-        both |= {(draft.kept, draft.token.r > theta) for draft in drafts}
+        assert [draft.accepted_at(theta) for draft in drafts] == [
+            draft.accepted for draft in drafts
+        ]
+        both |= {(draft.accepted, draft.token.r > theta) for draft in drafts}
     assert len(both) == 4  # kept and refused, at low margin and elsewhere
     sampled = [
         samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)
@@ -323,7 +325,9 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
     changed = 0
     for seed in range(3):
         stored, rerun = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
-        first = next((draft for draft in judged(stored) if draft.kept_at(0.6) != draft.kept), None)
+        first = next(
+            (draft for draft in judged(stored) if draft.accepted_at(0.6) != draft.accepted), None
+        )
         if first is None:
             assert stored.token_ids == rerun.token_ids
             continue
@@ -337,20 +341,20 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
 def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
     for drafter in (CHAIN, TREE):
         drafts = judged(run(pair, drafter, 0.6, 1.0, 3))
-        assert all(draft.kept_at(1.0) == bool(draft.code & HIGH) for draft in drafts)
+        assert all(draft.accepted_at(1.0) == bool(draft.code & HIGH) for draft in drafts)
         strict = judged(run(pair, drafter, 0.0, 1.0, 3, rule="strict"))
-        assert all(draft.kept_at(1.0) == draft.kept for draft in strict)
+        assert all(draft.accepted_at(1.0) == draft.accepted for draft in strict)
 
 
-def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> (
+def test_no_draft_is_more_often_accepted_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> (
     None
 ):
     drafts = judged(make_tree_trace(new_tokens=120))
-    counts = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
+    counts = [sum(draft.accepted_at(theta / 20) for draft in drafts) for theta in range(21)]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     drafts = judged(make_trace(rule="mars", new_tokens=400))
     without = [draft for draft in drafts if math.isnan(draft.token.r)]
-    assert without and all(draft.kept_at(0.0) == bool(draft.code & HIGH) for draft in without)
+    assert without and all(draft.accepted_at(0.0) == bool(draft.code & HIGH) for draft in without)
 
 
 @pytest.mark.parametrize("trace", [MADE, make_tree_trace(new_tokens=90)])

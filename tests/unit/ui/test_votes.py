@@ -77,7 +77,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     ]
 
 
-def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_shown(
+def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_displayed(
     services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
@@ -109,7 +109,7 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_the_vote_is_kept_for_the_run_behind_the_side(
+def test_the_vote_is_stored_for_the_run_behind_the_side(
     services: Services, rounds: Latest[OpenRound], left: int
 ) -> None:
     lanes = (left, 1 - left)

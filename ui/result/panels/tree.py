@@ -61,7 +61,7 @@ def choosers_html(choice: TreeChoice | None = None, message: str = NOTHING) -> s
 
 
 class TreePanel:
-    """The components and their events; ``displayed`` holds which runs are shown, a DisplayedRuns or None,
+    """The components and their events; ``displayed`` holds which runs are displayed, a DisplayedRuns or None,
     by visitor."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:

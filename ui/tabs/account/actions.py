@@ -133,7 +133,7 @@ def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
 
 
 def _before(visitor: Visitor, request: Any) -> str | None:
-    """The owner that the browser of somebody who signed in is by itself. It has shown its cookie,
+    """The owner that the browser of somebody who signed in is by itself. It has sent its cookie,
     so it may give."""
     browser = browser_of(request) if _signed_in(visitor) else None
     return browser.owner if browser is not None and browser.owner != visitor.owner else None

@@ -34,8 +34,10 @@ FILLED = "Settings from the address; press Compare to run them."
 class Opening(CompareParts):
     def wire(self) -> None:
         filled = [*self.prompt_panel.inputs, *self.prompt_panel.followed, *self.view.cards]
-        shown = [*filled, *self.view.outputs, self.displayed, self.note]
-        self.address.submit(self.open, self.displayed, shown, trigger_mode="always_last", **QUEUED)
+        outputs = [*filled, *self.view.outputs, self.displayed, self.note]
+        self.address.submit(
+            self.open, self.displayed, outputs, trigger_mode="always_last", **QUEUED
+        )
         panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
         panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
         self.displayed.change(
@@ -109,10 +111,10 @@ class Opening(CompareParts):
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
-        shown = self.view.update(strip, result.lanes + empty)
-        shown |= self.view.show_lanes(len(result.lanes))
-        shown |= self.view.show(result.details, address.share)
-        return filled | shown | {self.displayed: None if address.share else displayed}
+        updates = self.view.update(strip, result.lanes + empty)
+        updates |= self.view.show_lanes(len(result.lanes))
+        updates |= self.view.show(result.details, address.share)
+        return filled | updates | {self.displayed: None if address.share else displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
         """The form as the address says, and one sentence where it asks for what cannot be."""

@@ -32,7 +32,7 @@ from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_on
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
-MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
+MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
 MOST_WISHES = 1000  # pages whose latest wish is known
 
 
@@ -125,7 +125,7 @@ class Running(CompareParts):
         self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]], known: str = ""
     ) -> Iterator[Updates]:
         """Frames as updates; an internal error becomes the last one, with its id. Details are
-        hidden while it runs and shown by the event after the last frame. ``known``: what they are asked for with, if not
+        hidden while it runs and displayed by the event after the last frame. ``known``: what they are asked for with, if not
         with what is known."""
 
         def updates() -> Iterator[Updates]:

@@ -109,7 +109,7 @@ def prompts_html(report: Report) -> str:
 
 
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
-    """A prompt in full; both runs are shown below as token views."""
+    """A prompt in full; both runs are displayed below as token views."""
     return _render(
         part="texts",
         prompt=replace(opened(report.plan, row, texts), sides=()),

@@ -240,7 +240,7 @@ class QualityTab(QualityLayout):
         return {panel: html(part) for panel, html in panels.items()}
 
     def open(self, reports: Reports, study: str, share: str = "") -> Updates:
-        """A study that was chosen in the list or by the address, whole: filters and downloads are
+        """A study that was chosen in the list or by the address, in full: filters and downloads are
         its own. ``share``: token of the link it is read through. Raises StorageError, and
         ValueError for what is not an id or a study of another version."""
         if not ID.fullmatch(study):
@@ -262,7 +262,7 @@ class QualityTab(QualityLayout):
                 ("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)
             ),
             self.timer: gr.update(active=active),
-            # of what there is only one of, everything is shown: no filter
+            # of what there is only one of, everything is displayed: no filter
             **{
                 part: gr.update(choices=choices, value=EVERY, visible=len(choices) > 2)
                 for part, choices in zip(self.filters, filter_choices(report), strict=True)

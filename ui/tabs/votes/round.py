@@ -38,7 +38,7 @@ MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are f
 PROGRESS_STEPS = 20
 WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
 QUESTION = message_strip(
-    "Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done"
+    "Which answer is better? Keys 1 to 4 vote as well; the rules are displayed afterwards.", "done"
 )
 EITHER_SIDE = partial(secrets.randbelow, 2)  # from the system's randomness, which no seed repeats
 NO_VOTE = "The round ended without a vote; its runs are in History."
@@ -77,7 +77,7 @@ class _Writing:
     longest: int = 0  # tokens one run may write
     tokens: int = 0  # of the run under way
     began: float = 0.0
-    strip: Strip | None = None  # as it was shown last
+    strip: Strip | None = None  # as it was displayed last
 
     @property
     def failed(self) -> Trace | None:

@@ -102,7 +102,7 @@ def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
 def tally_html(
     pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET
 ) -> str:
-    """The value of the component. ``votes``: the latest; ``message`` is shown where there is
+    """The value of the component. ``votes``: the latest; ``message`` is displayed where there is
     nothing."""
     pairs = tuple(pairs)
     total = sum(pair.votes for pair in pairs)

@@ -1,5 +1,5 @@
 """The files of a stored study: the CSV has every result with what its statistics rest on, and the
-report is written whole."""
+report is written completely."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert prompt["tv_kind"] == [*kinds][1]
 
 
-def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) -> None:
+def test_a_report_is_written_completely_or_not_at_all(
+    store: RunStore, study: str, tmp_path: Path
+) -> None:
     first = make_report().prompts[0]
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     stored = replace(first, worst=(runs[0], runs[1]), turns=())

@@ -89,7 +89,7 @@ def defaults(config: Mapping[str, Any]) -> dict[int, list[Any]]:
 
 @dataclass(frozen=True)
 class Served:
-    """A running page; ``store``: its database, seen whole."""
+    """A running page; ``store``: its database, of all owners."""
 
     url: str
     folder: Path
@@ -106,7 +106,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Kept:
+class OwnedIds:
     """Ids of what A made."""
 
     comparison: str
@@ -132,7 +132,7 @@ def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
 
 
 @pytest.fixture(scope="session")
-def owned(served: Served) -> Kept:
+def owned(served: Served) -> OwnedIds:
     """All that a visitor can have."""
     store = served.store.of(browser_owner(A))
     comparison, round_ = compared(store), compared(store, Source.VOTE)
@@ -142,7 +142,7 @@ def owned(served: Served) -> Kept:
     )
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)
-    return Kept(comparison, runs, study, round_, vote)
+    return OwnedIds(comparison, runs, study, round_, vote)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def main(folder: Path, port: int) -> None:
             **options,
         )
         (folder / "routes").write_text(json.dumps(sorted(set(paths(app.routes)))))
-        (folder / "routes").rename(folder / "routes.json")  # whole when it is there
+        (folder / "routes").rename(folder / "routes.json")  # complete when it is there
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             signal.pause()

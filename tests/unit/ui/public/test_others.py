@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 from mars_core.types import Status
 from storage import RunStore, Shared
 from tests.unit.ui.helpers import rows_of
-from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
+from tests.unit.ui.public.conftest import MARK, A, B, OwnedIds, Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
 from ui.public.preview import PICTURE
 from ui.public.visitors import HEADER, browser_owner
@@ -155,7 +155,7 @@ def config(served: Served) -> dict[str, Any]:
     return document
 
 
-def everything(store: RunStore, owned: Kept) -> list[Any]:
+def everything(store: RunStore, owned: OwnedIds) -> list[Any]:
     """All that A has, to be compared."""
     mine = store.of(browser_owner(A))
     stored = [
@@ -167,7 +167,7 @@ def everything(store: RunStore, owned: Kept) -> list[Any]:
     return [*map(repr, (*stored, *listed))]
 
 
-def said_by_components(owned: Kept) -> Iterator[dict[str, Any]]:
+def said_by_components(owned: OwnedIds) -> Iterator[dict[str, Any]]:
     """What a hostile page may report, naming all that A has."""
     common = {
         "comparison": owned.comparison,
@@ -214,7 +214,7 @@ def test_every_event_and_every_route_is_known(served: Served) -> None:
 
 @pytest.mark.parametrize("turn", range(3))
 def test_no_event_gives_or_changes_what_another_visitor_keeps(
-    served: Served, stranger: Stranger, owned: Kept, turn: int
+    served: Served, stranger: Stranger, owned: OwnedIds, turn: int
 ) -> None:
     page, before = config(served), everything(served.store, owned)
     event_data = list(said_by_components(owned))[turn]
@@ -247,7 +247,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     assert everything(served.store, owned) == before
 
 
-def test_endpoints_for_programs_give_only_ones_own(served: Served, owned: Kept) -> None:
+def test_endpoints_for_programs_give_only_ones_own(served: Served, owned: OwnedIds) -> None:
     mine, others = (
         Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B)
     )
@@ -278,7 +278,7 @@ def test_endpoints_for_programs_give_only_ones_own(served: Served, owned: Kept) 
             each.close()
 
 
-def routes(owned: Kept) -> Iterator[tuple[str, dict[str, str]]]:
+def routes(owned: OwnedIds) -> Iterator[tuple[str, dict[str, str]]]:
     """Every download, asked for in every way that could name what A has."""
     named = (
         {},
@@ -294,7 +294,7 @@ def routes(owned: Kept) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def test_no_download_gives_what_another_visitor_keeps(
-    served: Served, stranger: Stranger, owned: Kept
+    served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:
     mine, nobody = Stranger(served.url, A, "of-a"), httpx.Client(base_url=served.url, timeout=60)
     hits = 0
@@ -311,7 +311,9 @@ def test_no_download_gives_what_another_visitor_keeps(
     nobody.close()
 
 
-def test_studies_are_shared_by_links_too(served: Served, stranger: Stranger, owned: Kept) -> None:
+def test_studies_are_shared_by_links_too(
+    served: Served, stranger: Stranger, owned: OwnedIds
+) -> None:
     """A link shows one thing until it ends."""
     store = served.store.of(browser_owner(A))
     token = store.share(Shared.COMPARISON, owned.comparison)
@@ -338,7 +340,7 @@ def test_studies_are_shared_by_links_too(served: Served, stranger: Stranger, own
 
 
 def test_the_address_of_a_link_opens_it_to_read_only(
-    served: Served, stranger: Stranger, owned: Kept
+    served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:
     store, page = served.store.of(browser_owner(A)), config(served)
     token = store.share(Shared.COMPARISON, owned.comparison)
@@ -362,7 +364,7 @@ def test_the_address_of_a_link_opens_it_to_read_only(
 
 
 def test_the_open_page_of_another_browser_is_out_of_reach(
-    served: Served, owned: Kept, stranger: Stranger
+    served: Served, owned: OwnedIds, stranger: Stranger
 ) -> None:
     session = {"session_hash": "session-of-a"}
     mine = Stranger(served.url, A, "session-of-a")
@@ -396,7 +398,7 @@ def test_the_open_page_of_another_browser_is_out_of_reach(
 
 
 def test_the_page_itself_holds_nothing_of_any_visitor(
-    served: Served, stranger: Stranger, owned: Kept
+    served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:
     for path in (
         "/",
