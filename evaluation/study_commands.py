@@ -30,13 +30,13 @@ def study_command(plan: Plan) -> str | None:
     whose lanes were chosen from strict's runs, the command that chooses them."""
     chosen, placebos = _without_placebos(plan)
     lanes, purpose = _lanes(plan, chosen), plan.advice or plan.matching
-    own = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
-    if lanes is None or any(lane.imitates for lane in chosen) or (purpose and own):
+    typed_items = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
+    if lanes is None or any(lane.imitates for lane in chosen) or (purpose and typed_items):
         return None
     options = {
         **_study_models(plan),
         "suite": [suite.source or suite.name for suite in plan.suites if suite.source != SOURCE],
-        "prompt": list(map(typed, own)),
+        "prompt": list(map(typed, typed_items)),
         **lanes,
         "temperature": _joined(plan.temperatures),
         "seeds": plan.repeats,

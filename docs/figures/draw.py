@@ -2,7 +2,7 @@
 makes of it, for one drafted token at temperature 1, at a near tie and at a clear decision.
 
 ``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
-of the code: every own draw (and where that is the drafted token, the best of the others) and a grid
+of the code: every draw (and where that is the drafted token, the best of the others) and a grid
 of accept uniforms are put to ``judge``, and what is emitted is counted.
 """
 
@@ -48,7 +48,7 @@ def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
     emitted = torch.zeros_like(p)
     values = rule.values({})
-    others = [(own, own, float(p[own])) for own in range(len(p)) if own != DRAFTED]
+    others = [(drawn_id, drawn_id, float(p[drawn_id])) for drawn_id in range(len(p)) if drawn_id != DRAFTED]
     draws = [
         *others,
         *(
@@ -59,10 +59,10 @@ def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
     distribution = torch.eye(len(example), dtype=torch.float64)[ids[1:]]
     distribution[0] = _drafter(len(example))
     draft = chain_draft(ids, drafter, distribution)
-    for accept, (own, other, share) in product(range(GRID), draws):
+    for accept, (drawn_id, other, share) in product(range(GRID), draws):
         coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
         noise = torch.ones(FOLLOWING + 2, len(example), dtype=torch.float64)
-        coin[0], noise[0, other], noise[0, own] = (accept + 0.5) / GRID, 1e-9, 1e-18
+        coin[0], noise[0, other], noise[0, drawn_id] = (accept + 0.5) / GRID, 1e-9, 1e-18
         columns = judge(
             logits,
             draft,

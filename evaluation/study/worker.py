@@ -112,7 +112,7 @@ class Worker:
     def events(self) -> Generator[Event, None, None]:
         """Works until no task is left. Closing it drops what runs. Raises Stopped and
         StorageError."""
-        name = own_name()
+        name = process_name()
         while chunk := taken(self.tasks, self.runner.chunk):
             tasks = {task: self.work.traces(task) for task in chunk}
             with closing(self.runner.run(tasks)) as events:
@@ -131,7 +131,7 @@ def taken(tasks: deque[int], count: int) -> list[int]:
     return chunk
 
 
-def own_name() -> str:
+def process_name() -> str:
     """``machine:process:start``: the start distinguishes a process from a later one with the same
     number."""
     process = psutil.Process()

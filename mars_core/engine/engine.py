@@ -322,13 +322,13 @@ def _judged(
     """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts;
     features: of the slots."""
     slots = [*step.verifiers]
-    own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
+    row_drafts, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(
-        picked(logits, rows)[:, : own.size + 1],
+        picked(logits, rows)[:, : row_drafts.size + 1],
         [step.roots.start(row) for row in rows],
-        own,
+        row_drafts,
         group.chance.of(at),
         [group.processors[row] for row in at if group.processors],
         picked(step.states, rows),
-        verifier.score(features, [slots[row] for row in rows], own.size + 1),
+        verifier.score(features, [slots[row] for row in rows], row_drafts.size + 1),
     )

@@ -46,13 +46,13 @@ def decide_greedy(
         draft.distribution,
         children.sum_before(children.p)[:, None],
     )
-    given, values = values, evidence.resolved(values)
+    unresolved, values = values, evidence.resolved(values)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     uniform = target.uniform
     # bool [P]: whether a protected token is drafted after the node
     guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
-    in_turn = rule.siblings is not Siblings.OWN_FIRST and (rule.emits_top1 or not coupled)
+    in_turn = rule.siblings is not Siblings.TARGET_FIRST and (rule.emits_top1 or not coupled)
     # bool [P]: whether the token after the node is drawn from p itself; true without children.
     redraws = (
         ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
@@ -90,7 +90,7 @@ def decide_greedy(
     if not telemetry:
         return decision
     if coupled:
-        return decision._replace(shift=coupled_shift(target, draft, rule, given, emit))
+        return decision._replace(shift=coupled_shift(target, draft, rule, unresolved, emit))
     if redraws is not None and guarded is not None:
         redraws = redraws & ~guarded
     shift = share_shift(target, draft, emit, children, shares, single=single, to_p=redraws)

@@ -193,7 +193,7 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
     expect(button(page, "Show the saved view By model")).to_have_count(0)
 
 
-def test_own_models_that_were_given_are_offered_again(window: Window) -> None:
+def test_custom_models_are_offered_again(window: Window) -> None:
     page = window.page
     pick(page, "Model pair", "My own model…")
     page.locator("#own-target input").fill("/nowhere/<b>model</b>")

@@ -416,14 +416,14 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     assert text.evaluate(TOP) == selector
 
 
-def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window) -> None:
+def test_a_lane_drafts_by_its_settings_and_a_new_seed_runs_at_once(window: Window) -> None:
     """A lane that moves to the left becomes the baseline, and the last one runs alone."""
     page = window.page
     open_settings(page)
     page.select_option("#lane-1-drafter select", label="N-gram lookup")
-    own = page.get_by_label("K, this lane", exact=True).locator("visible=true")
-    own.fill("2")
-    own.blur()
+    lane_k = page.get_by_label("K, this lane", exact=True).locator("visible=true")
+    lane_k.fill("2")
+    lane_k.blur()
     assert compare(page, tokens=24).startswith("MARS ")
     titles = page.locator("#compare-lane-0 .mars-lane-title, #compare-lane-1 .mars-lane-title")
     expect(titles).to_have_text(["Strict, K 5, coupled drafts", "MARS θ = 0.9, K 2, n-gram drafts"])

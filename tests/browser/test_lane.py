@@ -420,7 +420,7 @@ def test_whether_all_outcomes_are_visible_stays_as_it_was_chosen(stock: Page) ->
     expected(stock, "#trace-lane-1 .mars-text.outcomes").to_be_visible()
 
 
-def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
+def test_prefix_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
     page = lane_page(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()

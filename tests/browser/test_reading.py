@@ -180,7 +180,7 @@ TABS = {
 }
 
 
-def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
+def test_axe_finds_nothing_beyond_what_gradio_has_on_any_tab_and_dark_is_remembered(
     window: Window,
 ) -> None:
     """As is that the tour was taken. Narrow windows need no sideways scrolling; wide ones have the

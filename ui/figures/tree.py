@@ -16,7 +16,7 @@ from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 LEAF_PX = 21  # height of one branch
 TRUNK = 0.12  # columns between a node and the line that comes down to it
 LONGEST = 14  # characters of a piece beside its node
-OWN = (Outcome.RECOVERED, Outcome.BONUS)
+FROM_TARGET = (Outcome.RECOVERED, Outcome.BONUS)
 HEADS = ("step", "node", "parent", "depth", "outcome", "in_text", "token_id", "piece", "p", "q")
 _SIZES = dict(zip(Outcome, (10, 12, 7, 10, 11), strict=True))
 
@@ -56,7 +56,7 @@ def tree_nodes(trace: Trace, step: int) -> list[Node]:
             Node(index, node.parent, node.outcome, in_text, node.piece, hover, node.depth, values)
         )
     for token in chosen.emitted:
-        if token.outcome not in OWN:
+        if token.outcome not in FROM_TARGET:
             continue
         hover = _hover(
             token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token"
@@ -109,7 +109,7 @@ def _title(step: Step) -> str:
         return f"Step {step.index}: nothing was drafted; the target wrote {_named(last)} itself."
     relaxed = sum(token.outcome is Outcome.RELAXED for token in step.emitted)
     more = f", {relaxed} of them relaxed" if relaxed else ""
-    ending = f", then {_named(last)}, {last.outcome}" if last and last.outcome in OWN else ""
+    ending = f", then {_named(last)}, {last.outcome}" if last and last.outcome in FROM_TARGET else ""
     return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{more}{ending}."
 
 
@@ -119,7 +119,7 @@ def _named(token: Token | None) -> str:
 
 def _numbers(node: Node) -> tuple[Value, ...]:
     """A token that the target drew has no number."""
-    number = 0 if node.outcome in OWN else node.number
+    number = 0 if node.outcome in FROM_TARGET else node.number
     return number, node.parent, node.x, node.outcome, node.accepted, *node.values
 
 
@@ -128,7 +128,7 @@ def tree_figure(nodes: Sequence[Node]) -> go.Figure:
     and its shape."""
     present = {node.outcome for node in nodes}
     depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))
-    drafted = max((node.x for node in nodes if node.outcome not in (None, *OWN)), default=0)
+    drafted = max((node.x for node in nodes if node.outcome not in (None, *FROM_TARGET)), default=0)
     edges = [_edges(nodes, accepted=accepted) for accepted in (False, True)]
     marks = [_marks(nodes, outcome) for outcome in (None, *Outcome) if outcome in present]
     ticks = {"tickvals": list(range(1, drafted + 1)), "showgrid": False, "zeroline": False}

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ui.public.visitors import COOKIE, secret_of
 
 YEAR_S = 365 * 24 * 3600
-OWN = ("same-origin", "none")  # none: typed, a bookmark
+SAME_ORIGIN = ("same-origin", "none")  # none: typed, a bookmark
 SAFE = ("GET", "HEAD")
 _FORWARDED = (b"forwarded", b"x-forwarded-")
 PORTS = {"http": 80, "https": 443}
@@ -35,7 +35,7 @@ OTHER_PAGE = "This page is private: it answers neither pages of other origins no
 Origin = tuple[str, str, int | None]  # scheme, host, port
 
 
-class OwnPages:
+class OriginGuard:
     """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that
     leads here keeps them. ``trust_proxy``: a proxy in front sets ``X-Forwarded-Host`` and
     ``X-Forwarded-Proto``; without one these headers are removed, because anybody can send them and
@@ -81,11 +81,11 @@ class OwnPages:
             None, (headers.get("host"), headers.get("x-forwarded-host", "").split(",")[0].strip())
         ):
             origin = _origin(f"http://{host}")
-            if origin is None or not self._own(origin[1].rstrip(".")):
+            if origin is None or not self._is_known(origin[1].rstrip(".")):
                 return f"This page does not answer under the name {host[:80]!a}; MARS_HOSTS lists further names."
         return OTHER_PAGE if foreign(scope) else ""
 
-    def _own(self, name: str) -> bool:
+    def _is_known(self, name: str) -> bool:
         try:
             return bool(ip_address(name))
         except ValueError:
@@ -99,7 +99,7 @@ def foreign(scope: Scope) -> bool:
     site, sender = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None:
         return sender is not None and (_origin(sender) or ()) != page_origin(scope)
-    if site in OWN:
+    if site in SAME_ORIGIN:
         return False
     return not (headers.get("sec-fetch-mode") == "navigate" and scope.get("method") in SAFE)
 
@@ -125,7 +125,7 @@ def _origin(text: str) -> Origin | None:
 
 
 class VisitorCookie:
-    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set. The
+    """Stands within ``OriginGuard``, which removes forwarding headers that no proxy has set. The
     cookie comes with the page alone: were it set by any answer, requests that run side by side
     would each make another visitor. Pages of other origins get none: it would replace the
     visitor's own."""

@@ -25,7 +25,7 @@ from ui.settings.values import SHARED, Values, as_number, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
-OWN = {
+CUSTOM_MODELS = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
     "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
     "own_head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
@@ -73,7 +73,7 @@ class LaneFields(NamedTuple):
 
 class Fields:
     """Fields by name, each with the value that was given for it or its default. ``scope``: what
-    their ids begin with; ``spec``: the chosen pair (None: one's own) of ``pairs``."""
+    their ids begin with; ``spec``: the chosen pair (None: a custom one) of ``pairs``."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Fields:
         self.number("seed", "First seed" if lists else "Seed", 0)
         self.tree()
         custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
-        for name, (label, placeholder) in OWN.items():
+        for name, (label, placeholder) in CUSTOM_MODELS.items():
             more: dict[str, Any] = {"placeholder": placeholder, "list": self._models, "width": 200}
             self.text(name, label, visible=custom, redraws=True, **more)
 

@@ -24,7 +24,7 @@ from ui.kit.assets import asset, to_json, with_constants
 from ui.kit.events import PRIVATE, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import OWN, Fields, LaneFields, lane
+from ui.settings.fields import CUSTOM_MODELS, Fields, LaneFields, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.readers import read_custom_pair, read_rule
@@ -41,7 +41,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
 EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
-ABOUT_OWN = (
+ABOUT_CUSTOM = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
     "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
     "owner/name/file.gguf). Without both, drafts come from the text itself."
@@ -120,10 +120,10 @@ class SettingsPanel:
 
     def _custom_pair(self, values: Values) -> tuple[PairSpec | None, str]:
         """One's own pair; or why there is none, if anything is given."""
-        if not any(values.get(name) for name in OWN):
+        if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
         try:
-            return read_custom_pair(*(as_text(values.get(name)) for name in OWN)), ""
+            return read_custom_pair(*(as_text(values.get(name)) for name in CUSTOM_MODELS)), ""
         except ValueError as error:
             return None, str(error)
 
@@ -131,7 +131,7 @@ class SettingsPanel:
         """What the pair can do, and what memory it needs, which is not for strangers; of one's own
         what can be given."""
         if spec is None:
-            return wrong or ABOUT_OWN, "bad" if wrong else "ok", ()
+            return wrong or ABOUT_CUSTOM, "bad" if wrong else "ok", ()
         sizes = " → ".join(
             parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size
         )
@@ -207,12 +207,12 @@ class SettingsPanel:
         """What follows from a changed field is displayed. ``follow``: updates of ``outputs`` from the
         names of such fields, all values and those of ``inputs``."""
 
-        def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
+        def redraw(event: gr.EventData, value: str | None, *arguments: Any) -> Any:
             listed = event_data(event).get("changes")
             recent = listed[-MOST_CHANGES:] if isinstance(listed, list) else []
             changes = [each for each in recent if isinstance(each, Mapping)]
             panel_value, values = self.changed(value, *changes)
-            followed = follow([each.get("changed") for each in changes], values, *given)
+            followed = follow([each.get("changed") for each in changes], values, *arguments)
             return {self.component: panel_value} | followed
 
         self.component.select(

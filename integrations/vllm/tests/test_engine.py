@@ -236,7 +236,7 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
     ]
 
 
-def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, VllmRun]) -> None:
+def test_requests_of_one_batch_have_separate_rules(runs: dict[str, VllmRun]) -> None:
     run = runs["draft_model"]
     together, strict, low = run.ids("mixed"), run.ids("none 0"), run.ids("low 0")
     for i, extra in enumerate(MIXED):

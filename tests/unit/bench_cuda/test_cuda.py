@@ -64,7 +64,7 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial)
     assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
 
 
-def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
+def test_captured_exact_steps_write_the_targets_text_also_when_continued(
     rehearsed: CudaTrial,
 ) -> None:
     figures = measured(rehearsed, "texts")

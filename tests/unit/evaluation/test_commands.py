@@ -203,7 +203,7 @@ def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:
     assert shlex.quote(f"--target={odd.target.name}") in comparison_commands([odd])
 
 
-def test_of_a_pair_with_a_theta_of_its_own_the_command_names_that_of_the_run(pair: Pair) -> None:
+def test_of_a_pair_with_a_separate_theta_the_command_names_that_of_the_run(pair: Pair) -> None:
     spec = CATALOG[0]
     assert spec.theta.pair_value not in (None, 0.9)
     asked_for = replace(config(pair, drafter=DrafterConfig("ngram")), target=spec.target)

@@ -55,7 +55,7 @@ def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...])
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("rule", ["strict", "mars"])
-def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, seed: int) -> None:
+def test_at_the_k_of_the_run_the_plan_has_the_runs_tokens_a_pass(rule: str, seed: int) -> None:
     trace = make_trace(rule=rule, new_tokens=300, k=4, seed=seed)
     trace = replace(trace, steps=trace.steps[:-1])  # the last one may be cut by the token limit
     run = acceptance_of(trace)

@@ -115,7 +115,7 @@ def answer_files(
 MARS = ("mars_theta=0.9", "temperature-1/")
 
 
-def test_lm_evals_own_readers_find_and_show_the_files(lm_eval_files: tuple[Path, ...]) -> None:
+def test_readers_of_lm_eval_find_and_show_the_files(lm_eval_files: tuple[Path, ...]) -> None:
     names = [str(path) for path in lm_eval_files]
     assert len(get_results_filenames(names)) == len(LANES) * len(PLAN.temperatures)
     samples = get_sample_results_filenames(names)

@@ -375,7 +375,7 @@ def test_a_restore_changes_no_file_that_is_there(
 
 
 @pytest.mark.usefixtures("first")
-def test_a_restore_that_was_given_up_touches_nothing(
+def test_an_abandoned_restore_touches_nothing(
     hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is saved meanwhile stays, though the thread goes on; it leaves nothing behind."""

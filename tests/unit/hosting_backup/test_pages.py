@@ -169,7 +169,7 @@ def test_a_page_killed_while_it_restores_begins_again(
     assert page("one").rows == first.rows
 
 
-def test_a_push_that_hangs_is_given_up(
+def test_a_push_that_hangs_is_abandoned(
     hub: Hub, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hosting.backup.service.PUSH_S", 0.2)

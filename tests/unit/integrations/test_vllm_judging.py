@@ -68,7 +68,7 @@ def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) 
     assert relaxed > 5 or name == "strict" or (name, temperature) == ("typical", 0.0)
 
 
-def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
+def test_each_row_of_a_mixed_batch_is_judged_by_its_rule() -> None:
     generator = torch.Generator().manual_seed(1)
     more = request("mars", 0, theta=0.5), request("mars", 0.7, theta=0.95)
     asks = [None, *(request(name, t) for name, t in OFFERS), *more] * 20

@@ -131,8 +131,8 @@ def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts(
     logits = torch.tensor([[2.0, 1.2, 0.0]] * 4, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 1, 1, 1]), torch.ones(3))
 
-    def decided(*own: int, **values: float) -> Decoded:
-        u = picked(*([each] for each in (*own, 0)), size=3)
+    def decided(*drawn_ids: int, **values: float) -> Decoded:
+        u = picked(*([each] for each in (*drawn_ids, 0)), size=3)
         return rows_of(judged(logits, draft, u, 0.0, Sampling(1.0), gate=10, **values))
 
     assert decided(0, 0, 0, budget=9.0).path == (0, 1, 2)  # M = 2

@@ -286,7 +286,7 @@ runpy.run_module("mars_playground", run_name="__main__", alter_sys=True)
 """
 
 
-def test_a_process_of_its_own_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
+def test_a_separate_process_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
     models: str,
 ) -> None:
     words = f"run {models} --prompt - --rule none --json"

@@ -150,7 +150,7 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
     assert MESSAGES[-1].endswith(": weights")
 
 
-def test_absent_embeddings_are_the_targets_own(full_head: Eagle3Head, shelf: Shelf) -> None:
+def test_absent_embeddings_are_those_of_the_target(full_head: Eagle3Head, shelf: Shelf) -> None:
     shelf.save(full_head, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
     loaded = shelf.load()
     assert loaded.embed_tokens is shelf.target.get_input_embeddings()
@@ -158,7 +158,7 @@ def test_absent_embeddings_are_the_targets_own(full_head: Eagle3Head, shelf: She
     assert torch.equal(loaded.target_ids(torch.arange(VOCABULARY)), torch.arange(VOCABULARY))
 
 
-def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(
+def test_a_tied_output_is_the_heads_embedding_if_it_has_one(
     full_head: Eagle3Head, shelf: Shelf
 ) -> None:
     tied, embedding = (

@@ -250,7 +250,7 @@ class PackedWords(nn.Module):
     ("quantised", "kind"),
     [(RoundedLinear, "llama"), (PackedWords, "mistral"), (RoundedLinear, "qwen3")],
 )
-def test_models_with_quantised_layers_are_run_over_the_librarys_own(
+def test_models_with_quantised_layers_are_run_over_the_librarys_modules(
     quantised: type[Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One projection is enough. The text of strict is that of the target alone."""

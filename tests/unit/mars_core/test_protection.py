@@ -187,8 +187,8 @@ def test_on_coupled_chains_decisions_have_their_distribution_and_the_meter_its_d
     x = draw(distribution, drawn[:count]).ids
     ids = torch.cat([x[:1], x])
     draft = chain_draft(ids, distribution.gather(-1, x[:, None])[:, 0], distribution)
-    given = z.expand(count + 1, -1), draft, rule, sampling, Chance(uniform, drawn, None)
-    nodes = walk(columns(*given, mode=DraftMode.COUPLED, telemetry=False).tolist()).nodes
+    arguments = z.expand(count + 1, -1), draft, rule, sampling, Chance(uniform, drawn, None)
+    nodes = walk(columns(*arguments, mode=DraftMode.COUPLED, telemetry=False).tolist()).nodes
     keep, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
     tokens = torch.where(keep[1:] > 0, x, emit[:-1].long())
     expected = expected_after(rule, z[0].tolist(), p, q)

@@ -216,7 +216,7 @@ CHOSEN = replace(BEGUN, given=(*BEGUN.given[:3], BEGUN.given[3]._replace(id=100_
         (BEGUN, CHOSEN, (3, Cause.CHOSEN)),
     ],
 )
-def test_runs_part_by_output_position_given_tokens_included(
+def test_runs_part_by_output_position_prefix_included(
     one: Trace, other: Trace, expected: tuple[int, Cause] | None
 ) -> None:
     for divergence in (first_divergence(one, other), first_divergence(other, one)):

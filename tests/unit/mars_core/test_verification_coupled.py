@@ -279,9 +279,9 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
             [torch.arange(count + 1), torch.full_like(x, count + 1)]
         )  # a depth has one noise
         draft = Draft(ids, parents, depths, torch.tensor(q)[ids[1:]], count + 1, is_chain=False)
-        given_z, u = z.expand(len(ids), -1), Chance(uniform, drawn, None)
+        expanded_z, u = z.expand(len(ids), -1), Chance(uniform, drawn, None)
         nodes = walk(
-            columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
+            columns(expanded_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
         ).nodes
         keep, strict, emit = (nodes.column(name) for name in ("keep", "strict", "emit"))
         for node in range(1, count + 1):

@@ -233,7 +233,7 @@ def test_what_is_anothers_is_unknown(world: World, whose: str) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_lists_have_ones_own_and_nothing_of_another(world: World) -> None:
+def test_lists_have_everything_of_an_owner_and_nothing_of_another(world: World) -> None:
     store, anna, boris, _ = world
     mine = store.of("boris")
     for name, read in LISTS.items():

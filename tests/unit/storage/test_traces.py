@@ -75,7 +75,7 @@ def exact(column: Any) -> list[str]:
     ]
 
 
-def test_several_runs_read_together_are_each_its_own() -> None:
+def test_several_runs_read_together_are_as_read_separately() -> None:
     flats = [flat_of(trace) for trace in TRACES.values()]
     together = unpack([pack(flat) for flat in flats], [flat["run.seed"][0] for flat in flats])
     starts = np.cumsum([0, *(len(flat["vocabulary.piece"]) for flat in flats)])

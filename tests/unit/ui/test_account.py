@@ -89,7 +89,7 @@ def test_the_panel_says_who_the_visitor_is(services: Services) -> None:
     assert "Signed in as name of 7." in look(services, Asking(subject="7")).who
 
 
-def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(services: Services) -> None:
+def test_deleting_requires_the_word_and_takes_only_what_the_visitor_owns(services: Services) -> None:
     gone, other = keep(services, Asking(), "gone"), keep(services, Asking(TWO), "stays")
     store_of(services).share(Shared.COMPARISON, gone)
     panel = read_panel(look(services, Asking()).html())
@@ -277,7 +277,7 @@ def test_a_panel_whose_link_still_works_stays_as_it_is(services: Services, page:
 PATH = "/mine/export.zip"
 
 
-def test_the_export_is_ones_own_and_leaves_nothing_behind(
+def test_the_export_has_what_the_visitor_owns_and_leaves_nothing_behind(
     services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

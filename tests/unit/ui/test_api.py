@@ -127,15 +127,15 @@ def test_a_comparison_is_answered_as_it_is_saved(
     assert row["tau"] == [run["tau"] for run in compared["runs"]]
 
 
-def test_own_models_are_used_where_the_host_allows_it(services: Services, spec: PairSpec) -> None:
-    own = {"target": spec.target.name, "draft": spec.draft.name if spec.draft else ""}
-    *_, answer = Api(services).compare(**ASK | own | {"drafter": "auto"})
+def test_custom_models_are_used_where_the_host_allows_it(services: Services, spec: PairSpec) -> None:
+    custom = {"target": spec.target.name, "draft": spec.draft.name if spec.draft else ""}
+    *_, answer = Api(services).compare(**ASK | custom | {"drafter": "auto"})
     *_, of_the_pair = Api(services).compare(**ASK)
     assert [run["token_ids"] for run in answer["runs"]] == [
         run["token_ids"] for run in of_the_pair["runs"]
     ]
     public = Api(replace(services, public=True))
-    for models, said in ((own, "of its list only"), ({"draft": "a/b"}, "of its list only")):
+    for models, said in ((custom, "of its list only"), ({"draft": "a/b"}, "of its list only")):
         with pytest.raises(gr.Error, match=said):
             list(public.compare(**ASK | models))
     with pytest.raises(gr.Error, match="The target model is empty"):

@@ -32,7 +32,7 @@ from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
-from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
+from ui.figures.tree import FROM_TARGET, Node, tree_figure, tree_nodes, tree_plot
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css
 from ui.result.details import Details
@@ -91,7 +91,7 @@ def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
     assert len({trace.marker.symbol for trace in marks.values()}) == len(marks)
 
 
-def test_the_gap_rule_is_drawn_on_its_own_quantity() -> None:
+def test_the_gap_rule_is_drawn_on_its_quantity() -> None:
     trace = make_trace(rule="mars-gap")
     trace = replace(trace, config=replace(trace.config, rule=RuleConfig("mars-gap", {"gap": 0.7})))
     scale = margin_scale([LEFT, trace])
@@ -250,11 +250,11 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
     first = [position for _, _, position, _ in stacked]
     assert sum(length for *_, length in stacked) == len(trace.tokens) and first == sorted(first)
     for step in trace.steps:
-        own = [(below, length) for index, below, _, length in stacked if index == step.index]
-        assert [below for below, _ in own] == [
-            sum(length for _, length in own[:i]) for i in range(len(own))
+        spans = [(below, length) for index, below, _, length in stacked if index == step.index]
+        assert [below for below, _ in spans] == [
+            sum(length for _, length in spans[:i]) for i in range(len(spans))
         ]
-        assert len(step.emitted) == sum(length for _, length in own) <= reach.y[step.index]
+        assert len(step.emitted) == sum(length for _, length in spans) <= reach.y[step.index]
 
 
 def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
@@ -349,7 +349,7 @@ def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
 def test_every_node_has_different_coordinates_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
         nodes = tree_nodes(trace, step.index)
-        drawn = [token for token in step.emitted if token.outcome in OWN]
+        drawn = [token for token in step.emitted if token.outcome in FROM_TARGET]
         assert len(nodes) == 1 + len(step.nodes) + len(drawn)
         assert len({(node.x, node.y) for node in nodes}) == len(nodes)
         by_number = {node.number: node for node in nodes}
@@ -377,7 +377,7 @@ def _rows_under(nodes: list[Node], root: Node) -> list[float]:
     ]
 
 
-def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
+def test_the_figure_has_every_outcome_in_its_colour_and_shape() -> None:
     nodes = tree_nodes(TREE, first_choice({0: TREE})[1])
     figure = tree_figure(nodes)
     named = {mark.name: mark.marker for mark in figure.data if mark.name}

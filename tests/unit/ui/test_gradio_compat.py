@@ -230,7 +230,7 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
         server.close()
 
 
-def test_blocks_build_no_server_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_build_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[gr.Blocks] = []
     monkeypatch.setattr(App, "create_app", built.append)
     with one_loop():
@@ -245,7 +245,7 @@ def test_blocks_build_no_server_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
 def test_importing_gradio_parses_none_of_its_sources_and_renders_no_documentation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def parse(*_given: object) -> None:
+    def parse(*_arguments: object) -> None:
         raise AssertionError("parsed")
 
     monkeypatch.setattr(component_meta, "extract_class_source_code", parse)

@@ -136,7 +136,7 @@ def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services
     )
 
 
-def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_those_of_a_quota(
+def test_short_runs_are_repeated_unless_a_number_is_set_but_not_long_ones_and_those_of_a_quota(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unasked = replace(FORM, repeats=0)
@@ -297,7 +297,7 @@ def go_on(
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
-def test_strict_continued_from_its_own_token_writes_its_own_text(
+def test_strict_continued_from_its_token_writes_its_text(
     services: Services, displayed: DisplayedComparison, index: int
 ) -> None:
     strict = runs_of(services, displayed)[0]

@@ -47,7 +47,7 @@ from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
 
 
-def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) -> None:
+def test_the_page_needs_no_other_host(page: gr.Blocks, store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
     options = launch_options(page, services_of(store))
@@ -157,7 +157,7 @@ PROMISED = [
 ]
 
 
-def test_a_button_names_its_term_and_opens_its_own_card_without_a_script() -> None:
+def test_a_button_names_its_term_and_opens_its_card_without_a_script() -> None:
     assert set(PROMISED) <= set(TERMS)
     assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
     ids = []
@@ -378,14 +378,14 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
     )
 
 
-@pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])
+@pytest.mark.parametrize(("threads", "used"), [(None, [1]), ("2", [])])
 def test_runs_leave_a_core_to_the_page_unless_omp_num_threads_is_set(
-    given: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    threads: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[str, int]] = []
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if given:
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     monkeypatch.setattr(
         "torch.set_num_threads",

@@ -347,7 +347,7 @@ def test_what_a_study_can_decide_comes_before_the_start(
     assert estimated(services, replace(FORM, **change)).endswith(words)
 
 
-def test_advice_has_fields_of_its_own_and_defaults_that_can_decide() -> None:
+def test_advice_has_separate_fields_and_defaults_that_can_decide() -> None:
     fields = Fields({"purpose": ADVISE}, spec=BUNDLED_PAIR, pairs=[("", BUNDLED_PAIR.key)])
     describe(fields)
     values = {name: field.value for name, field in fields.by_name.items()}

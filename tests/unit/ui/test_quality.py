@@ -312,7 +312,7 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
     assert narrowed(report, ["absent"], 7.0, None) == report
 
 
-def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
+def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:
     report = make_report()
     panel, page = read_panel(charts_html(report)), html(document(report, {}))
     cards = panel.all(".mars-quality-chart")

@@ -322,7 +322,7 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     )
 
 
-def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
+def test_every_other_run_gets_its_line_and_its_links_point_into_its_lane() -> None:
     third = make_trace(rule="mars-gap", new_tokens=120, theta=0.8)
     sentence = verdict([LEFT, RIGHT, third])
     lines = plain(sentence).split("\n")
@@ -491,7 +491,7 @@ def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not
     assert [row["extrapolated"] for row in table] == ["false"] * 5 + ["true"] * 11
 
 
-def test_fields_change_the_plan_and_another_run_brings_its_own_costs() -> None:
+def test_fields_change_the_plan_and_another_run_brings_its_costs() -> None:
     measured = rows(drawn())
     assert rows(drawn(was=0, draft=40))[0]["speedup"] < measured[0]["speedup"]
     assert float(rows(drawn(was=0, draft=-100, batch=8))[4]["speedup"]) < float(

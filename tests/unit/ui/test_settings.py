@@ -214,7 +214,7 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
         assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
 
 
-def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click_away(
+def test_the_theta_of_a_pair_is_its_default_with_a_reason_and_the_papers_one_click_away(
     store: RunStore,
 ) -> None:
     services = services_of(store, catalog=SPECS)
@@ -271,7 +271,7 @@ def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) ->
             assert len(chosen) >= 2 and each.default in chosen
 
 
-def test_the_questions_of_a_pair_give_way_to_those_of_another_and_ones_own_stay(
+def test_the_questions_of_a_pair_are_replaced_by_those_of_another_and_typed_ones_stay(
     store: RunStore,
 ) -> None:
     study = QualityTab(services_of(store, catalog=CATALOG)).panel
@@ -376,7 +376,7 @@ EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k
         ),
     ],
 )
-def test_each_drafter_reads_its_own_fields_and_no_others(
+def test_each_drafter_reads_its_fields_and_no_others(
     form: Form, expected: DrafterConfig
 ) -> None:
     assert read_drafter(form) == expected

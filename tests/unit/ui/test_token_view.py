@@ -122,7 +122,7 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
         assert row[4] == ((visible(token.own_piece), token.own) if token.own != token.id else ())
 
 
-def test_given_tokens_come_first_and_carry_no_number() -> None:
+def test_prefix_tokens_come_first_and_carry_no_number() -> None:
     trace = make_trace(new_tokens=6)
     shifted = replace(
         trace,
@@ -299,7 +299,7 @@ TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
 
 
 @pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
-def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
+def test_at_the_theta_of_the_run_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
     both = set()
     for seed, (temperature, theta) in enumerate(
         ((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))

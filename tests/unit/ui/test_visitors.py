@@ -27,7 +27,7 @@ from ui.jobs.services import Services
 from ui.public import access
 from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.latest import Latest
-from ui.public.origin import OwnPages, VisitorCookie, new_cookie, page_origin, root_path
+from ui.public.origin import OriginGuard, VisitorCookie, new_cookie, page_origin, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -148,7 +148,7 @@ def client(base: str = "http://testserver", **options: Any) -> TestClient:
     routes = [Route("/", say), Route("/other", say)]
     return TestClient(
         Starlette(
-            routes=routes, middleware=[Middleware(OwnPages, **options), Middleware(VisitorCookie)]
+            routes=routes, middleware=[Middleware(OriginGuard, **options), Middleware(VisitorCookie)]
         ),
         base_url=base,
     )
@@ -352,7 +352,7 @@ NOT_NAMED = [
 
 
 @pytest.mark.parametrize("host", [*NAMED, *NOT_NAMED])
-def test_a_private_page_answers_under_its_own_names_alone(services: Services, host: str) -> None:
+def test_a_private_page_answers_under_its_names_alone(services: Services, host: str) -> None:
     """A name that somebody else leads to this address makes the page that is open there one of the
     same origin."""
     expected, hosts = {200 if host in NAMED else 403}, ("lab.example", "*.hf.space")
@@ -385,7 +385,7 @@ def test_a_private_page_answers_under_its_own_names_alone(services: Services, ho
 {"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"} -> 403
 """),
 )
-def test_a_private_page_answers_programs_its_own_page_and_links_and_refuses_others(
+def test_a_private_page_answers_programs_its_page_and_links_and_refuses_others(
     services: Services, said: dict[str, str], status: str
 ) -> None:
     page = private(services, "http://localhost:7860")
@@ -415,7 +415,7 @@ def seen(
             scope["session"] = {"oauth_info": 1}
         await inner(scope, receive, send)
 
-    inner = OwnPages(
+    inner = OriginGuard(
         Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy
     )
     headers = {
@@ -446,7 +446,7 @@ def test_the_browser_says_whose_page_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("base", "own", "others"),
+    ("base", "accepted", "refused"),
     [
         (
             "http://lab.example:7881",
@@ -463,11 +463,11 @@ def test_the_browser_says_whose_page_asks() -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_where_it_does_not_the_origin_must_be_the_pages_own(
-    method: str, base: str, own: list[str], others: list[str]
+def test_where_it_does_not_the_origin_must_be_that_of_the_page(
+    method: str, base: str, accepted: list[str], refused: list[str]
 ) -> None:
-    assert all(known(method, base, origin=origin) for origin in own)
-    assert not any(known(method, base, origin=origin) for origin in others)
+    assert all(known(method, base, origin=origin) for origin in accepted)
+    assert not any(known(method, base, origin=origin) for origin in refused)
 
 
 def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:

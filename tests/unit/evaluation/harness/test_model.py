@@ -340,7 +340,7 @@ def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any
     )
 
 
-def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
+def test_ranking_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
     for method in ("loglikelihood", "loglikelihood_rolling"):
         with pytest.raises(NotImplementedError, match="generate_until"):
             getattr(tiny["none"], method)([])

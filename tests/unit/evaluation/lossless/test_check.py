@@ -255,7 +255,7 @@ def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> 
         ([3.0, 3.0], [9.0, 3.0], MOST_TIE),
     ],
 )
-def test_a_tie_is_what_the_servers_own_repeats_move(
+def test_a_tie_is_what_repeats_of_the_server_move(
     first: list[float], then: list[float], expected: float
 ) -> None:
     tie = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])

@@ -284,7 +284,7 @@ def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
     assert strict.recovery == Interval(1, 1, 1) == none.recovery_none
 
 
-def test_all_suites_together_score_every_item_by_its_own_metric(
+def test_all_suites_together_score_every_item_by_its_metric(
     report: Report, frame: pd.DataFrame
 ) -> None:
     scores = row_of(report, MARS, ALL).scores

@@ -62,7 +62,7 @@ def test_answers_that_do_not_fail(pool: ThreadPoolExecutor) -> None:
     assert list(pool.map(lambda text: passes(TASK, text), WRONG)) == [False] * len(WRONG)
 
 
-def test_own_tests_come_before_the_examples_of_the_prompt() -> None:
+def test_tests_of_a_row_come_before_the_examples_of_the_prompt() -> None:
     # as in HumanEval's own file
     check = "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1, 1) == 3\n\n\ncheck(add)\n"
     stricter = Item("1", (PROMPT,), (), tests=check)

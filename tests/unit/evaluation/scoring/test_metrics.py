@@ -117,7 +117,7 @@ def test_references_are_found_in_an_answer(
     )
 
 
-def test_turns_with_references_of_their_own_must_all_be_right() -> None:
+def test_turns_with_separate_references_must_all_be_right() -> None:
     item = Item("1", ("?", "?"), ("2", "3"))
     names = ("contains,none", "rougeL,none")
     assert score(names, item, "2", "3") == {"contains,none": 1.0, "rougeL,none": 1.0}

@@ -221,7 +221,7 @@ def test_bleu_and_chrf_are_sacrebleus(text: str, reference: str, tokenizer: str)
     )
 
 
-def test_rouge_is_rouge_scores_own_where_it_can_read_the_text() -> None:
+def test_rouge_is_that_of_rouge_score_where_it_can_read_the_text() -> None:
     scorer = importlib.import_module("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
     assert rouge_l(OTHER, [ENGLISH]) == pytest.approx(
         scorer.score(ENGLISH, OTHER)["rougeL"].fmeasure, abs=1e-12

@@ -240,7 +240,7 @@ def test_files_of_the_field_are_known() -> None:
     assert {name: read_suite(field_file(name)).metrics for name in expected} == expected
 
 
-def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) -> None:
+def test_categories_of_a_mixed_file_have_separate_metrics(tmp_path: Path) -> None:
     """As Spec-Bench's one file."""
     rows = [
         row(81, ["Write.", "Again."], None, "writing"),
@@ -355,7 +355,7 @@ def test_exports_of_the_field_are_read(tmp_path: Path, line: dict[str, object]) 
     assert suite.items[0].turns[0].strip() and suite.items[0].references
 
 
-def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
+def test_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
     test = "def check(candidate):\n    assert candidate() == 1\n"
     first = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
     other = {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}

@@ -44,10 +44,10 @@ def break_on_demand(folder: Path) -> None:
     for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.tally, "tally")):
         real = getattr(module, name)
 
-        def broken(*given: Any, real: Any = real) -> Any:
+        def broken(*arguments: Any, real: Any = real) -> Any:
             if (folder / "broken").exists():
                 raise RuntimeError("a reason that holds what a visitor wrote")
-            return real(*given)
+            return real(*arguments)
 
         setattr(module, name, broken)
 

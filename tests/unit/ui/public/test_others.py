@@ -247,7 +247,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     assert everything(served.store, owned) == before
 
 
-def test_endpoints_for_programs_give_only_ones_own(served: Served, owned: OwnedIds) -> None:
+def test_endpoints_for_programs_give_only_what_the_caller_owns(served: Served, owned: OwnedIds) -> None:
     mine, others = (
         Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B)
     )
