@@ -132,7 +132,9 @@ class Application:
             "pair": self.loaded,
             "end": lambda: ENDING if self.ending.is_set() else "",
         }
-        more["middleware"].insert(0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ()))
+        more["middleware"].insert(
+            0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())
+        )
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
             more["routes"].append(self.metrics.route)

@@ -185,10 +185,10 @@ def step_times(steps: Sequence[MeasuredStep]) -> StepTimes | None:
         rows = [[1.0, each.k, each.runs, each.runs * each.k] for each in steps]
         times = [each.seconds for each in steps]
     scaled = [[one / time for one in row] for row, time in zip(rows, times, strict=True)]
-    found = nnls(scaled, [1.0] * len(times))[0].tolist()
+    solution = nnls(scaled, [1.0] * len(times))[0].tolist()
     if not alone:
-        return StepTimes(*found)
-    fixed, token = found
+        return StepTimes(*solution)
+    fixed, token = solution
     share = fixed / (fixed + token)
     return StepTimes(fixed, share * draft_s, token, token + (1 - share) * draft_s)
 

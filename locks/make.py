@@ -42,11 +42,11 @@ HEADER = "# Written by `make lock`; do not edit. {}\n"
 
 def entries(lock: str) -> dict[str, str]:
     """Package → its lines in a file of uv; one that has several versions has them all."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for entry in re.split(r"\n(?=[A-Za-z0-9])", "\n" + lock):
         if name := re.match(r"\s*([A-Za-z0-9._-]+)==", entry):
-            found[name[1]] = found.get(name[1], "") + entry.strip("\n") + "\n"
-    return found
+            entries[name[1]] = entries.get(name[1], "") + entry.strip("\n") + "\n"
+    return entries
 
 
 def compiled(extras: Iterable[str], pins: str, *options: str) -> str:

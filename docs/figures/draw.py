@@ -48,7 +48,11 @@ def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
     emitted = torch.zeros_like(p)
     values = rule.values({})
-    others = [(drawn_id, drawn_id, float(p[drawn_id])) for drawn_id in range(len(p)) if drawn_id != DRAFTED]
+    others = [
+        (drawn_id, drawn_id, float(p[drawn_id]))
+        for drawn_id in range(len(p))
+        if drawn_id != DRAFTED
+    ]
     draws = [
         *others,
         *(

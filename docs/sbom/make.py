@@ -86,11 +86,11 @@ def base(version: str) -> str:
 def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
     """(package, version) → licence and address: what the page has, and over it what is
     installed."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    licences_of: dict[tuple[str, str], tuple[str, str]] = {}
     _, _, lists = PAGE.read_text(encoding="utf-8").partition("\n## ")
     for licence, packages in LINE.findall(lists):
         for name, version, address in PACKAGE.findall(packages):
-            found[canonical(name), version] = licence, address
+            licences_of[canonical(name), version] = licence, address
     for python in pythons:
         options = (
             "--python",
@@ -105,14 +105,14 @@ def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
             first, *_ = row["License"].strip().splitlines() or [
                 "UNKNOWN"
             ]  # some packages put the full text there
-            found[canonical(row["Name"]), base(row["Version"])] = (
+            licences_of[canonical(row["Name"]), base(row["Version"])] = (
                 first.strip().replace("|", "/")[:100],
                 address,
             )
-    return found
+    return licences_of
 
 
-def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
+def page(licences_of: Mapping[tuple[str, str], tuple[str, str]]) -> str:
     """The introduction stays as it is in the page: all before its first section."""
     parts = [re.split(r"^## ", PAGE.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]]
     for lock, title in PARTS.items():
@@ -120,15 +120,15 @@ def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
         for name, version in sorted(
             {canonical(each.name): version_of(each) for each in locked(lock)}.items()
         ):
-            licence, address = found.get((name, version), (NOT_SEEN, ""))
+            licence, address = licences_of.get((name, version), (NOT_SEEN, ""))
             lines.setdefault(licence, []).append(
                 f"[{name}=={version}]({address})" if address else f"{name}=={version}"
             )
-        listed = "".join(
+        text = "".join(
             f"* **{licence}**: {', '.join(packages)}\n"
             for licence, packages in sorted(lines.items())
         )
-        parts.append(f"## {title}\n\n{listed}")
+        parts.append(f"## {title}\n\n{text}")
     return parts[0] + "\n".join(parts[1:])
 
 

@@ -38,9 +38,9 @@ def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
         ("number", counts, final_number),
     ]
     for kind, wanted, find in kinds:
-        found = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
-        if None not in found:
-            return TextAnswers(kind, *map(str, found))
+        parts = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
+        if None not in parts:
+            return TextAnswers(kind, *map(str, parts))
     return None
 
 

@@ -183,7 +183,7 @@ def _graded(
     metric = next(iter(graded[0]), "")
     differ = [strict != relaxed] if metric and METRICS[metric].binary else []
     cut = StopReason.LENGTH in (each.stop_reason for each in continuations)
-    if not cut and (found := answers(item.turns[-1], *texts)):
-        differ.append(found.left != found.right)
+    if not cut and (both := answers(item.turns[-1], *texts)):
+        differ.append(both.left != both.right)
     changed = any(differ) if differ else None
     return replace(token, strict_score=strict, relaxed_score=relaxed, changed=changed)

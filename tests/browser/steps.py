@@ -105,8 +105,10 @@ def axe_problems(page: Page, **options: Any) -> dict[str, list[str]]:
     violations = (
         Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
     )
-    found = {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in violations}
-    hard = [html for html in found.get("color-contrast", ()) if any(mark in html for mark in OURS)]
-    return {name: found[name] for name in found.keys() - BASELINE} | (
+    violating = {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in violations}
+    hard = [
+        html for html in violating.get("color-contrast", ()) if any(mark in html for mark in OURS)
+    ]
+    return {name: violating[name] for name in violating.keys() - BASELINE} | (
         {"color-contrast": hard} if hard else {}
     )

@@ -133,15 +133,15 @@ def test_a_narrow_dark_window_shows_all_of_it(window: Window) -> None:
 
 
 HOST = "lab.example"  # this machine: see ARGUMENTS of conftest.py
-ASK = """async ([base, events, session]) => {
+POST_EVENTS = """async ([base, events, session]) => {
     const heard = [];
     for (const [event, data, event_data] of events) {
         const body = JSON.stringify({fn_index: event, data, event_data, session_hash: session});
         const headers = {"Content-Type": "application/json"};
         const joined = await fetch(`${base}/gradio_api/queue/join`, {method: "POST", credentials: "include", headers, body});
         heard.push(await joined.text());
-        const told = await fetch(`${base}/gradio_api/queue/data?session_hash=${session}`, {credentials: "include"});
-        heard.push(await told.text());
+        const answer = await fetch(`${base}/gradio_api/queue/data?session_hash=${session}`, {credentials: "include"});
+        heard.push(await answer.text());
     }
     return heard.join("\\n");
 }"""
@@ -215,14 +215,14 @@ def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, p
     for number, origin in enumerate((f"http://{HOST}:{port}", f"http://wiki.{HOST}:{port}")):
         page.goto(origin)
         assert MARK not in page.evaluate(READ, base)
-        text = page.evaluate(ASK, [base, [opened, *share, delete], f"attack{number}"])
+        text = page.evaluate(POST_EVENTS, [base, [opened, *share, delete], f"attack{number}"])
         assert MARK not in text and "event_id" in text, text
         assert there(store, comparison) and store.shares() == ()
         assert secret(page) == known
 
     page.goto(base)
     assert MARK in page.evaluate(READ, base)
-    text = page.evaluate(ASK, [base, [opened, *share], "own"])
+    text = page.evaluate(POST_EVENTS, [base, [opened, *share], "own"])
     assert MARK in text and len(store.shares()) == 1, json.dumps(text)[:2000]
-    page.evaluate(ASK, [base, [opened, delete], "own"])
+    page.evaluate(POST_EVENTS, [base, [opened, delete], "own"])
     assert not there(store, comparison)

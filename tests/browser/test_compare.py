@@ -273,7 +273,7 @@ def _latest_states(server: Server) -> list[Status]:
 def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window) -> None:
     """Before and after that, a comparison is named, found, deleted and brought back."""
     page = window.page
-    rows, found = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
+    rows, search = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
     compare(page, tokens=12)
     fill(page, "Temperature", "0")
     compare(page, tokens=12)
@@ -310,7 +310,7 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
     page.click("#history-save")
     expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
     for text, count in (("ODD O", 1), ("nothing has this name", 0), ("odd o", 1)):
-        found.fill(text)
+        search.fill(text)
         expect(rows).to_have_count(count)
     page.click("#history-delete")
     expect(rows).to_have_count(0)
@@ -376,9 +376,9 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     )
     selector = below.evaluate(TOP)
     theta.press("End")
-    for typed, said in (("5", "0.95"), ("0", "0.95")):
+    for typed, expected_theta in (("5", "0.95"), ("0", "0.95")):
         theta.press_sequentially(typed)
-        expect(note).to_contain_text(f"θ = {said} calls")
+        expect(note).to_contain_text(f"θ = {expected_theta} calls")
         assert below.evaluate(TOP) == selector
     page.locator("#seed input").fill("4")
     expect(page.locator("#settings summary").first).to_be_visible()

@@ -194,7 +194,9 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
     page.check("input[value=a]")
     assert sent_values() | {"at": 0} == {"rule": "strict", "seed": 7, "rules": ["a", "b"], "at": 0}
     send(page, value(6, None))
-    asked = sent_values().get("at")  # by an event that Python answers with the form as it was
+    requested_at = sent_values().get(
+        "at"
+    )  # by an event that Python answers with the form as it was
     page.fill("#seed input", "9")
-    send(page, value(6, asked))
+    send(page, value(6, requested_at))
     assert page.input_value("#seed input") == "9" and sent_values()["seed"] == 9

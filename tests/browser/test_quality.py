@@ -158,7 +158,7 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
 
 
 @pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
+def test_the_fastest_setting_within_a_margin_is_opened_in_compare(
     window: Window,
 ) -> None:
     page, strip = window.page, "#quality-strip .mars-strip"
@@ -199,8 +199,8 @@ ROUND = "#votes-round .mars-vote"
 LISTEN = """() => {
   window.heard = [];
   const real = window.fetch;
-  window.fetch = async (...asked) => {
-    const answer = await real(...asked);
+  window.fetch = async (...request) => {
+    const answer = await real(...request);
     if (!answer.body) return answer;
     const [ours, theirs] = answer.body.tee(), reader = ours.getReader(), decoder = new TextDecoder();
     (async () => { for (let part; !(part = await reader.read()).done;) window.heard.push(decoder.decode(part.value)); })()

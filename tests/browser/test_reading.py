@@ -26,7 +26,7 @@ TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 TOP = "node => node.getBoundingClientRect().top + window.scrollY"
 
 
-def test_the_server_is_asked_for_its_device_once_the_example_is_drawn(window: Window) -> None:
+def test_the_device_is_requested_once_the_example_is_drawn(window: Window) -> None:
     page = window.page
     page.add_init_script("""
         const send = window.fetch, asked = window.asked = [];

@@ -23,7 +23,9 @@ SOURCES = (
 )
 BANNED = frozenset(
     {
+        "ask",
         "asked",
+        "asks",
         "beware",
         "deed",
         "deeds",
@@ -33,15 +35,23 @@ BANNED = frozenset(
         "forgive",
         "forgiven",
         "forgives",
+        "found",
         "house",
         "law",
         "laws",
+        "listed",
         "made",
         "mine",
+        "place",
+        "placed",
+        "places",
         "ruler",
         "said",
+        "shown",
+        "still",
         "told",
         "untold",
+        "whole",
         "workplace",
     }
 )
@@ -107,7 +117,7 @@ def test_no_identifier_has_a_banned_word(folder: str) -> None:
         "for made in (): ...",
     ],
 )
-def test_banned_words_are_found(source: str) -> None:
+def test_banned_words_are_detected(source: str) -> None:
     assert banned(source, "mars_core/rules.py")
 
 

@@ -107,12 +107,12 @@ def _bins(scale: Scale) -> int:
 
 def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
     bins = _bins(scale)
-    found = Counter(
+    counts = Counter(
         (outcome, min(bins - 1, max(0, int((value - scale.low) / BIN + 1e-9))))
         for outcome, value in margins
         if not math.isnan(value)
     )
-    return {outcome: [found[outcome, at] for at in range(bins)] for outcome in MARKERS}
+    return {outcome: [counts[outcome, at] for at in range(bins)] for outcome in MARKERS}
 
 
 def _bars(

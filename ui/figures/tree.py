@@ -109,7 +109,9 @@ def _title(step: Step) -> str:
         return f"Step {step.index}: nothing was drafted; the target wrote {_named(last)} itself."
     relaxed = sum(token.outcome is Outcome.RELAXED for token in step.emitted)
     more = f", {relaxed} of them relaxed" if relaxed else ""
-    ending = f", then {_named(last)}, {last.outcome}" if last and last.outcome in FROM_TARGET else ""
+    ending = (
+        f", then {_named(last)}, {last.outcome}" if last and last.outcome in FROM_TARGET else ""
+    )
     return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{more}{ending}."
 
 

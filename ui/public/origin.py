@@ -135,7 +135,7 @@ class VisitorCookie:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
-            not asks_for_the_page(scope)
+            not is_page_request(scope)
             or secret_of(HTTPConnection(scope).cookies, {})
             or foreign(scope)
         ):
@@ -175,5 +175,5 @@ def page_path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(str(scope.get("root_path") or ""))
 
 
-def asks_for_the_page(scope: Scope) -> bool:
+def is_page_request(scope: Scope) -> bool:
     return scope["type"] == "http" and scope["method"] == "GET" and page_path(scope) in ("", "/")

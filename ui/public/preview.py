@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ui.public.origin import PORTS, asks_for_the_page, page_origin, root_path
+from ui.public.origin import PORTS, is_page_request, page_origin, root_path
 
 TITLE = "MARS Playground"
 PICTURE = "public/preview.png"  # below ui, and as an address
@@ -43,7 +43,7 @@ class Previews:
         self._app, self._describe, self._public = app, describe, public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not asks_for_the_page(scope):
+        if not is_page_request(scope):
             await self._app(scope, receive, send)
             return
         query = {
@@ -66,7 +66,7 @@ class Previews:
             headers = MutableHeaders(raw=start["headers"])
             if headers.get("content-type", "").startswith("text/html"):
                 body = _STOCK.sub(b"", body)
-                body = _CHARSET.sub(lambda found: found[0] + b"\n" + tags, body, count=1)
+                body = _CHARSET.sub(lambda match: match[0] + b"\n" + tags, body, count=1)
                 headers["content-length"] = str(len(body))
             await send(start)
             await send({"type": "http.response.body", "body": body})

@@ -208,8 +208,8 @@ class SettingsPanel:
         names of such fields, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *arguments: Any) -> Any:
-            listed = event_data(event).get("changes")
-            recent = listed[-MOST_CHANGES:] if isinstance(listed, list) else []
+            reported = event_data(event).get("changes")
+            recent = reported[-MOST_CHANGES:] if isinstance(reported, list) else []
             changes = [each for each in recent if isinstance(each, Mapping)]
             panel_value, values = self.changed(value, *changes)
             followed = follow([each.get("changed") for each in changes], values, *arguments)

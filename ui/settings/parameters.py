@@ -25,16 +25,16 @@ def default_theta(spec: PairSpec | None) -> Theta:
 def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
     """Values worth trying: around the paper's θ with the pair's own, else around the default."""
     if parameter.name == "theta":
-        found = sorted({*STUDIED_THETAS, default_theta(spec).value})
+        values = sorted({*STUDIED_THETAS, default_theta(spec).value})
     else:
         wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
         wide = wide if parameter.default else [parameter.low, parameter.high]
         fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
-        found = [
+        values = [
             float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
             for value in fitting
         ]
-    return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(values))
 
 
 def step_of(parameter: Parameter) -> float:

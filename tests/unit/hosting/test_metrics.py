@@ -126,7 +126,7 @@ def test_positions_are_bounded() -> None:
     assert positions == [str(position) for position in range(POSITIONS)]
 
 
-def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
+def test_a_scrape_is_what_prometheus_reads_and_reads_the_queue() -> None:
     metrics = ServerMetrics({}, RULES, lambda: (1, 7))
     metrics.observe(make_trace())
     log = logging.getLogger("mars.faults")

@@ -34,7 +34,7 @@ def test_hadolint_has_nothing_to_say() -> None:
     assert result.returncode == 0, result.stdout
 
 
-def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
+def test_it_runs_as_user_1000_on_port_7860_and_reports_its_health() -> None:
     assert "useradd --create-home --uid 1000 user" in LAST and "\nUSER 1000\n" in LAST
     assert "PORT=7860" in LAST and "\nEXPOSE 7860\n" in LAST and "HOST=0.0.0.0" in LAST
     command = json.loads(LAST[LAST.index("HEALTHCHECK") :].split("CMD ")[1].split("\n")[0])

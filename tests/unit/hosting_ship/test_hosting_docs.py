@@ -62,7 +62,7 @@ TEXT = DOCS["hosting"]
 NAMES = set(re.findall(r"`([^`\n]+)`", TEXT))
 
 
-def test_every_metric_is_listed_and_no_other() -> None:
+def test_every_metric_is_documented_and_no_other() -> None:
     families = [
         family
         for family in ServerMetrics({}, ()).registry.collect()
@@ -72,7 +72,7 @@ def test_every_metric_is_listed_and_no_other() -> None:
     assert {name for name in NAMES if name.startswith(("vllm:", "mars:"))} == served
 
 
-def test_every_field_of_the_log_is_listed() -> None:
+def test_every_field_of_the_log_is_documented() -> None:
     assert {
         "time",
         "level",

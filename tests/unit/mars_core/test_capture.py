@@ -312,7 +312,7 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
     [*((name, SAMPLINGS[0]) for name in DRAFTERS), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
     ids=str,
 )
-def test_a_replay_never_asks_the_host(
+def test_a_replay_never_reads_from_the_host(
     llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
 ) -> None:
     pair, drafter, watch = classified(llama), DRAFTERS[name], Operations()

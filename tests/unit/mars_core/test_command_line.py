@@ -97,9 +97,7 @@ def test_table_for_people_is_safe_for_a_terminal(models: str, call: Call) -> Non
     assert "\x1b" not in out
 
 
-def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
-    models: str, eagle: str, call: Call
-) -> None:
+def test_a_tv_that_is_a_bound_or_missing_is_labelled(models: str, eagle: str, call: Call) -> None:
     out = call(f"compare {models} --temperature 1 --rule lenience --rule mars")[1]
     bounds = {
         line.split()[0]: line.count("≤")
@@ -111,7 +109,7 @@ def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
     assert "TV and KL are not known" in call(f"run {eagle} --temperature 1 --rule mars {tree}")[1]
 
 
-def test_a_pair_that_is_not_exact_is_said_to_be_so(
+def test_a_pair_that_is_not_exact_is_reported(
     models: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "not exact" not in call(f"run {models}")[1]

@@ -131,9 +131,7 @@ def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> 
 
 
 @pytest.mark.parametrize("rule", ["mars", "typical", "fly"])
-def test_every_rule_continues_a_prefix_and_draws_by_output_position(
-    free: Pair, rule: str
-) -> None:
+def test_every_rule_continues_a_prefix_and_draws_by_output_position(free: Pair, rule: str) -> None:
     original = run(free, "chain", SAMPLINGS[1], rule=rule)
     for n in range(1, 7):
         rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=original.token_ids[:n])

@@ -147,7 +147,7 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
     ],
     ids=["rows", "start"],
 )
-def test_what_depends_on_its_neighbours_is_found_out(
+def test_what_depends_on_its_neighbours_is_detected(
     pair: Pair,
     broken: Callable[[tuple[int, int]], float],
     expected: PassShapes,

@@ -77,7 +77,7 @@ def test_the_ratio_is_that_from_which_the_rule_relaxes(
     assert meaning(rule, margins) == pytest.approx((len(margins), share, median, tenth))
 
 
-def test_the_sentence_names_share_and_ratio_and_what_cannot_be_said_is_left_out() -> None:
+def test_the_sentence_names_share_and_ratio_and_leaves_out_what_is_unknown() -> None:
     assert sentence(RuleConfig("mars"), EXAMPLE) == (
         "On this pair θ = 0.9 calls 67 % of 3 positions near ties: it keeps the runner-up above p₂/p₁ = 0.14 "
         "(in the median, 0.067 at the tenth percentile)."
@@ -117,5 +117,9 @@ def test_custom_pairs_have_the_papers_theta_and_another_draft_model_changes_neit
         "mars_core.arguments.CATALOG", (replace(spec, key="own", theta=PAIR_THETA, text="x"),)
     )
     other = find_spec("own", None, "tests/other", None)
-    assert (other.theta, other.text, other.draft and other.draft.name) == (PAIR_THETA, "x", "tests/other")
+    assert (other.theta, other.text, other.draft and other.draft.name) == (
+        PAIR_THETA,
+        "x",
+        "tests/other",
+    )
     assert read_rules(["mars"], NONE, None) == [RuleConfig("mars", {})]

@@ -86,14 +86,14 @@ class Remembering(LlamaForCausalLM):
         return output
 
 
-def test_a_hidden_state_is_found_out() -> None:
+def test_a_hidden_state_is_detected() -> None:
     model = Remembering(tiny_config("llama")).eval()
     with pytest.raises(ModelError, match=r"forgetful .* after a rollback its logits are off by"):
         check(model, reference_logits(model, "forgetful"), trees=False)
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
-def test_a_cache_that_does_not_forget_is_found_out(
+def test_a_cache_that_does_not_forget_is_detected(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def update(

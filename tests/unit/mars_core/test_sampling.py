@@ -50,7 +50,7 @@ def column(random_words: list[int], use: Use) -> Tensor:
 @pytest.mark.parametrize(
     ("min_p", "typical_p"), [(0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (0.0, 0.6), (0.02, 0.9)]
 )
-def test_law_is_that_of_the_warpers_of_generate(
+def test_distribution_is_that_of_the_warpers_of_generate(
     temperature: float, top_k: int, top_p: float, min_p: float, typical_p: float
 ) -> None:
     logits = torch.randn(7, 50, generator=torch.Generator().manual_seed(1)) * 3

@@ -368,7 +368,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
                 assert p[number, int(token)] > 0 or node.kl == math.inf
 
 
-def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
+def test_a_child_that_the_target_draws_goes_before_a_relaxed_one() -> None:
     logits = torch.tensor([[5.0, 4.9, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
     parents, depths = torch.tensor([0, 0]), torch.tensor([0, 1, 1])
     draft = Draft(torch.tensor([2, 0, 1]), parents, depths, torch.ones(2), 1, False)

@@ -85,7 +85,7 @@ def distributions(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], l
 
 @every_draw
 @pytest.mark.parametrize("seed", range(4))
-def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
+def test_the_joint_distribution_is_that_of_the_draws_and_the_integral_gives_it(
     seed: int, sampling: Sampling
 ) -> None:
     _, p, q = distributions(seed, sampling)
@@ -193,7 +193,7 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rule", BY_TOKEN)
-def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
+def test_decisions_have_the_distribution_of_the_joint_draw_and_tv_is_its_distance_from_p_or_a_bound(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
     """A chain of equal nodes, each with separate noise."""

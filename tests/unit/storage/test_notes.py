@@ -41,7 +41,9 @@ def test_any_notes_are_stored(lasting_store: RunStore, text: str, tags: Sequence
     expected = tuple(sorted({tag.strip() for tag in [*tags, text]} - {""}))
     assert notes(lasting_store.load(comparison_id)) == (text.strip(), expected, text)
     assert set(expected) <= {*lasting_store.choices().tags}
-    assert comparison_id in lasting_store.found_ids(Search(tag=text.strip(), text=text, limit=1000))
+    assert comparison_id in lasting_store.matching_ids(
+        Search(tag=text.strip(), text=text, limit=1000)
+    )
 
 
 @pytest.mark.parametrize(

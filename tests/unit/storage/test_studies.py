@@ -50,7 +50,7 @@ def test_any_plan_is_stored(lasting_store: RunStore, plan: dict[str, object], na
     assert (study.name, study.tasks, study.done) == (name.strip(), 1, 0)
 
 
-def test_studies_are_listed_latest_first_without_their_plans(lasting_store: RunStore) -> None:
+def test_lists_of_studies_begin_with_the_latest_and_have_no_plans(lasting_store: RunStore) -> None:
     ids = [
         lasting_store.new_study(f"study {number}", {"long": "x" * 9}, number + 1)
         for number in range(3)

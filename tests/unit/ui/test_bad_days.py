@@ -509,14 +509,14 @@ def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: Forki
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 
-def test_the_time_asked_for_follows_from_the_job_and_the_pace(
+def test_the_requested_time_follows_from_the_job_and_the_pace(
     zero: Services, gpu: ForkingGpu
 ) -> None:
     granted = zero.accelerator.granted
     written(zero)
-    runs, asked = 2, 24 + ZeroGpu.WARM_UP
+    runs, tokens = 2, 24 + ZeroGpu.WARM_UP
     assert gpu.durations == [
-        max(ZeroGpu.MIN_S, round(1.5 * runs * asked * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S
+        max(ZeroGpu.MIN_S, round(1.5 * runs * tokens * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S
     ]
     (spec,) = zero.catalog
     config = traces_of(zero.store)[0].config
@@ -530,7 +530,7 @@ def test_the_time_asked_for_follows_from_the_job_and_the_pace(
     )  # two small models are faster than a guess
 
 
-def test_the_job_ends_before_the_time_that_was_asked_for(
+def test_the_job_ends_before_the_requested_time(
     zero: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))

@@ -34,7 +34,7 @@ from ui.settings.form import LaneForm
 from ui.settings.readers import read_prompt
 from ui.settings.stored import few, stored_form
 from ui.tabs.history.chart import NUMBERS, run_chart
-from ui.tabs.history.list import NOT_FOUND, NOTHING, OF_A_MODEL, PAGE, listing
+from ui.tabs.history.list import NO_MATCH, NOTHING, OF_A_MODEL, PAGE, listing
 from ui.tabs.history.runs import (
     MOST_RUNS,
     TOO_MANY,
@@ -80,7 +80,7 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
     return [run.id for run in store.load(comparison).runs]
 
 
-def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
+def test_nothing_saved_no_match_and_a_failing_store_have_different_messages(
     store: RunStore, history: HistoryTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert empty_text(history.list_updates(Address()), history) == NOTHING
@@ -89,7 +89,7 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     rows = panel(updates, history.rows)
     empty = rows.one(".mars-history-empty")
     assert (
-        empty.one("span").text == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
+        empty.one("span").text == NO_MATCH and not empty.hidden and not empty.one("button").hidden
     )
     assert not rows.all(".mars-history-row")
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
@@ -112,7 +112,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     store.annotate(two, tags=["paper"])
     three = keep(store, "studying", source=Source.STUDY)
     names = {one: "one", two: "two", three: "three"}
-    for fields, found in rows_of("""
+    for fields, expected in rows_of("""
 {} -> two one
 {"source": "all"} -> three two one
 {"source": "study"} -> three
@@ -124,8 +124,8 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 {"since": "2001-01-01"} -> two one
 {"until": "2001-01-01"} ->
 """):
-        listed = [names[row["id"]] for row in listing(store, Address(**fields)).rows]
-        assert " ".join(listed) == found, fields
+        titles = [names[row["id"]] for row in listing(store, Address(**fields)).rows]
+        assert " ".join(titles) == expected, fields
 
 
 def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> None:
@@ -139,7 +139,7 @@ def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> Non
     assert page.rows[0]["models"] == "demo/draft → demo/target"
     view, _ = acted(store, Address(sort=BY_MODEL), {"action": "model", "target": target})
     assert view == Address(target=target) and len(listing(store, view).rows) == len(saved)
-    assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NOT_FOUND
+    assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NO_MATCH
 
 
 def test_any_two_numbers_of_the_runs_of_the_list_are_drawn(store: RunStore) -> None:
@@ -357,7 +357,7 @@ def test_hostile_text_is_inert_and_reaches_fields_unchanged(
     assert updates[history.address].isascii() and "<" not in updates[history.address]
 
 
-def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
+def test_the_form_requests_the_same_runs(store: RunStore) -> None:
     comparison_id = keep(store, "a lantern", rules=("none", "mars"), seed=7)
     form = stored_form(store.load(comparison_id), ())
     config = store.load(comparison_id).runs[1].trace.config
@@ -486,7 +486,7 @@ def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after
     assert with_run([left], other) == (left.id, other.id)
 
 
-def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
+def test_hostile_text_is_spelt_out_and_a_tree_named_by_its_shape() -> None:
     hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
     table = run_table([hostile])
     text = row(table, "Text").cells[0].text + table.columns[0]["name"]
@@ -569,7 +569,7 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
     assert (row["source"], row["settings"]) == ("server", ("Server, K 5", "T –", "seed –"))
 
 
-def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
+def test_metrics_show_tau_and_what_is_not_reported_is_unknown(
     store: RunStore, tmp_path: Path
 ) -> None:
     result = reopened(opened(store, tmp_path, METRICS))

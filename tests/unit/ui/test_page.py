@@ -232,7 +232,7 @@ def test_an_address_comes_back_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "address",
     [
         {
             "tab": "../x",
@@ -251,8 +251,10 @@ def test_an_address_comes_back_as_it_was_written() -> None:
         {"page": "9" * 400, "tab": None, "runs": None},
     ],
 )
-def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(said: dict[str, object]) -> None:
-    assert read_address(said) == Address()
+def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(
+    address: dict[str, object],
+) -> None:
+    assert read_address(address) == Address()
     assert read_address({"runs": f"{ID},{ID}"}).runs == (ID,)
     read = read_address(
         {"text": "x" * 10_000, "runs": ",".join(f"{n:032x}" for n in range(500)), "zone": 10**5}

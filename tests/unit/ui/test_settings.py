@@ -376,9 +376,7 @@ EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k
         ),
     ],
 )
-def test_each_drafter_reads_its_fields_and_no_others(
-    form: Form, expected: DrafterConfig
-) -> None:
+def test_each_drafter_reads_its_fields_and_no_others(form: Form, expected: DrafterConfig) -> None:
     assert read_drafter(form) == expected
 
 

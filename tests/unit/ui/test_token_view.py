@@ -86,7 +86,7 @@ def test_the_rows_spell_the_text() -> None:
     assert len(rows) == 90 and rows[3][0] == "" and rows[3][2] == "\ufffd"
 
 
-def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
+def test_all_refused_siblings_of_a_tree_are_in_order() -> None:
     trace = make_tree_trace(new_tokens=60)
     tokens = [token for step in trace.steps for token in step.tokens]
     rows = token_rows(tokens, trace.text, 1, trace.config.rule)
@@ -299,7 +299,9 @@ TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
 
 
 @pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
-def test_at_the_theta_of_the_run_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
+def test_at_the_theta_of_the_run_it_says_what_the_run_did(
+    pair: Pair, drafter: DrafterConfig
+) -> None:
     both = set()
     for seed, (temperature, theta) in enumerate(
         ((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))

@@ -122,7 +122,7 @@ def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_no
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sent",
     [
         "",
         "short",
@@ -135,10 +135,10 @@ def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_no
         '"' + "a" * 30,
     ],
 )
-def test_a_secret_that_cannot_be_one_is_passed_over(said: str) -> None:
-    assert owner({"Cookie": f"{COOKIE}={said}"}) == owner()
-    assert owner({HEADER: said}) == owner()
-    assert owner({"Cookie": f"{COOKIE}={said}", HEADER: SECRET}) == browser_owner(SECRET)
+def test_a_secret_that_cannot_be_one_is_passed_over(sent: str) -> None:
+    assert owner({"Cookie": f"{COOKIE}={sent}"}) == owner()
+    assert owner({HEADER: sent}) == owner()
+    assert owner({"Cookie": f"{COOKIE}={sent}", HEADER: SECRET}) == browser_owner(SECRET)
 
 
 def client(base: str = "http://testserver", **options: Any) -> TestClient:
@@ -148,7 +148,8 @@ def client(base: str = "http://testserver", **options: Any) -> TestClient:
     routes = [Route("/", say), Route("/other", say)]
     return TestClient(
         Starlette(
-            routes=routes, middleware=[Middleware(OriginGuard, **options), Middleware(VisitorCookie)]
+            routes=routes,
+            middleware=[Middleware(OriginGuard, **options), Middleware(VisitorCookie)],
         ),
         base_url=base,
     )
@@ -172,7 +173,7 @@ def test_the_page_sets_the_cookie_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "secure"),
+    ("forwarded", "secure"),
     rows_of("""
 {"scheme": "https", "proxy": false, "forwarded": ""} -> Secure
 {"scheme": "http", "proxy": false, "forwarded": "https"} ->
@@ -181,9 +182,9 @@ def test_the_page_sets_the_cookie_once() -> None:
 {"scheme": "http", "proxy": true, "forwarded": "http"} ->
 """),
 )
-def test_over_https_the_cookie_is_partitioned(asked: dict[str, Any], secure: str) -> None:
-    asking = client(f"{asked['scheme']}://testserver", trust_proxy=asked["proxy"])
-    answer = asking.get("/", headers={"x-forwarded-proto": asked["forwarded"]})
+def test_over_https_the_cookie_is_partitioned(forwarded: dict[str, Any], secure: str) -> None:
+    http = client(f"{forwarded['scheme']}://testserver", trust_proxy=forwarded["proxy"])
+    answer = http.get("/", headers={"x-forwarded-proto": forwarded["forwarded"]})
     end = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     assert answer.headers["set-cookie"].endswith(end)
 
@@ -371,7 +372,7 @@ def test_a_private_page_answers_under_its_names_alone(services: Services, host: 
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("sent", "status"),
     rows_of("""
 {} -> 200
 {"origin": "http://localhost:7860"} -> 200
@@ -386,10 +387,10 @@ def test_a_private_page_answers_under_its_names_alone(services: Services, host: 
 """),
 )
 def test_a_private_page_answers_programs_its_page_and_links_and_refuses_others(
-    services: Services, said: dict[str, str], status: str
+    services: Services, sent: dict[str, str], status: str
 ) -> None:
     page = private(services, "http://localhost:7860")
-    assert outcomes(page, **said) == {int(status)}
+    assert outcomes(page, **sent) == {int(status)}
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     assert page.get("/", headers=link).status_code == 200
     assert page.post("/", headers=link).status_code == 403
@@ -434,14 +435,14 @@ def known(*arguments: Any, **headers_: Any) -> bool:
     return bool(cookies)
 
 
-def test_the_browser_says_whose_page_asks() -> None:
+def test_the_browser_names_the_page_that_sends_a_request() -> None:
     believed = ["POST same-origin cors", "GET none navigate", "GET cross-site navigate"]
     foreign = ["cross-site cors", "cross-site no-cors", "hostile cors"]
     posted = ["POST cross-site cors", "POST cross-site navigate", "POST same-site cors"]
     for line in (*believed, *(f"GET {each}" for each in foreign), *posted):
         method, site, mode = line.split()
-        asked = known(method, sec_fetch_site=site, sec_fetch_mode=mode)
-        assert asked is (line in believed), line
+        is_known = known(method, sec_fetch_site=site, sec_fetch_mode=mode)
+        assert is_known is (line in believed), line
     assert known("GET")
 
 

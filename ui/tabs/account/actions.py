@@ -30,7 +30,7 @@ NO_COOKIE = (
 )
 READERS = "You and whoever runs this page can read it; others only what you share."
 FOR_GOOD = "nobody can bring them back, and backups forget them with time."
-STILL_RUNNING = "What is running now is kept when it ends: stop it first."
+RUNNING = "What is running now is kept when it ends: stop it first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def look(services: Services, request: Any) -> Account:
         movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
         if before and _anything(before)
         else "",
-        consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {STILL_RUNNING}",
+        consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {RUNNING}",
         shares=links,
         lasting=visible.visitor.lasting,
         anything=stored,

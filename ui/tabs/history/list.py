@@ -20,7 +20,7 @@ from ui.kit.panel import render
 PAGE = 20  # comparisons on one page of the list
 MOST_MODELS, OF_A_MODEL = 20, 5  # models in a list by model, and comparisons of each
 NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
-NOT_FOUND = "No saved comparison fits the search."
+NO_MATCH = "No saved comparison fits the search."
 NO_CHOICES = Choices((), (), ())
 _SOURCES = [
     ("", "All but studies"),
@@ -88,7 +88,7 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
         pages = max(pages, page + (len(rows) == PAGE))
     if page > pages:
         return listing(store, replace(address, page=pages))
-    message = "" if rows else NOT_FOUND if address.searching else NOTHING
+    message = "" if rows else NO_MATCH if address.searching else NOTHING
     return ComparisonPage(
         rows,
         page,
@@ -107,13 +107,13 @@ def _by_model(store: RunStore, address: Address) -> ComparisonPage:
     models = store.choices().targets
     for target in models[:MOST_MODELS]:
         search = to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0)
-        found = store.find(search)
-        of_model = [_row(record, address.runs) for record in found.frame.to_dict("records")]
+        matches = store.find(search)
+        of_model = [_row(record, address.runs) for record in matches.frame.to_dict("records")]
         for row in of_model[:1]:
-            row |= {"model": target, "amount": plural(found.total, "comparison")}
+            row |= {"model": target, "amount": plural(matches.total, "comparison")}
         rows += of_model
-        total += found.total
-    more, message = len(models) > MOST_MODELS, "" if rows else NOT_FOUND
+        total += matches.total
+    more, message = len(models) > MOST_MODELS, "" if rows else NO_MATCH
     selected, searching = address.comparison, address.searching
     return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more)
 

@@ -98,14 +98,14 @@ class HistoryTab:
         """List and address for this view, and ``search``: its fields with what they offer now."""
         choices = NO_CHOICES
         try:
-            found_page = listing(self.services.store, view)
-            view = replace(view, page=found_page.page)
+            comparisons = listing(self.services.store, view)
+            view = replace(view, page=comparisons.page)
             choices = self.services.store.choices() if search else choices
         except StorageError as error:
-            found_page = ComparisonPage(message=self.services.sentence(error))
+            comparisons = ComparisonPage(message=self.services.sentence(error))
         return ({self.search: stamped(search_html(view, choices))} if search else {}) | {
             self.session: view,
-            self.rows: stamped(found_page.html(notice)),
+            self.rows: stamped(comparisons.html(notice)),
             self.downloads: downloads_html(*_groups(view)),
             self.address: address_patch("history", history_parameters(view)),
         }

@@ -29,7 +29,7 @@ from mars_core.models import CATALOG
 from ui.kit.panel import render
 
 KEYS = {spec.key for spec in CATALOG}
-LISTED = 200  # prompts on the page; all are in the CSV
+MOST_PROMPTS = 200  # prompts on the page; all are in the CSV
 FOLDED = (
     followed_section,
     tables.speed_section,
@@ -93,11 +93,11 @@ def prompts_html(report: Report) -> str:
     the id of the rule's worst run of the row."""
     if not report.prompts:
         return ""
-    rows = report.prompts[:LISTED]
+    rows = report.prompts[:MOST_PROMPTS]
     total = plural(len(report.prompts), "row")
     note = (
-        f"the first {count(LISTED)} of {total}; study-prompts.csv has all"
-        if len(report.prompts) > LISTED
+        f"the first {count(MOST_PROMPTS)} of {total}; study-prompts.csv has all"
+        if len(report.prompts) > MOST_PROMPTS
         else total
     )
     return _render(

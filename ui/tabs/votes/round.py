@@ -29,7 +29,7 @@ from ui.public.latest import Latest
 from ui.settings.admission import admit
 from ui.settings.form import Form
 from ui.settings.readers import read_configs
-from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
+from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -173,7 +173,7 @@ def _closing(
         return RoundFrame(same_strip(round_), revealed(round_, None))
     waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)
     rounds.put(services.key, waiting)
-    return RoundFrame(QUESTION, asking(round_), waiting.name)
+    return RoundFrame(QUESTION, question_view(round_), waiting.name)
 
 
 def cast_vote(

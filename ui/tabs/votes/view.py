@@ -71,7 +71,7 @@ class RoundView:
         return render("tabs/votes/round.html.jinja", round=self, hint=hint, choices=_CHOICES)
 
 
-def asking(round_: Round) -> RoundView:
+def question_view(round_: Round) -> RoundView:
     """Both texts, side by side, and the question."""
     return RoundView("asking", tuple(displayable(trace.text) or NOTHING for trace in round_.sides))
 

@@ -44,7 +44,7 @@ def by_check(path: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_strict_server_passes_and_a_relaxed_one_is_found(
+def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     serving: Serving,
     other_serving: Serving,
     prompts: str,

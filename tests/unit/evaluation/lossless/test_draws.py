@@ -112,7 +112,7 @@ def test_a_correct_server_is_not_accused_in_fifty_repetitions() -> None:
 
 @pytest.mark.parametrize("choose", [second_best, garbage])
 @pytest.mark.parametrize("top", [6, 2])
-def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
+def test_a_defect_is_detected_by_both_tests(choose: Choose, top: int) -> None:
     by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
     assert by_logprobs.verdict is by_draws.verdict is LosslessVerdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
@@ -122,7 +122,7 @@ def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
     assert by_itself.verdict is LosslessVerdict.NOT_LOSSLESS
 
 
-def test_a_rare_impossible_token_is_found() -> None:
+def test_a_rare_impossible_token_is_detected() -> None:
     def rarely(source: random.Random, p: dict[str, float], first: bool) -> str:
         return "g" if not first and source.random() < 0.04 else exactly(source, p, first)
 

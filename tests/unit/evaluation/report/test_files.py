@@ -226,7 +226,7 @@ def test_the_command_says_whether_a_study_has_placebos() -> None:
         expect(options, no_placebos=without, rules="none,strict,mars,typical")
 
 
-def test_what_one_command_cannot_say_is_not_said() -> None:
+def test_what_one_command_cannot_repeat_has_none() -> None:
     plan = make_plan()
     assert study_command(replace(plan, lanes=with_placebos(plan.lanes)[:-1])) is None
     assert study_command(replace(plan, lanes=plan.lanes[:-1])) is None

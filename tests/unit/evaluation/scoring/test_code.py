@@ -54,7 +54,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def test_answers_that_do_what_is_asked_pass_in_every_form(pool: ThreadPoolExecutor) -> None:
+def test_correct_answers_pass_in_every_form(pool: ThreadPoolExecutor) -> None:
     assert list(pool.map(lambda text: passes(TASK, text), RIGHT)) == [True] * len(RIGHT)
 
 

@@ -24,7 +24,9 @@ MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
 
 
-Asked = tuple[int, Sequence[Any], Any]  # event, values of its inputs, what its component reports
+EventCall = tuple[
+    int, Sequence[Any], Any
+]  # event, values of its inputs, what its component reports
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Stranger:
                     messages.append(json.loads(line[6:]))
         return messages
 
-    def ask(self, *events: Asked) -> list[dict[str, Any]]:
+    def send(self, *events: EventCall) -> list[dict[str, Any]]:
         """The ends of these events."""
         joined = [self.join(*each) for each in events]
         assert all(answer.status_code == 200 for answer in joined), [
@@ -147,6 +149,6 @@ def owned(served: Served) -> OwnedIds:
 
 @pytest.fixture
 def stranger(served: Served) -> Iterator[Stranger]:
-    asking = Stranger(served.url, B, f"session{time.monotonic_ns()}")
-    yield asking
-    asking.http.close()
+    client = Stranger(served.url, B, f"session{time.monotonic_ns()}")
+    yield client
+    client.http.close()

@@ -163,11 +163,11 @@ def everything(store: RunStore, owned: OwnedIds) -> list[Any]:
         mine.load(owned.round),
         mine.study(owned.study),
     ]
-    listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies()]
-    return [*map(repr, (*stored, *listed))]
+    records = [mine.votes(), mine.counts(), mine.shares(), mine.studies()]
+    return [*map(repr, (*stored, *records))]
 
 
-def said_by_components(owned: OwnedIds) -> Iterator[dict[str, Any]]:
+def component_values(owned: OwnedIds) -> Iterator[dict[str, Any]]:
     """What a hostile page may report, naming all that A has."""
     common = {
         "comparison": owned.comparison,
@@ -217,7 +217,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     served: Served, stranger: Stranger, owned: OwnedIds, turn: int
 ) -> None:
     page, before = config(served), everything(served.store, owned)
-    event_data = list(said_by_components(owned))[turn]
+    event_data = list(component_values(owned))[turn]
     events, values = (
         [event for event in page["dependencies"] if event["backend_fn"]],
         defaults(page),
@@ -232,7 +232,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
         for e in events
         if turn == 0 or e["collects_event_data"]
     ]
-    ended = stranger.ask(*events_)
+    ended = stranger.send(*events_)
     assert (
         len(ended) == len(events_)
         and sum(message["success"] for message in ended) > len(events_) // 2
@@ -247,7 +247,9 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     assert everything(served.store, owned) == before
 
 
-def test_endpoints_for_programs_give_only_what_the_caller_owns(served: Served, owned: OwnedIds) -> None:
+def test_endpoints_for_programs_give_only_what_the_caller_owns(
+    served: Served, owned: OwnedIds
+) -> None:
     mine, others = (
         Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B)
     )
@@ -349,17 +351,17 @@ def test_the_address_of_a_link_opens_it_to_read_only(
         event["api_name"]: event["id"] for event in reversed(page["dependencies"])
     }  # of several the first
     go, act = ids["go"], ids["act"]
-    heard = json.dumps(stranger.ask((go, [None], address)))
+    heard = json.dumps(stranger.send((go, [None], address)))
     assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
     before = everything(served.store, owned)
-    asked = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
-    refusals = json.dumps(stranger.ask(*asked))
+    calls = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
+    refusals = json.dumps(stranger.send(*calls))
     assert (
         refusals.count("Shared with you: read only.") == 2
         and everything(served.store, owned) == before
     )
     store.unshare(Shared.COMPARISON, owned.comparison)
-    heard = json.dumps(stranger.ask((go, [None], address)))
+    heard = json.dumps(stranger.send((go, [None], address)))
     assert MARK not in heard and "not valid any more" in heard
 
 
@@ -368,8 +370,8 @@ def test_the_open_page_of_another_browser_is_out_of_reach(
 ) -> None:
     session = {"session_hash": "session-of-a"}
     mine = Stranger(served.url, A, "session-of-a")
-    assert mine.ask((3, [20, 0, False], None))[0]["success"]
-    assert MARK in json.dumps(mine.ask((4, [owned.comparison], None)))
+    assert mine.send((3, [20, 0, False], None))[0]["success"]
+    assert MARK in json.dumps(mine.send((4, [owned.comparison], None)))
 
     def post(path: str, **body: Any) -> httpx.Response:
         return stranger.http.post(f"/gradio_api/{path}", json=body)
@@ -458,7 +460,7 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
 ) -> None:
     flag = served.folder / "broken"
     flag.touch()
-    (end,) = stranger.ask((1, [], None))
+    (end,) = stranger.send((1, [], None))
     assert end["success"] is False
     in_log(served, end["output"]["error"])
     page = stranger.get("/config").json()
@@ -470,14 +472,14 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
         for each in page["dependencies"]
         if each["outputs"] == [table] and not each["inputs"]
     )
-    (end,) = stranger.ask((tally, defaults(page)[tally], None))
+    (end,) = stranger.send((tally, defaults(page)[tally], None))
     in_log(served, json.dumps(end["output"]))
     answer = stranger.get("/votes/vote_results.csv")
     assert answer.status_code == 500
     in_log(served, answer.text)
     flag.unlink()
     assert (
-        stranger.ask((1, [], None))[0]["success"]
+        stranger.send((1, [], None))[0]["success"]
         and stranger.get("/votes/vote_results.csv").status_code == 200
     )
 
@@ -509,7 +511,7 @@ def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
     call()
     assert len(calls) >= 100 and set(calls) <= {200, 400, 404, 422}  # and no error of the program
     assert calls.count(200) > 40
-    assert stranger.ask((1, [], None))[0]["success"]
+    assert stranger.send((1, [], None))[0]["success"]
     assert httpx.get(served.url, timeout=60).status_code == 200
 
 
@@ -585,7 +587,7 @@ def test_events_that_report_anything_are_no_faults(served: Served, stranger: Str
     reporting = [event for event in page["dependencies"] if event["collects_event_data"]]
     queued = {event["id"]: event["queue"] is not False for event in reporting}
     assert len(queued) > 20
-    stranger.ask(*((event, values[event], 5) for event, queues in queued.items() if queues))
+    stranger.send(*((event, values[event], 5) for event, queues in queued.items() if queues))
     for event in (event for event, queues in queued.items() if not queues):
         stranger.direct(event, values[event], 5)
     assert "fault" not in served.written.removeprefix(before)
