@@ -66,17 +66,17 @@ class PairResult(NamedTuple):
 
 def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
     """Pairs, those with the most votes first."""
-    counts: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    totals: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
     names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad", None: "same_text"}
     for each in counts:
         pair = ordered(each.left_rule, each.right_rule)
         won = each.left_rule if each.choice is Choice.LEFT else each.right_rule
-        counts[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += (
+        totals[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += (
             each.count
         )
     pairs = [
         PairResult(*pair, *(counted[name] for name in PairResult._fields[2:]))
-        for pair, counted in counts.items()
+        for pair, counted in totals.items()
     ]
     return tuple(
         sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second))
