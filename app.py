@@ -243,7 +243,7 @@ def serve(chosen: ServerSettings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     except (
         OSError,
         httpx.TransportError,
-    ) as error:  # TransportError: Gradio could not reach its own page
+    ) as error:  # TransportError: Gradio could not reach its page
         LOG.error("The page cannot start on %s:%s: %s", chosen.host, chosen.port, error)
         return 2
     finally:

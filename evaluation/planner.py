@@ -200,7 +200,7 @@ def expected_tokens(rates: Sequence[float]) -> float:
 
 
 def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDraft, ...]:
-    """K = 1 to ``most``; of a run with trees sizes up to its own, at its own depth."""
+    """K = 1 to ``most``; of a run with trees sizes up to its own, at its depth."""
     deepest, plans = len(run.rates), list[PlannedDraft]()
     if run.sizes:
         for size, accepted in run.sizes:

@@ -109,7 +109,7 @@ def _purpose(plan: Plan) -> Options:
 
 
 def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
-    """The lanes that were asked for, and whether placebos are added to them, if they have any."""
+    """The lanes that were requested, and whether placebos are added to them, if they have any."""
     chosen = [lane for lane in plan.lanes if not lane.is_placebo]
     if sorted(map(repr, with_placebos(chosen))) == sorted(map(repr, plan.lanes)):
         return chosen, True

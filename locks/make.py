@@ -30,7 +30,7 @@ CUDA = re.compile(
     r"(nvidia|cuda)-.+|triton"
 )  # what the index's torch needs and the one for CPUs does not
 # Wheels of torch for CPUs are not on PyPI but on https://download.pytorch.org/whl/cpu. Only those
-# are listed whose hash two sources that do not know of each other give: the wheel itself and lock
+# are named whose hash two sources that do not know of each other give: the wheel itself and lock
 # files of other projects, or two of the latter.
 CPU_WHEELS: Mapping[str, str] = {
     "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl": "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",

@@ -104,7 +104,7 @@ def wire_share(services: Services, share: gr.HTML) -> None:
         return act(services.for_visitor(request), event_data(event)).html()
 
     def refresh(event: gr.EventData, request: gr.Request) -> Any:
-        """A link that still works stays as it is displayed."""
+        """A link that works stays as it is displayed."""
         data = event_data(event)
         now = act(services.for_visitor(request), {"kind": data.get("kind"), "id": data.get("id")})
         return gr.skip() if now.shared == data.get("shared") else now.html()
@@ -127,7 +127,7 @@ def store_for(services: Services, request: Request) -> RunStore:
 def reading(
     services: Services, request: Any, token: object, there: Callable[[RunStore], object]
 ) -> tuple[RunStore, str]:
-    """Of an event: one's own store, where what is asked for is ``there``, else that of the link;
+    """Of an event: the visitor's store, where what is requested is ``there``, else that of the link;
     and the link's token where it is used. ``there`` raises StorageError where it is not. Raises
     StorageError where the link shows nothing any more."""
     store = services.for_visitor(request).store

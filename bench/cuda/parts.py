@@ -1,4 +1,4 @@
-"""The parts of the measurement, most important first: each is a separate process with its own time
+"""The parts of the measurement, most important first: each is a separate process with its time
 limit."""
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class SampleFit(NamedTuple):
 def sampled_findings(
     server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
-    """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on.
+    """``draws``: answers per prompt and server, each with a separate seed, from ``seed`` on.
     Raises ServerError."""
     for client in filter(None, (server, reference)):
         if repeated := _repeated(client, prompts, seed):

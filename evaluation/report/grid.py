@@ -77,7 +77,7 @@ class Grid(NamedTuple):
     kept_at: Array  # and accepted it, strictly or relaxed
     scores: Mapping[str, Array]  # by metric, [T, L]
     main: tuple[str, ...]  # each task's main metric; empty where nothing is scored
-    main_scores: Array  # every task by its own main metric, [T, L]
+    main_scores: Array  # every task by its main metric, [T, L]
     run_ids: Mapping[tuple[int, int], tuple[str, ...]]  # one per turn, by row and lane
     causes: tuple[str, ...]  # of all divergences
 

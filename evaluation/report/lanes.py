@@ -28,7 +28,7 @@ from evaluation.statistics import (
     totals_by_prompt,
 )
 
-MAIN = "main"  # every item by its own main metric, if these differ
+MAIN = "main"  # every item by its main metric, if these differ
 ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
 
 

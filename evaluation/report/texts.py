@@ -1,4 +1,4 @@
-"""The texts of a study's runs that are still stored: of its worst prompts, and of every lane for
+"""The texts of a study's stored runs: of its worst prompts, and of every lane for
 export to the formats of other tools."""
 
 from __future__ import annotations

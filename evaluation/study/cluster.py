@@ -122,7 +122,7 @@ class Cluster:
             yield CallReport(call, handle.name, None, lost=_first_line(error))
 
     def _look(self) -> None:
-        """Starts processes for what is free in the cluster, and asks those that were started."""
+        """Starts processes for what is free in the cluster, and polls those that were started."""
         for handle in [each for each in self._handles if not each.name]:
             if ray.wait([handle.opened], timeout=0)[0]:
                 try:

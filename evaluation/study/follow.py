@@ -82,7 +82,7 @@ def followed_plan(store: RunStore, study_id: str) -> Plan:
 def follow_tokens(
     store: RunStore, study_id: str, session: Session, slots: int, sample: int | None = None
 ) -> Iterator[FollowProgress]:
-    """Follows the relaxed tokens of all completed runs that are still stored, or of each run
+    """Follows the relaxed tokens of all completed runs that are stored, or of each run
     ``sample`` random ones, the same each time; ``slots`` continuations at a time. Raises
     StorageError, and ValueError as ``followed_plan``, or for runs of another sampler, whose noise
     would be another."""

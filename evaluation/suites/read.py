@@ -207,7 +207,7 @@ def _reference(name: str, value: Any) -> str:
 
 
 def _tests(row: Mapping[str, Any]) -> str:
-    """The row's own tests; HumanEval's ``check`` is called with the entry point."""
+    """The row's tests; HumanEval's ``check`` is called with the entry point."""
     key, value = _first_field(row, _TESTS)
     lines = [value or ""] if isinstance(value, str | None) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):

@@ -66,7 +66,7 @@ class RawStep:
 
 
 class Engine:
-    """Decodes texts, each in a slot of its own; ended ones make room for others. ``captures``: the
+    """Decodes texts, each in a separate slot; ended ones make room for others. ``captures``: the
     device operations of steps are captured; target and drafter must then attend over their full
     caches, and every step computes all slots. So it does where passes have one shape."""
 

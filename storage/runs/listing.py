@@ -73,7 +73,7 @@ def _row(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
 
 
 def _readable(connection: Connection, id_: str) -> bool:
-    """Whether a comparison can be listed: a damaged row hides itself and no other."""
+    """Whether a comparison can be in a list: a damaged row hides itself and no other."""
     try:
         _frame(connection, [id_])
     except _UNREADABLE as error:

@@ -1,4 +1,4 @@
-"""The public page: two browsers see their own runs and what is shared; pages of other hosts neither
+"""The public page: two browsers see their runs and what is shared; pages of other hosts neither
 read nor share nor delete anything."""
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def test_a_narrow_dark_window_shows_all_of_it(window: Window) -> None:
     button(page, "Switch between light and dark").click()
     button(page.locator(".mars-consent"), "Your data").click()
     expected(page, "#mars-account-body").to_be_visible()
-    expected(page, ".mars-account-who").to_contain_text("Nothing of yours is kept here.")
+    expected(page, ".mars-account-who").to_contain_text("Nothing of yours is stored here.")
     expect(button(page, "Delete all of my data")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe_problems(page) == {}

@@ -128,7 +128,7 @@ def test_numbers_sentence_and_texts_are_in_sight_during_and_after_a_run(window: 
 
 
 def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(window: Window) -> None:
-    """Loaded ones too; lanes that move take what they were asked for with them."""
+    """Loaded ones too; lanes that move keep the settings of their request."""
     page, note = window.page, window.page.locator("#compare-request .mars-request")
     page.fill("#prompt textarea", "one two")
     expect(note).to_have_text("The result below is of another prompt")  # the example
@@ -319,7 +319,7 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
 
 
 def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: Window) -> None:
-    """A lane shows its own rule only; rounds are one run of each lane."""
+    """A lane shows its rule only; rounds are one run of each lane."""
     page = window.page
     open_settings(page)
     add = page.locator("#add-lane")
@@ -409,7 +409,7 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     )
     expect(meaning).to_contain_text("In these runs θ = 0.8 calls")
     text = page.locator("#compare-lane-0 .mars-text")
-    slider.fill("0.5")  # the text is now coloured by what would be kept
+    slider.fill("0.5")  # the text is now coloured by what would be accepted
     selector = text.evaluate(TOP)
     slider.fill("0")
     expect(meaning).to_contain_text("In these runs θ = 0 calls")

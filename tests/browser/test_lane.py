@@ -239,7 +239,7 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: L
     page = lane_page(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
     decoration = "(node) => getComputedStyle(node).textDecorationLine"
-    for outcome in lines:  # before all are asked for, the relaxed alone
+    for outcome in lines:  # before all are requested, the relaxed alone
         marked = page.locator(f"#lane-0 .{outcome} .w, #lane-0 .{outcome}.w").first
         assert marked.evaluate(decoration) == ("underline" if outcome == "relaxed" else "none")
     page.get_by_label("Show all outcomes").check()

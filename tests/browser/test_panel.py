@@ -186,7 +186,7 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
     page.select_option("select", "mars")
     page.select_option("select", "strict")
     page.select_option("select", "mars")
-    send(page, value(5, 1))  # what was asked for earlier comes later
+    send(page, value(5, 1))  # what was requested earlier comes later
     assert page.input_value("#seed input") == ""
     send(page, value(7, None))  # another form is loaded; the answer to a change before comes later
     send(page, value(1, 2))

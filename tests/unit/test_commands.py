@@ -295,7 +295,7 @@ def servers() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with the files that a reader has, and a database of its own."""
+    """The working folder, with the files that a reader has, and a separate database."""
     problem = {
         "question_id": 1,
         "category": "math",

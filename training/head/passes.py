@@ -1,4 +1,4 @@
-"""The target's passes while texts are written: one token a row, each row at a position of its own.
+"""The target's passes while texts are written: one token a row, each row at a separate position.
 
 Shapes: B rows, L positions of the cache, W values of a position (the read layers' inputs and the
 last hidden state).

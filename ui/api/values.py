@@ -1,4 +1,4 @@
-"""What a program may ask for, read from JSON: a pydantic model for each endpoint, and one sentence
+"""What a program may send, read from JSON: a pydantic model for each endpoint, and one sentence
 for what cannot be read."""
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ComparisonRequest(Values):
     repeats: Annotated[float, integer(1, MOST_REPEATS)]
 
     def form(self, services: Services) -> Form:
-        """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises
+        """The fields of the page for the same request, but for ``stop`` and ``prefix``. Raises
         ValueError and ModelError."""
         catalog, custom = services.catalog, (self.target, self.draft, self.head)
         if any(custom) and not services.custom_models:

@@ -152,7 +152,7 @@ def bars(x: Sequence[Any], y: Sequence[Any], marker: Part, **more: Any) -> Part:
 
 
 def filled(colour: str, hatch: str = "") -> Part:
-    """The marker of a bar; hatched, it can be told apart without its colour."""
+    """The marker of a bar; hatched, it can be distinguished without its colour."""
     pattern = {
         "shape": hatch,
         "fillmode": "overlay",

@@ -137,7 +137,7 @@ def _bars(
 
 
 def _border(run: PlottedRun, scale: Scale) -> tuple[list[Part], list[Part]]:
-    """A line at θ with its name: solid where the run's own rule has it, dotted where it is only
+    """A line at θ with its name: solid where the run's rule has it, dotted where it is only
     that of the others."""
     border = rule_border(run.trace, scale.name)
     x = scale.border if border is None else border

@@ -1,4 +1,4 @@
-"""The draft tree of one step as a figure: what was drafted, what was kept, and the target's own
+"""The draft tree of one step as a figure: what was drafted, what was accepted, and the target's
 token at the end. No gradio, no store."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SIZES = dict(zip(Outcome, (10, 12, 7, 10, 11), strict=True))
 
 
 class Node(NamedTuple):
-    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``kept``: on
+    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``accepted``: on
     the path that became text; ``x`` is the depth, ``y`` the branch."""
 
     number: int
@@ -81,7 +81,7 @@ def _hover(piece: str, facts: str) -> str:
 
 
 def _rows(nodes: Sequence[Node]) -> dict[int, float]:
-    """Node → row: leaves one below the other, the path that was kept on top, a parent in line with
+    """Node → row: leaves one below the other, the accepted path on top, a parent in line with
     its first child."""
     children: dict[int, list[Node]] = {node.number: [] for node in nodes}
     for node in nodes[1:]:
@@ -126,7 +126,7 @@ def _numbers(node: Node) -> tuple[Value, ...]:
 
 
 def tree_figure(nodes: Sequence[Node]) -> go.Figure:
-    """Depth to the right, branches downwards; the kept path is thick, every outcome has its colour
+    """Depth to the right, branches downwards; the accepted path is thick, every outcome has its colour
     and its shape."""
     present = {node.outcome for node in nodes}
     depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))

@@ -1,7 +1,7 @@
 """The queue of jobs: one runs at a time. Order among owners, expected waiting time, and refusals
 when the queue is full.
 
-Safe between threads: whoever waits asks its own ticket in its own thread.
+Safe between threads: each waiter polls its ticket in its thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ticket:
     queue: Queue
     owner: str
     runs: int
-    tokens: int  # that were asked for
+    tokens: int  # that were requested
     round: (
         int  # tickets of an owner that come one after the other are in rounds one after the other
     )

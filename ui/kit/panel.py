@@ -26,7 +26,7 @@ is there ``data-ready="NAME"``     the DOM event NAME is sent when the panel has
 ``data-address="JSON"``   on a field or button: its value becomes this page's address with these
 parameters
 ``<!--STAMP-->``          at the start (``stamped``): a value with an older one than the displayed value
-is left out ``<time datetime>``       is written in the visitor's own time ========================
+is left out ``<time datetime>``       is written in the visitor's time ========================
 ======================================================================================================
 """
 

@@ -1,5 +1,5 @@
 """Which requests reach Gradio: well-formed ones, in public mode also only to open routes, of
-bounded size and for one's own open page.
+bounded size and for the visitor's open page.
 
 Gradio takes the name of a session from whoever sends it. Whoever knew that of another could read
 and stop what runs there, so the first browser that uses a session keeps it. An ASGI layer around
@@ -60,7 +60,7 @@ OTHERS = "This page was opened by another browser, or its cookies were deleted; 
 _STORED = (
     "cache-control",
     "private, no-store",
-)  # what one visitor got is kept by no cache for others
+)  # what one visitor got is cached by nobody for others
 
 
 class Access:

@@ -1,4 +1,4 @@
-"""Values of pages and visitors, whose number nobody bounds: those that were used last are kept."""
+"""Values of pages and visitors, whose number nobody bounds: those that were used last stay."""
 
 from __future__ import annotations
 

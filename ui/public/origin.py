@@ -158,7 +158,7 @@ class VisitorCookie:
 
 def new_cookie(path: str, *, secure: bool) -> str:
     """The value of a Set-Cookie header with a new secret. A Space is displayed in a frame of another
-    site: there a cookie must be partitioned, which asks for https."""
+    site: there a cookie must be partitioned, which requires https."""
     site = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     return f"{COOKIE}={secrets.token_urlsafe(32)}; Path={path}; Max-Age={YEAR_S}; HttpOnly; {site}"
 

@@ -1,5 +1,5 @@
 """What a link to the page shows where it is posted: title, description and address in the page's
-head, instead of Gradio's own tags. A comparison is described only where the address has a link
+head, instead of Gradio's tags. A comparison is described only where the address has a link
 that shows it; the page itself, where it is public, has a picture."""
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ ALL_FILES: Mapping[str, Writer] = {
 
 
 def run_file(services: Services, request: Request) -> Response:
-    """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one;
+    """``/downloads/<file>``: all comparisons of a visitor; ``?comparison=<id>`` one;
     ``?text=…&rule=…`` those that the search finds; ``runs.csv?runs=<id>,<id>`` these runs, in this
     order. Raises StorageError."""
     store, name, wanted = (

@@ -41,7 +41,7 @@ _POLICY = (
     "connect-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-_SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
+_SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a separate section
 _SYSTEM = {
     "font": "ui-sans-serif, system-ui, sans-serif",
     "font-mono": "ui-monospace, Consolas, monospace",

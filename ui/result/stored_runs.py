@@ -2,7 +2,7 @@
 read again.
 
 A run that could not be saved has a key instead of an id. It is here for as long as few others are
-asked for.
+requested.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StoredRuns:
         self._recent = Latest[Trace](MOST)
 
     def keys(self, traces: Mapping[int, Trace], ids: Mapping[int, str]) -> dict[int, str]:
-        """Column → id, or the key of a run without one, which is kept here."""
+        """Column → id, or the key of a run without one, which is stored here."""
         keys = {lane: ids.get(lane) or f"unsaved-{token_hex(16)}" for lane in traces}
         for lane in (lane for lane in traces if not ids.get(lane)):
             self._recent.put(keys[lane], traces[lane])

@@ -27,7 +27,7 @@ HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 class LaneCards:
     """Token views side by side, of which the first ``visible`` are displayed. ``continues``: new runs
-    can be asked for from within them."""
+    can be requested from within them."""
 
     def __init__(
         self, scope: str, views: Sequence[LaneView], visible: int, *, continues: bool = False

@@ -1,4 +1,4 @@
-"""The fields of a settings panel as plain values: what each asks for, what stands in it, whether it
+"""The fields of a settings panel as plain values: what each reads, what stands in it, whether it
 is displayed. No gradio. A field shows what it can of the values that a browser holds.
 """
 
@@ -93,7 +93,7 @@ class Fields:
         self.by_name[name] = FormField(f"{self._scope}{id_}", name, kind, label, value, **more)
 
     def number(self, name: str, label: str, default: float, **more: Any) -> None:
-        """``most``: the largest that may be asked for. What is beyond it is refused by the reader,
+        """``most``: the largest that may be requested. What is beyond it is refused by the reader,
         which names the field."""
         most = more.get("most")
         value = self.values.get(name, default if most is None else min(default, most))
@@ -159,7 +159,7 @@ class Fields:
                 switches=switches,
             )
 
-    # what several tabs ask for
+    # of several tabs
 
     def bar(self, longest: int, *, lists: bool = False) -> None:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter

@@ -4,7 +4,7 @@ keeps their values.
 The component's value is JSON. From here it is ``{"html": …, "values": …}``; once a visitor changed
 something it is ``{"values": …}``, as ``ui.settings.fields`` describes them. Its event ``select``
 comes with ``changes``, those that were not answered yet: of each ``changed``, the name of a field
-on which others depend, and ``lane`` where it is a lane's; ``input`` with what a button of the panel asks for.
+on which others depend, and ``lane`` where it is a lane's; ``input`` with the action of a button of the panel.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ABOUT_CUSTOM = (
 class SettingsPanel:
     """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to
     Fields. ``lanes``: how many there are at first, each described by ``describe_lane``. ``label``
-    sums the values up in one line; ``thresholds``: the rules that they ask for beside those of the
+    sums the values up in one line; ``thresholds``: the rules that they name beside those of the
     lanes."""
 
     def __init__(
@@ -119,7 +119,7 @@ class SettingsPanel:
         )
 
     def _custom_pair(self, values: Values) -> tuple[PairSpec | None, str]:
-        """One's own pair; or why there is none, if anything is given."""
+        """The custom pair; or why there is none, if anything is given."""
         if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
         try:
@@ -152,7 +152,7 @@ class SettingsPanel:
             try:
                 rules = self._rules(values, each)
                 notes.append(threshold_note(rules, margins, default_theta(spec)))
-            except ValueError:  # said when the runs are asked for
+            except ValueError:  # reported when the runs are requested
                 notes.append(ThresholdNote(("",)))
         return notes
 

@@ -18,7 +18,7 @@ EXAMPLES = ("0.9 - 0.1*min(1, entropy/2)", "thinking")  # of a parameter, of WHE
 
 
 def default_theta(spec: PairSpec | None) -> Theta:
-    """A pair of one's own has the paper's."""
+    """A custom pair has the paper's."""
     return spec.theta if spec else PAPER_THETA
 
 

@@ -11,7 +11,7 @@ from ui.kit.events import PRIVATE, event_data
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import parse
 
-LONGEST = 128  # new tokens, unless something else is asked for
+LONGEST = 128  # new tokens, unless something else is requested
 
 
 def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:

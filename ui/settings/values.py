@@ -94,7 +94,7 @@ def lane_values(form: LaneForm) -> dict[str, Any]:
 
 
 def read_form(prompt: str | None, values: Values) -> Form:
-    """What the prompt and the panel of Compare or Votes ask for, as it is."""
+    """The values of the prompt and the panel of Compare or Votes, as they are."""
     return Form(
         **read(Form, values)
         | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))}

@@ -85,7 +85,7 @@ GREEDY, SAMPLED, BOUND = (
 
 class TokenRow(NamedTuple):
     """One emitted token, as lane.js takes it. ``outcome``: its index in OUTCOMES, or PREFIX;
-    ``numbers``: one string, by FIELDS; ``own``: piece and id of the target's own draw, or nothing;
+    ``numbers``: one string, by FIELDS; ``own``: piece and id of the target's draw, or nothing;
     each of the ``refused`` siblings: piece and "id,p,q"; ``top``: the pieces, and "id,p,id,p,…";
     ``flags``: see ``row_flags``; ``story``: of a relaxed token, as relaxed_story tells it."""
 
@@ -159,7 +159,7 @@ class LaneView:
     judged: str = (
         ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
     )
-    theta: float | None = None  # of the run's own rule
+    theta: float | None = None  # of the run's rule
 
     def json(self) -> str:
         """The value of the component: ASCII, without ``<``."""
@@ -177,7 +177,7 @@ def row_flags(config: RunConfig, kind: ShiftKind) -> int:
 def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig) -> list[TokenRow]:
     """One row an emitted token; the rejected siblings before it become its struck-through
     alternatives. ``greedy``: temperature 0, where p is one-hot and the alternatives show the
-    distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
+    distribution at temperature 1. On sampled ``drafts`` the target's draw is not what strict
     would have written, and is left out."""
     rows: list[TokenRow] = []
     refused: list[Token] = []

@@ -22,7 +22,7 @@ from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
 class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
-    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin
+    """Relaxes drafted tokens of the requests that specify it. Requests are validated by the plugin
     in the API server."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
@@ -39,7 +39,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Whether the request asks for a rule."""
+        """Whether the request specifies a rule."""
         wanted = self.rules[req_idx] = self.engine.resolve(sampling_params)
         self.params[req_idx] = sampling_params
         if wanted and wanted.group not in self.groups:

@@ -140,7 +140,7 @@ class TracedEngine:
         self._event: Any = None  # recorded after the copy of the total to the host
 
     def resolve(self, params: Any) -> RequestRule | None:
-        """What a request with these sampling parameters asks for; it was validated when it was
+        """What a request with these sampling parameters specifies; it was validated when it was
         admitted."""
         try:
             return resolve(params.extra_args, params.temperature, self.default, bool(self.path))

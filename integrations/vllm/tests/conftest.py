@@ -1,4 +1,4 @@
-"""Runs of vLLM in an environment of its own, and what was measured in them.
+"""Runs of vLLM in a separate environment, and what was measured in them.
 ``integrations/vllm/try`` starts these tests.
 
 Environment: VLLM_PYTHON, the interpreter of an environment with vLLM; MARS_VLLM_SITE, a folder in

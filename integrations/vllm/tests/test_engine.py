@@ -272,7 +272,7 @@ def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(
     tmp_path: Path, prompts: Any, stock: VllmRun
 ) -> None:
     """Stock vLLM draws other tokens there, which is the defect; a rule is refused unless the repair
-    is asked for."""
+    is requested."""
     wanted = {"none": VllmLane(1.0), "low": VllmLane(1.0, {"mars_theta": THETA}, prompts=1)}
     run = VllmRun(tmp_path, prompts, {"method": "draft_model"}, wanted, MARS_MEND_CPU="")
     assert (

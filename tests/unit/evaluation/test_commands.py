@@ -1,4 +1,4 @@
-"""The command that repeats a comparison is read by the real parser and asks for exactly the
+"""The command that repeats a comparison is read by the real parser and requests exactly the
 same."""
 
 from __future__ import annotations

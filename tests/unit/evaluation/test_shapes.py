@@ -197,7 +197,7 @@ def test_samples_have_lm_evals_fields_and_every_turn_and_seed(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_samples_load_as_a_dataset(lm_eval_files: tuple[Path, ...], tmp_path: Path) -> None:
-    """As the Hub shows them, and lm-eval's own tracker reads them."""
+    """As the Hub shows them, and lm-eval's tracker reads them."""
     from datasets import Dataset
 
     for suite, rows in (("gsm8k", 6), ("talk", 2)):

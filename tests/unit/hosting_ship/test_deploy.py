@@ -39,7 +39,7 @@ GRADIO = gradio_pin(REQUIREMENTS)
 
 
 class Hub:
-    """Takes what HfApi takes, by its own signatures, and keeps it. ``broken``: what a call
+    """Takes what HfApi takes, by its signatures, and keeps it. ``broken``: what a call
     raises."""
 
     def __init__(self, present: tuple[str, ...] = (), **broken: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What a request to vLLM may ask for, and what it gets where it may not."""
+"""What a request to vLLM may contain, and the refusal of what it may not."""
 
 from __future__ import annotations
 

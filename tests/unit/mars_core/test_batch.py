@@ -244,7 +244,7 @@ def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
 @pytest.mark.parametrize("name", ["none", "ngram", "tree"])
 def test_ended_runs_are_released(pair: Pair, name: str) -> None:
     """While others of their batch run, without the collector's help; all that an engine has of a
-    text too, when every text is decoded in its own way."""
+    text too, when every text is decoded in its way."""
     configs = (
         config_for(
             pair,

@@ -273,7 +273,7 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(
         "graph_pool_handle": lambda: (0, 7),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
-    device = torch.device("cuda", 77)  # what is kept a device must be made under the stand-ins
+    device = torch.device("cuda", 77)  # what is cached a device must be made under the stand-ins
     made = [Captured(lambda: noted.append(("function", None)), device) for _ in range(2)]
     made[0].replay()
     graphs = [values for what, values in noted if what == "graph"]

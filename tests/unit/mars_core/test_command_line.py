@@ -93,7 +93,7 @@ def test_table_for_people_is_safe_for_a_terminal(models: str, call: Call) -> Non
     assert "nan" not in out
     assert out.count("On this pair θ = 0.9 calls ") == 1
     (row,) = (line.split() for line in out.splitlines() if line.startswith("none "))
-    assert row[7] == "–"  # nothing was drafted, so that no share of it was kept
+    assert row[7] == "–"  # nothing was drafted, so that no share of it was accepted
     assert "\x1b" not in out
 
 

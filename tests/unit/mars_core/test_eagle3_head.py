@@ -612,7 +612,7 @@ class Straight:
 
 
 def slowed(turn: float, rope: Mapping[str, Any]) -> float:
-    """Llama 3.1: long waves are stretched by ``factor``, short ones kept, those between blended."""
+    """Llama 3.1: long waves are stretched by ``factor``, short ones unchanged, those between blended."""
     turns = (
         rope["original_max_position_embeddings"] * turn / (2 * math.pi)
     )  # over the original context

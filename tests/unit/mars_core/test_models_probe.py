@@ -285,7 +285,7 @@ def test_memory_is_planned_for_the_weights_as_they_are_stored(
     stored: Any, bits: int, tmp_path: Path
 ) -> None:
     """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings
-    are kept in full."""
+    are stored in full."""
     folder = tiny_checkpoint("llama", tmp_path, hidden_size=256, intermediate_size=1024)
     plain = loading.plan(custom_pair(str(folder)), lambda _message: None).target
     config = json.loads((folder / "config.json").read_text())

@@ -154,7 +154,7 @@ def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_d
 
 
 def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
-    """P of the emitted token of a coupled chain. A protected draft is kept where it is y."""
+    """P of the emitted token of a coupled chain. A protected draft is accepted where it is y."""
     distribution, joint_p = [0.0] * V, joint(p, q)
     top1 = max(range(V), key=z.__getitem__)
     for a in (each for each in range(V) if q[each]):

@@ -288,7 +288,7 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
-    """mars on greedy drafts: kept iff it is the target's token or one of the two best at low
+    """mars on greedy drafts: accepted iff it is the target's token or one of the two best at low
     margin; TV = f (1 − p)."""
     trace = traced(pair, sampling=Sampling(temperature), new=80)
     outcomes = set()

@@ -295,7 +295,7 @@ def test_limits_of_the_rules_are_strict_decision_by_decision(
         TREES, enumerate([(torch.float64, 1e-12), (torch.float32, 1e-7)])
     ):
         if takes(rule, tree):
-            logits, draft = case(tree, seed, shift=8.0)  # all positive, as θ = 1 asks for
+            logits, draft = case(tree, seed, shift=8.0)  # all positive, as θ = 1 requires
             z, u = logits.to(dtype), chance(draft, seed)
             rows = columns(z, draft, rule, sampling, u, values)
             assert decided(rows) == decided(columns(z, draft, "strict", sampling, u))

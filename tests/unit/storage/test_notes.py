@@ -1,4 +1,4 @@
-"""Name, tags and comment are kept exactly, within their limits; and nothing else of a comparison
+"""Name, tags and comment are stored exactly, within their limits; and nothing else of a comparison
 changes."""
 
 from __future__ import annotations

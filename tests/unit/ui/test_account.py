@@ -1,4 +1,4 @@
-"""A visitor's own data: told, shared, taken along, exported and deleted, always that of whoever
+"""A visitor's data: displayed, shared, taken along, exported and deleted, always that of whoever
 asks."""
 
 from __future__ import annotations

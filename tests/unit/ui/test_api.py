@@ -383,7 +383,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) ->
     with torch.no_grad():
         weight.copy_(before)
     run, other = answer["runs"]
-    assert other["status"] == "failed"  # its own failure: the first one hinders no other
+    assert other["status"] == "failed"  # its failure: the first one hinders no other
     assert (answer["state"], run["status"], run["same_text"]) == ("failed", "failed", None)
     assert "not numbers" in run["error"]
     *_, answer = Api(services).compare(**REQUEST)

@@ -1,4 +1,4 @@
-"""Bad days of the page's runs, each brought about: what was written is kept, and the next run
+"""Bad days of the page's runs, each brought about: what was written is saved, and the next run
 works. And runs in a process of ZeroGPU."""
 
 from __future__ import annotations
@@ -376,7 +376,7 @@ def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: S
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine may need longer for two runs than is asked for at least."""
+    """A busy machine may need longer for two runs than is requested at least."""
     monkeypatch.setattr(ZeroGpu, "MIN_S", 100)
 
 
@@ -410,7 +410,7 @@ def test_a_comparison_is_one_call_and_writes_what_a_thread_writes(
     assert written(zero, replace(FORM, seed=4)) == written(services, replace(FORM, seed=4))
     assert (
         len(gpu.durations) == 2 and len(set(gpu.pids)) == 1
-    )  # the process is kept for the next call
+    )  # the process stays for the next call
 
 
 def test_spaces_itself_changes_nothing_off_a_space(services: Services) -> None:

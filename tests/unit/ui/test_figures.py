@@ -357,7 +357,7 @@ def test_every_node_has_different_coordinates_beside_its_parent(trace: Trace) ->
         plot = tree_plot(trace, step.index)
         go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
         assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
-        # the kept path spells the emitted tokens in one straight line
+        # the accepted path spells the emitted tokens in one straight line
         path = sorted((node for node in nodes if node.accepted), key=lambda node: node.x)
         assert [node.outcome for node in path[1:]] == [token.outcome for token in step.emitted]
         assert {node.y for node in path} == {0.0}

@@ -80,7 +80,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"]
 )
 def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
-    """Of a full comparison, with every step in a frame of its own."""
+    """Of a full comparison, with every step in a separate frame."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
         return list(run_comparison(lasting, request.param, "visitor"))
@@ -430,7 +430,7 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
 def test_the_time_of_a_run_is_without_what_its_consumer_does(
     ordered_services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a clock of its own: a thousandth of a second between two looks, and what the consumer
+    """With a separate clock: a thousandth of a second between two looks, and what the consumer
     takes."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     now, pause_s, slept = [0.0], 1000.0, 0.0
@@ -493,7 +493,7 @@ def test_every_lane_is_warmed_up_directly_before_its_first_run(
     assert len(threads) == 1 and threads.pop().startswith("engine")
 
 
-MOST_BYTES = 2_000  # of all that is kept of a comparison of four runs
+MOST_BYTES = 2_000  # of all that is stored of a comparison of four runs
 
 
 def visitors(store: RunStore) -> StoredRuns:

@@ -110,7 +110,7 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
 
 
 def test_k_can_be_what_a_sweep_varies(services: Services) -> None:
-    """Then strict has a curve of its own."""
+    """Then strict has a separate curve."""
     list(started(services, "visitor", replace(SWEEP, values="0.9", ks="2 3 5")))
     (head,) = services.store.studies()
     assert drawn(services, head.id) == {"strict": [2, 3, 5], "mars": [2, 3, 5]}

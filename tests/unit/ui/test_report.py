@@ -454,7 +454,7 @@ def test_stopped_and_failed_runs_claim_no_speed_and_those_that_never_started_are
             (LEFT, stopped),
             "Stopped. A had ended with 120 tokens; B was stopped after 120 tokens. Completed text was saved.",
         ),
-        ((LEFT, failed), "B failed after 40 tokens: Out of memory. A ended and is kept."),
+        ((LEFT, failed), "B failed after 40 tokens: Out of memory. A ended and is saved."),
         ((stopped, None), "Stopped. A was stopped after 120 tokens; B was not started."),
         (
             (None, stopped, None),

@@ -127,7 +127,7 @@ def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -
         assert visible(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(
             FIELDS
         ) == taken(drafter, shape)
-    custom = {"own_target", "own_draft", "own_head"}  # displayed once one's own pair is chosen
+    custom = {"own_target", "own_draft", "own_head"}  # displayed once a custom pair is chosen
     assert not custom & visible(fields_of(panel, {})) and custom <= visible(
         fields_of(panel, {"pair": CUSTOM})
     )
@@ -210,7 +210,7 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
         assert not waits(panel, values)
     (study,) = notes_of(panels[1][0], {"values": "0.5, 1"})
     assert study.count("On this pair") == 2
-    for wrong in (None, 2, "x", []):  # what is no θ is said where a run is asked for
+    for wrong in (None, 2, "x", []):  # what is no θ is refused where a run is requested
         assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
 
 
@@ -328,7 +328,7 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
         assert form.pair == form.system == form.lanes[0].rule == text
         assert form.k is None and form.seed is None
         assert "<script" not in json.loads(panel.value(values))["html"]
-    texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and kept to the letter
+    texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and unchanged to the letter
     inputs = {
         each.attributes.get("data-name"): each.attributes
         for each in fields_of(panel, texts).all("input")
@@ -442,7 +442,7 @@ def test_the_papers_setting_is_the_papers() -> None:
         "total_token": 60,
         "depth": 7,
         "top_k": 10,
-    }  # of EAGLE's own code: with the root, and expansions after the first
+    }  # of EAGLE's code: with the root, and expansions after the first
     shape = TreeShape(eagle["total_token"] - 1, eagle["depth"] + 1, eagle["top_k"])
     assert (
         read_drafter(tree).tree

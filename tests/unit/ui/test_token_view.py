@@ -311,7 +311,7 @@ def test_at_the_theta_of_the_run_it_says_what_the_run_did(
             draft.accepted for draft in drafts
         ]
         both |= {(draft.accepted, draft.token.r > theta) for draft in drafts}
-    assert len(both) == 4  # kept and refused, at low margin and elsewhere
+    assert len(both) == 4  # accepted and refused, at low margin and elsewhere
     sampled = [
         samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)
     ]

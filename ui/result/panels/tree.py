@@ -87,7 +87,7 @@ class TreePanel:
     def choose(
         self, displayed: DisplayedRuns | None, event: gr.EventData, request: gr.Request
     ) -> Updates:
-        """A token of a lane that was clicked, or what the choosers ask for. What does not exist
+        """A token of a lane that was clicked, or the selection of the choosers. What does not exist
         changes nothing."""
         data = event_data(event)
         lane, index, step = (as_number(data.get(name)) for name in ("lane", "index", "step"))

@@ -30,7 +30,7 @@ NO_COOKIE = (
 )
 READERS = "You and whoever runs this page can read it; others only what you share."
 FOR_GOOD = "nobody can bring them back, and backups forget them with time."
-RUNNING = "What is running now is kept when it ends: stop it first."
+RUNNING = "What is running now is saved when it ends: stop it first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Account:
         return render("tabs/account/panel.html.jinja", account=self, word=WORD)
 
 
-NOBODY = Account("")  # until it was asked for
+NOBODY = Account("")  # until it was requested
 
 
 def look(services: Services, request: Any) -> Account:
@@ -71,8 +71,8 @@ def look(services: Services, request: Any) -> Account:
     )
     return Account(
         who=_who(visible.visitor),
-        counts=f"Kept: {amounts(counts)}." if stored else "Nothing of yours is kept here.",
-        retention=f"{days if services.retention_days else 'It is kept until you delete it.'} {READERS}",
+        counts=f"Stored: {amounts(counts)}." if stored else "Nothing of yours is stored here.",
+        retention=f"{days if services.retention_days else 'It is stored until you delete it.'} {READERS}",
         movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
         if before and _anything(before)
         else "",
@@ -176,7 +176,7 @@ def _who(visitor: Visitor) -> str:
 
 
 def export_file(services: Services, request: Request) -> Response:
-    """The export of whoever asks; on a private page, of everything. Raises StorageError."""
+    """The export of the visitor; on a private page, of everything. Raises StorageError."""
     visible = services.for_visitor(request)
     if not visible.visitor.lasting:
         return PlainTextResponse(NO_COOKIE, 403)

@@ -59,7 +59,7 @@ class Running(CompareParts):
         self._run(again.then, self.compare, prompt_panel.inputs)
         prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
-        # may still be under way
+        # may be running
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
         gr.on(triggers, read_continuation, None, wish, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
@@ -113,7 +113,7 @@ class Running(CompareParts):
         return self.after(self.services.for_visitor(request).key, strip)
 
     def after(self, page: str, strip: str) -> Updates:
-        """The details of the comparison that just ended, if there are any. ``strip`` that still
+        """The details of the comparison that just ended, if there are any. ``strip`` that
         says it runs: no last frame came."""
         details = self.ended.take(page)
         changed = self.view.show(details) if details else {}
@@ -125,7 +125,7 @@ class Running(CompareParts):
         self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]], known: str = ""
     ) -> Iterator[Updates]:
         """Frames as updates; an internal error becomes the last one, with its id. Details are
-        hidden while it runs and displayed by the event after the last frame. ``known``: what they are asked for with, if not
+        hidden while it runs and displayed by the event after the last frame. ``known``: their request, if not
         with what is known."""
 
         def updates() -> Iterator[Updates]:

@@ -19,7 +19,9 @@ from ui.kit.panel import render
 
 PAGE = 20  # comparisons on one page of the list
 MOST_MODELS, OF_A_MODEL = 20, 5  # models in a list by model, and comparisons of each
-NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
+NOTHING = (
+    "No comparison is saved yet. Press Compare on the first tab; what it writes is saved here."
+)
 NO_MATCH = "No saved comparison fits the search."
 NO_CHOICES = Choices((), (), ())
 _SOURCES = [
@@ -77,7 +79,7 @@ class ComparisonPage:
 
 
 def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  # noqa: B008  (a frozen value)
-    """The page nearest to the one asked for. Raises StorageError."""
+    """The page nearest to the one requested. Raises StorageError."""
     if address.sort == BY_MODEL and not address.target:
         return _by_model(store, address)
     page = max(1, address.page)
@@ -102,7 +104,7 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
 
 
 def _by_model(store: RunStore, address: Address) -> ComparisonPage:
-    """The latest comparisons of every model, under its name; a model's own list has the others."""
+    """The latest comparisons of every model, under its name; a model's list has the others."""
     rows, total = list[dict[str, Any]](), 0
     models = store.choices().targets
     for target in models[:MOST_MODELS]:

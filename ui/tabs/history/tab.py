@@ -81,13 +81,13 @@ class HistoryTab:
             )
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component that has
-        # properties of its own would lose them. The address is not among them, for what it says may
-        # not have been asked for yet
+        # separate properties would lose them. The address is not among them, for what it says may
+        # not have been requested yet
         self.light: list[Any] = [self.search, self.rows, self.downloads]
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
     def of(self, request: gr.Request) -> HistoryTab:
-        """The same components for whoever asks."""
+        """The same components for every visitor."""
         visited = copy(self)
         visited.services = self.services.for_visitor(request)
         return visited
@@ -128,7 +128,7 @@ class HistoryTab:
         return *chosen_runs(self.services.store, view.runs), ""
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
-        """The view's comparison, or none; one's own can be shared."""
+        """The view's comparison, or none; the visitor's can be shared."""
         view, updates = self._opened(view)
         shareable = "" if view.share else view.comparison
         return view, updates | {

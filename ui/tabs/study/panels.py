@@ -61,7 +61,7 @@ def compare_address(report: Report) -> str:
 
 
 def charts_html(report: Report) -> str:
-    """The report's own drawings, with their numbers for chart.js; nothing where there are none."""
+    """The report's drawings, with their numbers for chart.js; nothing where there are none."""
     chart_rows = [
         (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
         for chart in charts(report)

@@ -117,7 +117,7 @@ class QualityTab(QualityLayout):
     def follow(
         self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyFrame]]
     ) -> Iterator[Updates]:
-        """The updates of a job for whoever asks."""
+        """The updates of a job for a visitor."""
         services = self.services.for_visitor(request)
         updates = self.progress(services, job(services, self.stop.visitor(request)))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
@@ -154,7 +154,7 @@ class QualityTab(QualityLayout):
             return self.failed(error) | {self.studies: studies_html(services, "")}
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
-        """The part that the filters ask for, of the report that is known."""
+        """The part of the known report that the filters select."""
 
         def part(reports: Reports) -> Updates:
             return self.report(reports.known(study), *filters) | self.opened_prompt()

@@ -104,7 +104,7 @@ class _Writing:
         return None
 
     def _progress(self) -> Strip:
-        """Of both runs together. Coarse on purpose: a run's own pace must not be read from it."""
+        """Of both runs together. Coarse on purpose: a run's pace must not be read from it."""
         ended = [trace.summary.new_tokens for trace in self.traces.values()]
         done, expected = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
         left = (time.monotonic() - self.began) / max(1, done) * (expected - done)

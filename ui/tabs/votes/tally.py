@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 
 class PairResult(NamedTuple):
     """The votes on two rules. ``same_text``: rounds in which both wrote the same, so that nothing
-    was asked."""
+    was requested."""
 
     first: str
     second: str

@@ -58,7 +58,7 @@ class Round:
 @dataclass(frozen=True, slots=True)
 class RoundView:
     """``state``: empty, writing, asking or revealed. ``texts``: of both answers while they are
-    asked about. After the vote: ``comparison``, the id for History, and ``lanes``, the runs of
+    the question. After the vote: ``comparison``, the id for History, and ``lanes``, the runs of
     Answer A and Answer B."""
 
     state: str = "empty"

@@ -1,4 +1,4 @@
-"""lm-eval's own model ``hf`` and ours on the same checkpoints."""
+"""lm-eval's model ``hf`` and ours on the same checkpoints."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_what_cannot_run_is_one_sentence(
 
 
 def test_lm_evals_models_stay_beside_ours() -> None:
-    """It registers them only where there is no model yet, so in a process of its own."""
+    """It registers them only where there is no model yet, so in a separate process."""
     code = (
         "import evaluation.harness\nevaluation.harness.register()\n"
         "from lm_eval.api.registry import model_registry\nprint({*model_registry} >= {'hf', 'mars'})"

@@ -333,7 +333,7 @@ def test_answers_of_a_batch_are_those_of_single_runs(with_bos: dict[str, Any]) -
 
 
 def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
-    """Strict text is the target's own text at every temperature."""
+    """Strict text is the target's text at every temperature."""
     sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
     assert generate(tiny["none"], "ab", "cd", **sampled) == generate(
         tiny["strict"], "ab", "cd", **sampled

@@ -118,7 +118,7 @@ def test_a_defect_is_detected_by_both_tests(choose: Choose, top: int) -> None:
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
     by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[
         0
-    ]  # with the server's own probabilities
+    ]  # with the server's probabilities
     assert by_itself.verdict is LosslessVerdict.NOT_LOSSLESS
 
 

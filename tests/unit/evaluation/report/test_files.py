@@ -184,7 +184,7 @@ def test_the_name_of_a_file_is_no_markup_of_the_pictures(store: RunStore, tmp_pa
 
 
 def options_of(plan: Plan) -> Namespace:
-    """What the command line's own reader makes of the command of a plan."""
+    """What the command line's reader makes of the command of a plan."""
     return parser().parse_args(shlex.split(study_command(plan) or "")[1:])
 
 

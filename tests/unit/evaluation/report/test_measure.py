@@ -144,7 +144,7 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
 def test_intervals_are_scipys_bootstrap_of_prompts(
     report: Report, frame: pd.DataFrame, lane: int, suite: int
 ) -> None:
-    """With SciPy's own paired bootstrap and the same generator, to the last digit."""
+    """With SciPy's paired bootstrap and the same generator, to the last digit."""
     metric, group = ((NUMBERS, "sums"), (STORIES, "stories"))[suite]
     fields = ["new_tokens", "wall_s", "steps", metric]
     tables = [

@@ -63,7 +63,7 @@ def test_answers_that_do_not_fail(pool: ThreadPoolExecutor) -> None:
 
 
 def test_tests_of_a_row_come_before_the_examples_of_the_prompt() -> None:
-    # as in HumanEval's own file
+    # as in HumanEval's file
     check = "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1, 1) == 3\n\n\ncheck(add)\n"
     stricter = Item("1", (PROMPT,), (), tests=check)
     assert passes(stricter, "    return a + b + 1\n") is True

@@ -184,7 +184,7 @@ def test_mcnemar_is_the_binomial_test_of_the_runs_that_differ(gained: int, lost:
     expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
     test = mcnemar(
         np.repeat([1, -1], [gained, lost]), np.arange(gained + lost)
-    )  # each run has a prompt of its own
+    )  # each run has a separate prompt
     assert test.p == pytest.approx(expected, rel=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""One page in public mode for all tests of this folder, what A keeps there, and B who asks for it
+"""One page in public mode for all tests of this folder, what A keeps there, and B who tries to read it
 as a browser does."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EventCall = tuple[
 
 @dataclass
 class Stranger:
-    """A browser with a cookie of its own; ``session``: of its open page."""
+    """A browser with a separate cookie; ``session``: of its open page."""
 
     url: str
     secret: str

@@ -222,7 +222,7 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
         [event for event in page["dependencies"] if event["backend_fn"]],
         defaults(page),
     )
-    if turn == 0:  # an id of A's where a text is asked for that is empty
+    if turn == 0:  # an id of A's where an empty text is expected
         values = {
             id_: [owned.vote if value == "" else value for value in arguments]
             for id_, arguments in values.items()
@@ -281,7 +281,7 @@ def test_endpoints_for_programs_give_only_what_the_caller_owns(
 
 
 def routes(owned: OwnedIds) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every download, asked for in every way that could name what A has."""
+    """Every download, requested in every way that could name what A has."""
     named = (
         {},
         {"comparison": owned.comparison},
