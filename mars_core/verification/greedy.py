@@ -49,26 +49,15 @@ def decide_greedy(
     unresolved, values = values, evidence.resolved(values)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
-    uniform = target.uniform
     # bool [P]: whether a protected token is drafted after the node
     guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
     in_turn = rule.siblings is not Siblings.TARGET_FIRST and (rule.emits_top1 or not coupled)
-    # bool [P]: whether the token after the node is drawn from p itself; true without children.
-    redraws = (
-        ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
-    )
+    redraws = _redraws(rule, values, evidence, children) if in_turn else None
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
-        size, shape = int(values["window"]), (draft.texts, -1)
-        p, more = children.p.view(shape), forgiveness.view(shape)
-        free = _free(target, draft, rule)
-        if free is not None:  # no window has another token, as strict accepts it by another draw
-            free = free.double().view(shape)
-            more = more * free * window_chance(free, size)
-        passes = (children.at_parent(uniform) < children.p).view(shape)
-        shares = window_shares(p, more, size).flatten()
-        keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
-        forgiveness = (more * window_chance(p, size)).flatten()
+        keep, shares, forgiveness = _by_window(
+            target, draft, rule, int(values["window"]), children, strict, forgiveness
+        )
     else:
         missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
         shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
@@ -76,12 +65,14 @@ def decide_greedy(
             turns = accept * children.product_before(1 - accept)
             shares = turns if guarded is None else _at(guarded, children, shares, turns)
         if rule.emits_top1 or redraws is not None:  # independent of the target's draw
-            low, u = children.sum_before(shares), children.at_parent(uniform)
+            low, u = children.sum_before(shares), children.at_parent(target.uniform)
             keep = (low <= u) & (u < low + shares)
             if guarded is not None:
-                keep = _at(guarded, children, _coupled(children, shares, uniform, strict), keep)
+                keep = _at(
+                    guarded, children, _coupled(children, shares, target.uniform, strict), keep
+                )
         else:
-            keep = _coupled(children, shares, uniform, strict)
+            keep = _coupled(children, shares, target.uniform, strict)
     emit, single = _replacement(target, draft, rule, values, evidence, redraws, guarded)
     if rule.tightens and not target.greedy:
         refused = children.any(strict & (shares < children.p))
@@ -95,6 +86,37 @@ def decide_greedy(
         redraws = redraws & ~guarded
     shift = share_shift(target, draft, emit, children, shares, single=single, to_p=redraws)
     return decision._replace(shift=shift)
+
+
+def _redraws(
+    rule: Rule, values: Mapping[str, float], evidence: Evidence, children: Children
+) -> Tensor | None:
+    """bool [P]: whether the token after the node is drawn from p itself; true without children."""
+    if rule.redraw is None:
+        return None
+    return ~children.any(~rule.redraw(evidence, values)[:, 0])
+
+
+def _by_window(
+    target: TargetValues,
+    draft: FlatDrafts,
+    rule: Rule,
+    size: int,
+    children: Children,
+    strict: Tensor,
+    forgiveness: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """keep, shares and forgiveness [N] of chains under a rule that looks ahead by ``size`` tokens."""
+    shape = (draft.texts, -1)
+    p, more = children.p.view(shape), forgiveness.view(shape)
+    free = _free(target, draft, rule)
+    if free is not None:  # no window has another token, as strict accepts it by another draw
+        unprotected = free.double().view(shape)
+        more = more * unprotected * window_chance(unprotected, size)
+    passes = (children.at_parent(target.uniform) < children.p).view(shape)
+    keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
+    shares = window_shares(p, more, size).flatten()
+    return keep, shares, (more * window_chance(p, size)).flatten()
 
 
 def _free(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Tensor | None:

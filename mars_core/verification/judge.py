@@ -5,6 +5,7 @@ not depend on the others."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -68,29 +69,14 @@ def judge(
         target = target._replace(score=score.expand(texts, -1, -1))
     target = with_state(target, draft, drafts, rule, values, run, span)
 
-    def decide(rule: Rule, values: Mapping[str, float]) -> Decision:
-        measured = telemetry and not rule.lossless
-        if sampled:
-            decision = decide_sampled(target, drafts, rule, values, measured)
-        else:
-            decision = decide_greedy(target, drafts, rule, values, coupled, measured)
-        if measured or not telemetry:
-            return decision
-        return decision._replace(shift=no_shift(target, drafts, decision.emit))
-
+    decide = partial(
+        _decided, target, drafts, sampled=sampled, coupled=coupled, telemetry=telemetry
+    )
     decision, state = decide(rule, numbers(values)), target.state
     if state is not None and WHERE.name in state.parameters:
         inside = state.parameters[WHERE.name][:, 0] > 0
         decision = decision.only(inside, drafts.parents, decide(STRICT, {}))
-    columns = {
-        "keep": decision.keep,
-        "strict": decision.strict,
-        "parent": draft.parents.expand(texts, -1).flatten(),
-        "id": drafts.ids,
-        "own": target.target_ids,
-        "emit": decision.emit,
-        "z1": target.top_z[:, 0],
-    }
+    columns = _always(target, draft, drafts, decision)
     contents = Contents.ALWAYS
     if telemetry:
         contents = Contents.TELEMETRY if target.greedy else Contents.TELEMETRY | Contents.DRAWS
@@ -104,6 +90,41 @@ def judge(
         columns["charge"] = decision.state.charge[:, 0]
     rows = pack(columns, contents, draft.size, target.top_z.shape[-1], texts)
     return rows[:known].view(*draft.ids.shape[:-1], -1)
+
+
+def _decided(
+    target: TargetValues,
+    draft: FlatDrafts,
+    rule: Rule,
+    values: Mapping[str, float],
+    *,
+    sampled: bool,
+    coupled: bool,
+    telemetry: bool,
+) -> Decision:
+    measured = telemetry and not rule.lossless
+    if sampled:
+        decision = decide_sampled(target, draft, rule, values, measured)
+    else:
+        decision = decide_greedy(target, draft, rule, values, coupled, measured)
+    if measured or not telemetry:
+        return decision
+    return decision._replace(shift=no_shift(target, draft, decision.emit))
+
+
+def _always(
+    target: TargetValues, draft: Draft, drafts: FlatDrafts, decision: Decision
+) -> dict[str, Tensor]:
+    """Columns of every step."""
+    return {
+        "keep": decision.keep,
+        "strict": decision.strict,
+        "parent": draft.parents.expand(drafts.texts, -1).flatten(),
+        "id": drafts.ids,
+        "own": target.target_ids,
+        "emit": decision.emit,
+        "z1": target.top_z[:, 0],
+    }
 
 
 def _optional(

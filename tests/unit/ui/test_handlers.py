@@ -123,9 +123,9 @@ def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services
     assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
     row = listing(services.store).rows[0]
-    stored = services.store.load(row["id"])
+    stored = services.store.load(row.id)
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
-    assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
+    assert len(row.run_ids) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
     assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [
         (view.rows, view.times) for view in again
@@ -160,7 +160,7 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
 def test_history_displays_what_was_displayed_live(lasting: Services, frames: list[Frame]) -> None:
     frame, store = frames[-1], lasting.store
     row = listing(store).rows[0]
-    result = reopened(store.load(row["id"]))
+    result = reopened(store.load(row.id))
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
     assert frame.details is not None and result.details is not None

@@ -99,10 +99,10 @@ def test_nothing_saved_no_match_and_a_failing_store_have_different_messages(
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     ids = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row["id"] for row in first.rows] == ids[
+    assert [row.id for row in first.rows] == ids[
         :1:-1
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row["id"] for row in listing(store, Address(page=2)).rows] == ids[1::-1]
+    assert [row.id for row in listing(store, Address(page=2)).rows] == ids[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
 
@@ -124,7 +124,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 {"since": "2001-01-01"} -> two one
 {"until": "2001-01-01"} ->
 """):
-        titles = [names[row["id"]] for row in listing(store, Address(**fields)).rows]
+        titles = [names[row.id] for row in listing(store, Address(**fields)).rows]
         assert " ".join(titles) == expected, fields
 
 
@@ -133,10 +133,10 @@ def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> Non
     saved = [keep(store, f"prompt {number_}") for number_ in range(OF_A_MODEL + 2)]
     (target,) = store.choices().targets
     page = listing(store, Address(sort=BY_MODEL))
-    assert [row["id"] for row in page.rows] == saved[::-1][:OF_A_MODEL]
-    assert [row["model"] for row in page.rows] == [target] + [""] * (OF_A_MODEL - 1)
-    assert page.rows[0]["amount"] == f"{len(saved)} comparisons"
-    assert page.rows[0]["models"] == "demo/draft → demo/target"
+    assert [row.id for row in page.rows] == saved[::-1][:OF_A_MODEL]
+    assert [row.model for row in page.rows] == [target] + [""] * (OF_A_MODEL - 1)
+    assert page.rows[0].amount == f"{len(saved)} comparisons"
+    assert page.rows[0].models == "demo/draft → demo/target"
     view, _ = acted(store, Address(sort=BY_MODEL), {"action": "model", "target": target})
     assert view == Address(target=target) and len(listing(store, view).rows) == len(saved)
     assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NO_MATCH
@@ -566,7 +566,7 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
     )
     assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
     (row,) = listing(store).rows
-    assert (row["source"], row["settings"]) == ("server", ("Server, K 5", "T –", "seed –"))
+    assert (row.source, row.settings) == ("server", ("Server, K 5", "T –", "seed –"))
 
 
 def test_metrics_show_tau_and_what_is_not_reported_is_unknown(
@@ -579,7 +579,7 @@ def test_metrics_show_tau_and_what_is_not_reported_is_unknown(
     assert (counts.mean_length, counts.relaxed, tiles["Shift"]) == (2.5, UNKNOWN, "–")
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
-    assert listing(store).rows[0]["settings"] == ("Server, K –", "T –", "seed –")
+    assert listing(store).rows[0].settings == ("Server, K –", "T –", "seed –")
 
 
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(
