@@ -134,16 +134,16 @@ def test_a_narrow_dark_window_shows_all_of_it(window: Window) -> None:
 
 HOST = "lab.example"  # this machine: see ARGUMENTS of conftest.py
 POST_EVENTS = """async ([base, events, session]) => {
-    const heard = [];
+    const received = [];
     for (const [event, data, event_data] of events) {
         const body = JSON.stringify({fn_index: event, data, event_data, session_hash: session});
         const headers = {"Content-Type": "application/json"};
         const joined = await fetch(`${base}/gradio_api/queue/join`, {method: "POST", credentials: "include", headers, body});
-        heard.push(await joined.text());
+        received.push(await joined.text());
         const answer = await fetch(`${base}/gradio_api/queue/data?session_hash=${session}`, {credentials: "include"});
-        heard.push(await answer.text());
+        received.push(await answer.text());
     }
-    return heard.join("\\n");
+    return received.join("\\n");
 }"""
 READ = """async (base) => {
     const answers = await Promise.all(["/downloads/runs.csv", "/mine/export.zip", "/"].map(

@@ -96,7 +96,7 @@ def test_a_protected_token_is_accepted_only_where_strict_accepts_it(
     "sampling", [Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3)], ids=str
 )
 @pytest.mark.parametrize("rule", [name for name in RELAXED if name in RULES_BY_TOKEN])
-def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
+def test_on_greedy_drafts_tv_is_the_distance_of_the_decisions(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
     for tree in (each for each in TREES if takes(rule, each, sampling)):
@@ -116,7 +116,7 @@ def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
 @pytest.mark.parametrize(
     "rule", [name for name in RELAXED if name != "asd" and DraftMode.SAMPLED in RULES[name].modes]
 )
-def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_distance(
+def test_on_sampled_drafts_decisions_have_their_distribution_and_tv_its_distance(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
     """A rejected protected token is replaced as by strict, except under rules that emit top-1."""
@@ -174,7 +174,7 @@ def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) ->
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rule", [name for name in BY_TOKEN if name in RELAXED])
-def test_on_coupled_chains_decisions_have_their_distribution_and_the_meter_its_distance(
+def test_on_coupled_chains_decisions_have_their_distribution_and_tv_its_distance(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
     """A chain of equal positions, each with separate noise."""

@@ -253,11 +253,11 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         if not takes(rule, tree, sampling, mode):
             continue
         logits, draft = case(tree, 3)
-        metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
+        measured = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, telemetry=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
-            assert column(metered, name) == column(plain, name)
-        full, bare = decoded(metered), decoded(plain)
+            assert column(measured, name) == column(plain, name)
+        full, bare = decoded(measured), decoded(plain)
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
@@ -347,7 +347,7 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
 
 @every_sampling
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
+def test_a_rule_never_emits_what_p_excludes_unless_kl_is_infinite(
     rule: str, sampling: Sampling
 ) -> None:
     """At the ends of the uniform too, and with all noise for one token. No distance is negative."""

@@ -121,7 +121,7 @@ def test_distribution_of_the_decisions_is_the_published_one_and_tv_its_distance_
 
 @every_draw
 @pytest.mark.parametrize("rule", ["strict", "block"])
-def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
+def test_tv_of_the_lossless_rules_is_0(rule: str, sampling: Sampling) -> None:
     for seed in range(20):
         logits, draft = case("chain of 3", seed)
         assert draft.distribution is not None

@@ -255,7 +255,7 @@ def test_decisions_have_the_distribution_of_the_joint_draw_and_tv_is_its_distanc
 @every_draw
 @pytest.mark.parametrize("children", [1, 3])
 @pytest.mark.parametrize("rule", [name for name in BY_TOKEN if takes(name, "siblings")])
-def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distance(
+def test_after_a_node_of_a_tree_tv_or_the_relaxed_share_bounds_the_distance(
     rule: str, children: int, sampling: Sampling
 ) -> None:
     """Equal nodes, each with separate noise and with its best tokens in ln q + g as children."""

@@ -201,7 +201,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
     ],
     ids=str,
 )
-def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
+def test_decisions_have_the_published_distribution_and_tv_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
 ) -> None:
     """And a coupled rule replaces the target's token no oftener than two variables of distributions
@@ -238,7 +238,7 @@ def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance
 @every_sampling
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("rule", LOSSLESS)
-def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_nothing(
+def test_strict_follows_the_tokens_that_the_target_draws_and_its_tv_is_0(
     rule: str, tree: str, sampling: Sampling
 ) -> None:
     for seed in range(10):

@@ -50,7 +50,7 @@ class ContinuationRequest:
     """One more run of the comparison that is displayed: ``column`` up to output position ``index``,
     continued with ``token``; or, with ``theta``, its latest run that has a θ (else its last, under
     MARS) with another; or, ``rejected``, what would have followed without the relaxed token at
-    ``index``. ``nonce`` tells two wishes for the same apart."""
+    ``index``. ``nonce`` distinguishes two equal requests."""
 
     column: int = 0
     index: int = 0

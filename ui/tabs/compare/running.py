@@ -33,19 +33,19 @@ SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
-MOST_WISHES = 1000  # pages whose latest wish is known
+MOST_REQUESTS = 1000  # pages whose latest request is known
 
 
 @dataclass
 class Running(CompareParts):
-    """``ended``: details by page, until the event after the last frame. ``wished``: the nonce of the
-    latest wish by page."""
+    """``ended``: details by page, until the event after the last frame. ``last_request``: the nonce of the
+    latest request by page."""
 
     ended: Latest[Details] = field(default_factory=partial(Latest[Details], MOST_ENDED))
-    wished: Latest[float] = field(default_factory=partial(Latest[float], MOST_WISHES))
+    last_request: Latest[float] = field(default_factory=partial(Latest[float], MOST_REQUESTS))
 
     def wire(self) -> None:
-        prompt_panel, panel, wish = (
+        prompt_panel, panel, continuation = (
             self.prompt_panel,
             self.prompt_panel.panel.component,
             gr.State(None),
@@ -61,10 +61,12 @@ class Running(CompareParts):
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may be running
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
-        gr.on(triggers, read_continuation, None, wish, trigger_mode="multiple", **QUEUED)
+        gr.on(triggers, read_continuation, None, continuation, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
-        wished, cards = [wish, self.displayed, *prompt_panel.inputs], self.view.cards
-        self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
+        inputs, cards = [continuation, self.displayed, *prompt_panel.inputs], self.view.cards
+        self._run(
+            continuation.change, self.run, inputs, [panel, *cards], trigger_mode="always_last"
+        )
 
     def _run(
         self,
@@ -163,10 +165,10 @@ class Running(CompareParts):
             )
             return
         page = self.services.for_visitor(request).key
-        if self.wished.get(page) == wanted.nonce:
+        if self.last_request.get(page) == wanted.nonce:
             yield {self.view.strip: gr.skip()}
             return
-        self.wished.put(page, wanted.nonce)
+        self.last_request.put(page, wanted.nonce)
         if wanted.rejected and displayed is not None:
             yield from self.frames(
                 request,

@@ -60,7 +60,7 @@ class Stranger:
         """One event that does not queue, as the page sends it."""
         return self._send("run/predict", event, values, event_data, self.session)
 
-    def heard(self, session: str | None = None) -> list[dict[str, Any]]:
+    def received(self, session: str | None = None) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
         messages = []
         with self.http.stream(
@@ -77,7 +77,7 @@ class Stranger:
         assert all(answer.status_code == 200 for answer in joined), [
             answer.text for answer in joined
         ]
-        return [message for message in self.heard() if message["msg"] == "process_completed"]
+        return [message for message in self.received() if message["msg"] == "process_completed"]
 
 
 def defaults(config: Mapping[str, Any]) -> dict[int, list[Any]]:

@@ -237,8 +237,8 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
         len(ended) == len(events_)
         and sum(message["success"] for message in ended) > len(events_) // 2
     )
-    heard = json.dumps(ended)
-    assert MARK not in heard and "Traceback" not in heard
+    received = json.dumps(ended)
+    assert MARK not in received and "Traceback" not in received
     for event in events if turn == 2 else ():
         if not event["queue"] and (
             event["collects_event_data"] or event_name(event) in ("show", "enter")
@@ -351,8 +351,12 @@ def test_the_address_of_a_link_opens_it_to_read_only(
         event["api_name"]: event["id"] for event in reversed(page["dependencies"])
     }  # of several the first
     go, act = ids["go"], ids["act"]
-    heard = json.dumps(stranger.send((go, [None], address)))
-    assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
+    received = json.dumps(stranger.send((go, [None], address)))
+    assert (
+        MARK in received
+        and "Shared with you: read only." in received
+        and f"share={token}" in received
+    )
     before = everything(served.store, owned)
     calls = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
     refusals = json.dumps(stranger.send(*calls))
@@ -361,8 +365,8 @@ def test_the_address_of_a_link_opens_it_to_read_only(
         and everything(served.store, owned) == before
     )
     store.unshare(Shared.COMPARISON, owned.comparison)
-    heard = json.dumps(stranger.send((go, [None], address)))
-    assert MARK not in heard and "not valid any more" in heard
+    received = json.dumps(stranger.send((go, [None], address)))
+    assert MARK not in received and "not valid any more" in received
 
 
 def test_the_open_page_of_another_browser_is_out_of_reach(
@@ -505,7 +509,7 @@ def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
         calls.append(answer.status_code)
         text = answer.text
         if answer.status_code == 200 and way != "route":
-            text += _heard(stranger, name, way, answer.json()["event_id"])
+            text += _received(stranger, name, way, answer.json()["event_id"])
         assert not any(trace in text for trace in TRACES), text
 
     call()
@@ -535,9 +539,9 @@ def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any)
     return stranger.http.post(f"/gradio_api/call/{version}{name}", content=content, headers=JSON)
 
 
-def _heard(stranger: Stranger, name: str, way: str, event: str) -> str:
+def _received(stranger: Stranger, name: str, way: str, event: str) -> str:
     if way == "join":
-        return json.dumps(stranger.heard())
+        return json.dumps(stranger.received())
     return stranger.http.get(f"/gradio_api/call/{name}/{event}").text
 
 
@@ -576,7 +580,7 @@ def test_an_unknown_session_is_refused_and_leaves_no_log(
     for path in ("queue/data?session_hash=unknown", "call/compare/unknown"):
         answer = stranger.http.get(f"/gradio_api/{path}")
         assert answer.text.count("data: ") == 1 and "404" in answer.text
-    (message,) = stranger.heard("unknown")
+    (message,) = stranger.received("unknown")
     assert message["msg"] == "unexpected_error" and message["session_not_found"]
     assert served.written == before
 
