@@ -2,8 +2,8 @@
 by a process forked from this one.
 
 As in ``spaces/zero/wrappers.py`` (0.51): arguments and values go through pickle; the process
-stays for the next call; a closed generator sets an event that the process looks at after each value,
-and waits until it has; what the task raises comes back as an error that names its class only; a
+stays for the next call; a closed generator sets an event that the process looks at after each
+value, and waits until it has; what the task raises comes back as an error that names its class only; a
 process that dies ends the call with "GPU task aborted".
 """
 

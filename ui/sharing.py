@@ -3,8 +3,8 @@ what a request may read through a link, and the line beside Compare that says wh
 is typed.
 
 In private mode everybody can open every address. In public mode an address opens for its owner
-alone, and a link for everybody; a link is displayed once, when it is created: the store has only its
-hash.
+alone, and a link for everybody; a link is displayed once, when it is created: the store has only
+its hash.
 """
 
 from __future__ import annotations

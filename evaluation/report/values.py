@@ -50,8 +50,8 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One lane at one temperature on one group of items: a suite, a category of a suite
-    (``suite/category``), or all. Every field with a ``ReportMetric`` is computed, displayed and exported as
-    that says."""
+    (``suite/category``), or all. Every field with a ``ReportMetric`` is computed, displayed and
+    exported as that says."""
 
     group: str
     temperature: float

@@ -25,8 +25,8 @@ into view when MARK is new; with ``data-target`` the element of that selector do
 is there ``data-ready="NAME"``     the DOM event NAME is sent when the panel has appeared
 ``data-address="JSON"``   on a field or button: its value becomes this page's address with these
 parameters
-``<!--STAMP-->``          at the start (``stamped``): a value with an older one than the displayed value
-is left out ``<time datetime>``       is written in the visitor's time ========================
+``<!--STAMP-->``          at the start (``stamped``): a value with an older one than the
+displayed value is left out ``<time datetime>``       is written in the visitor's time ========================
 ======================================================================================================
 """
 

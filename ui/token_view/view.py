@@ -47,7 +47,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("gap", "z₁ − z₂"),
     ("p", "probability of this token under the target"),
     ("q", "its probability under the drafter"),
-    ("rank", "position of this token in p; 1 is the likeliest"),
+    ("rank", "rank of this token in p; 1 is the likeliest"),
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
     ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
     (

@@ -127,8 +127,8 @@ class Running(CompareParts):
         self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]], known: str = ""
     ) -> Iterator[Updates]:
         """Frames as updates; an internal error becomes the last one, with its id. Details are
-        hidden while it runs and displayed by the event after the last frame. ``known``: their request, if not
-        with what is known."""
+        hidden while it runs and displayed by the event after the last frame. ``known``: their
+        request, if not with what is known."""
 
         def updates() -> Iterator[Updates]:
             services = self.services.for_visitor(request)

@@ -80,8 +80,8 @@ class HistoryTab:
                 scope="history", name="plot", label="Runs of the list", empty=""
             )
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
-        # those that may change while the tab is only about to appear: a component that has
-        # separate properties would lose them. The address is not among them, for what it says may
+        # those that may change while the tab is only about to appear: a component would
+        # lose the properties of such an update. The address is not among them, for what it says may
         # not have been requested yet
         self.light: list[Any] = [self.search, self.rows, self.downloads]
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
