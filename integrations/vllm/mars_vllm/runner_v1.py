@@ -62,9 +62,7 @@ class _Step:
         return self.relaxed & torch.eq(sampled.flatten()[self.table[:, -1].long()], self.drafted)
 
 
-_current: list[
-    _Step
-] = []  # the step that is being sampled, if any of its requests specifies a rule
+_current: list[_Step] = []  # the step that is being sampled, if any of its requests has a rule
 
 
 def install() -> None:
