@@ -62,7 +62,7 @@ def share_component(name: str) -> gr.HTML:
 
 def share_of(services: Services, kind: Shared, object_id: str) -> ShareView:
     """What is displayed where this is open; hidden for readers of a link, without an id, and of what is
-    not one's own."""
+    not the visitor's."""
     if not services.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
             shared = services.public and services.store.shared(kind, object_id)

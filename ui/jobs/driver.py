@@ -2,7 +2,7 @@
 
 Compare, a continuation, an endpoint and a vote iterate ``drive``, a study ``with_models``, and turn
 the events into what they show. Iterate both inside ``contextlib.closing``: closed, by a tab that
-goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
+goes away or by an error of the consumer, the run under way is saved and the slot is free.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which requests reach Gradio: well-formed ones, in public mode also only to open routes, of
 bounded size and for the visitor's open page.
 
-Gradio takes the name of a session from whoever sends it. Whoever knew that of another could read
+Gradio takes the name of a session from the client. A client that knew that of another could read
 and stop what runs there, so the first browser that uses a session keeps it. An ASGI layer around
 the page.
 """

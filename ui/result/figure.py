@@ -45,7 +45,7 @@ def figure_component(
 ) -> gr.HTML:
     """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names
     downloads; ``label`` says what it shows; ``empty`` is written where there is none; a ``wide``
-    one scrolls in a narrow window. All are texts of ours."""
+    one scrolls in a narrow window. All strings are trusted."""
     code = f"{plotly_script()}\n{asset('figure.js', FOLDER)}"
     return gr.HTML(
         value=figure_json(None),

@@ -79,7 +79,7 @@ class ResultView(LaneCards):
                 with gr.Tab(title, id=title.lower()):
                     gr.HTML(
                         f'<p class="mars-lead">{lead}</p>', apply_default_css=False
-                    )  # a text of ours
+                    )  # a trusted string
                     self._fill(title, scope, stored)
         fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
         fixed.append(self.counterfactual)

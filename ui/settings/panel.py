@@ -110,7 +110,7 @@ class SettingsPanel:
         return fields
 
     def spec(self, values: Values) -> PairSpec | None:
-        """The chosen pair; None: one's own. A key that is unknown is the first pair's."""
+        """The chosen pair; None: a custom one. A key that is unknown is the first pair's."""
         key = values.get("pair")
         if key == CUSTOM and self.services.custom_models:
             return None
@@ -128,7 +128,7 @@ class SettingsPanel:
             return None, str(error)
 
     def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> Note:
-        """What the pair can do, and what memory it needs, which is not for strangers; of one's own
+        """What the pair can do, and what memory it needs, which is not for strangers; of a custom one
         what can be given."""
         if spec is None:
             return wrong or ABOUT_CUSTOM, "bad" if wrong else "ok", ()

@@ -29,7 +29,7 @@ def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
 
 
 def examples_of(spec: PairSpec | None) -> tuple[str, ...]:
-    """Example prompts of a pair; None: one's own."""
+    """Example prompts of a pair; None: a custom one."""
     return tuple(spec.prompts if spec else GENERAL_PROMPTS)
 
 

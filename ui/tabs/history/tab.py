@@ -123,7 +123,9 @@ class HistoryTab:
         if view.share and view.runs:
             with suppress(StorageError):
                 store = self.services.store.through(view.share)
-                store.records(view.runs)  # all of them, else they are looked for among one's own
+                store.records(
+                    view.runs
+                )  # all of them, else they are looked for among the visitor's
                 return *chosen_runs(store, view.runs), view.share
         return *chosen_runs(self.services.store, view.runs), ""
 
@@ -136,7 +138,7 @@ class HistoryTab:
         }
 
     def _opened(self, view: Address) -> tuple[Address, Updates]:
-        """The view's comparison: one's own, else what its link shows, or none."""
+        """The view's comparison: the visitor's, else what its link shows, or none."""
         if not view.comparison:
             return view, self.detail.closed()
         works = message = ""  # the link, where it is one

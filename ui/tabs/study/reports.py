@@ -53,7 +53,7 @@ class Reports:
         self._locks = Latest[Lock](MOST_LOCKED)
 
     def of(self, store: RunStore) -> Reports:
-        """The same reports for whoever reads through ``store``."""
+        """The same reports for the reader of ``store``."""
         other = copy(self)
         other.store = store
         return other

@@ -64,7 +64,7 @@ class OpenRound(NamedTuple):
 
 Rounds = Latest[
     OpenRound
-]  # by page (``Services.key``): whoever takes one is the only one to vote on it
+]  # by page (``Services.key``): one that is taken can be voted on only by that page
 
 
 @dataclass(slots=True)
