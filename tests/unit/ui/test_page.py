@@ -380,14 +380,14 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
     )
 
 
-@pytest.mark.parametrize(("threads", "used"), [(None, [1]), ("2", [])])
+@pytest.mark.parametrize(("chosen", "used"), [(None, [1]), ("2", [])])
 def test_runs_leave_a_core_to_the_page_unless_omp_num_threads_is_set(
-    threads: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[str, int]] = []
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if threads:
-        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    if chosen:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     monkeypatch.setattr(
         "torch.set_num_threads",
