@@ -119,8 +119,8 @@ class VllmRun:
             )
         self.log = (folder / "log").read_text()
         assert done.returncode == 0, self.log[-3000:]
-        batches = json.loads((folder / "result.json").read_text())["batches"]
-        self.batches: dict[str, dict[str, Any]] = dict(zip(lanes, batches, strict=True))
+        decoded = json.loads((folder / "result.json").read_text())["batches"]
+        self.batches: dict[str, dict[str, Any]] = dict(zip(lanes, decoded, strict=True))
         trace = folder / "trace.jsonl"
         self.traces = (
             [json.loads(line) for line in trace.read_text().splitlines()] if trace.exists() else []
