@@ -172,10 +172,8 @@ def test_history_displays_what_was_displayed_live(lasting: Services, frames: lis
         if len(frame.lanes) == 2
         else ["Strict", "MARS θ = 0.9", "Lenience"]
     )
-    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
-        "status"
-    ] == "completed"
-    assert (row["ratio"] == "") is (len(frame.lanes) == 3)
+    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row.rules] == labels
+    assert row.status == "completed" and (row.ratio == "") is (len(frame.lanes) == 3)
 
 
 def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
