@@ -36,7 +36,7 @@ from hosting.backup import Backup
 from hosting.health import ENDING, PairProbe, Probe, database_probe, health_routes
 from hosting.logs import set_up
 from hosting.metrics import ServerMetrics, labels_of
-from hosting.middleware import OWN, Guard
+from hosting.middleware import SPACE_FRAMES, Guard
 from hosting.retention import Retention
 from hosting.settings import ServerSettings, described, json_log, offered, read_settings
 from hosting.startup import fetched, opened_store, zero_gpu
@@ -132,7 +132,9 @@ class Application:
             "pair": self.loaded,
             "end": lambda: ENDING if self.ending.is_set() else "",
         }
-        more["middleware"].insert(0, Middleware(Guard, frames=OWN if chosen.public else ()))
+        more["middleware"].insert(
+            0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())
+        )
         more["routes"] += health_routes(needed, {"backup": self._backed_up})
         if chosen.metrics:
             more["routes"].append(self.metrics.route)
@@ -241,7 +243,7 @@ def serve(chosen: ServerSettings, catalog: Sequence[PairSpec] = CATALOG) -> int:
     except (
         OSError,
         httpx.TransportError,
-    ) as error:  # TransportError: Gradio could not reach its own page
+    ) as error:  # TransportError: Gradio could not reach its page
         LOG.error("The page cannot start on %s:%s: %s", chosen.host, chosen.port, error)
         return 2
     finally:

@@ -154,8 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "bench.batches", __doc__, pair=("bundled", "real"), prompts=16, rounds=3, max_new_tokens=64
     )
     options = command.read(arguments)
-    own = options.pair == "bundled"
-    pair = (bundled if own else real)(device="cpu")
+    is_bundled = options.pair == "bundled"
+    pair = (bundled if is_bundled else real)(device="cpu")
     names = ["none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree", "n-grams"]
     if pair.draft is None:
         names.remove("draft model")
@@ -163,14 +163,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name: Ours(pair, None, DRAFTERS[name], 0.0, options.max_new_tokens) for name in names
     }
     prompts = mixed_prompts(options.prompts)
-    if not own:
+    if not is_bundled:
         prompts = [REAL_PROMPTS[at % len(REAL_PROMPTS)] for at in range(options.prompts)]
-    goals = {of: both[not own] for of, both in GOALS.items()}
+    goals = {of: both[not is_bundled] for of, both in GOALS.items()}
     slots, rounds = (1, 4, 8, 16), options.rounds
     figures = list(batches(methods, slots, prompts, rounds, goals=goals))
     write = _generated(pair, prompts, options.max_new_tokens)
     figures += _figures("transformers generate, float32", write, slots, rounds, math.inf, {})
-    if own and VLLM.exists():
+    if is_bundled and VLLM.exists():
         names = ["none", "draft model"]
         figures += [_beside_vllm(name, methods[name], prompts, rounds) for name in names]
     note = "tokens per second of all texts together, prompts included; ratios of each round"

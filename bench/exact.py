@@ -3,7 +3,7 @@ other shapes.
 
 The held-out problems and story requests of the bundled pair, or the prompts of ``mars check`` for
 another ``--target`` with n-grams, at temperatures 0 and 1; every drafter against ``none``, and a
-run that is continued in its middle with its own tokens against itself. The result is written after
+run that is continued in its middle with its tokens against itself. The result is written after
 every prompt. OMP_NUM_THREADS sets the number of threads.
 """
 

@@ -127,7 +127,7 @@ def displayable(text: str) -> str:
 
 
 def visible(piece: str) -> str:
-    """``piece`` on one line with its white space shown; never empty."""
+    """``piece`` on one line with its white space visible; never empty."""
     text = displayable(piece.translate(_VISIBLE_SPACE))
     if not text.isprintable():  # white space without a symbol
         text = "".join(

@@ -158,11 +158,11 @@ def costs_of(times: Times, single_s: float = math.nan) -> Costs:
     )
 
 
-def acceptance_of_counts(kept: Sequence[float], drafted: Sequence[float]) -> Acceptance:
+def acceptance_of_counts(accepted: Sequence[float], drafted: Sequence[float]) -> Acceptance:
     """Of many runs with chains. By draft position, steps that kept, and that drafted, a token."""
-    shares = [1.0, *(some / count for some, count in zip(kept, drafted, strict=True) if count)]
+    shares = [1.0, *(some / count for some, count in zip(accepted, drafted, strict=True) if count)]
     reached = sum(count * share for count, share in zip(drafted, shares, strict=False))
-    beyond = sum(kept) / reached if reached else 0.0
+    beyond = sum(accepted) / reached if reached else 0.0
     return Acceptance(tuple(b / a if a else beyond for a, b in pairwise(shares)), beyond)
 
 
@@ -185,10 +185,10 @@ def step_times(steps: Sequence[MeasuredStep]) -> StepTimes | None:
         rows = [[1.0, each.k, each.runs, each.runs * each.k] for each in steps]
         times = [each.seconds for each in steps]
     scaled = [[one / time for one in row] for row, time in zip(rows, times, strict=True)]
-    found = nnls(scaled, [1.0] * len(times))[0].tolist()
+    solution = nnls(scaled, [1.0] * len(times))[0].tolist()
     if not alone:
-        return StepTimes(*found)
-    fixed, token = found
+        return StepTimes(*solution)
+    fixed, token = solution
     share = fixed / (fixed + token)
     return StepTimes(fixed, share * draft_s, token, token + (1 - share) * draft_s)
 
@@ -200,7 +200,7 @@ def expected_tokens(rates: Sequence[float]) -> float:
 
 
 def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDraft, ...]:
-    """K = 1 to ``most``; of a run with trees sizes up to its own, at its own depth."""
+    """K = 1 to ``most``; of a run with trees sizes up to its own, at its depth."""
     deepest, plans = len(run.rates), list[PlannedDraft]()
     if run.sizes:
         for size, accepted in run.sizes:

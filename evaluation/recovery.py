@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.statistics import Array, Interval, Places, Z, bisected, over
+from evaluation.statistics import Array, Indices, Interval, Z, bisected, over
 
 POWER = 0.8
 MAX_NEEDED = 1_000_000  # prompts; above that no number is reported
@@ -66,7 +66,7 @@ class Paired(NamedTuple):
         return over(*self.totals[:2])
 
 
-def paired(rule: Array, baseline: Array, prompt: Places, *, binary: bool) -> Paired:
+def paired(rule: Array, baseline: Array, prompt: Indices, *, binary: bool) -> Paired:
     """From the scores of single runs, [R]."""
     _, index = np.unique(prompt, return_inverse=True)
 
@@ -142,7 +142,7 @@ def _end(above: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def verdict(recovery: Interval, pairs: Paired, margin: float) -> RecoveryVerdict:
-    """Supported where the whole 95 % interval is at ``margin`` or above, not supported where all of
+    """Supported where all of the 95 % interval is at ``margin`` or above, not supported where all of
     it is below; each errs in 2.5 %."""
     outcome, needed, sentence = (
         RecoveryOutcome.TOO_FEW,

@@ -24,7 +24,7 @@ BLOCK = 4_000_000  # weights of the bootstrap at once: 32 MB
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 
 class Interval(NamedTuple):
@@ -48,7 +48,7 @@ class McNemar:
     gained: int
     lost: int
     p: float  # two-sided, exact binomial; counts prompt × seed as independent
-    p_by_prompt: float  # sign flips of whole prompts: valid with several seeds too
+    p_by_prompt: float  # sign flips per prompt: valid with several seeds too
     # p_by_prompt after Holm's correction over all comparisons; nan if it is not one of them
     p_holm: float = math.nan
 
@@ -130,7 +130,7 @@ def count_interval(part: int, total: int) -> Interval:
     return Interval(over(part, total), *wilson(part, total))
 
 
-def share_interval(hits: Array, prompt: Places) -> Interval:
+def share_interval(hits: Array, prompt: Indices) -> Interval:
     """Share of 1 among ``hits`` (0 or 1 a run, [R]; nan is left out).
 
     Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs,
@@ -176,7 +176,7 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
     return np.concatenate(totals)
 
 
-def totals_by_prompt(values: Array, prompt: Places) -> Array:
+def totals_by_prompt(values: Array, prompt: Indices) -> Array:
     """Totals of ``values`` [R, C] over all rows, then over every one of ``BOOTSTRAP`` resamples,
     [1 + B, C]; prompt [R]: the number of each row's prompt, 0 to N - 1."""
     by_prompt = np.zeros((int(prompt.max(initial=-1)) + 1, values.shape[1]))
@@ -214,12 +214,12 @@ def tail_level(prompts: int) -> float:
     return NormalDist().cdf(-t * math.sqrt(prompts / (prompts - 1)))
 
 
-def mcnemar(difference: Counts, prompt: Places) -> McNemar:
+def mcnemar(difference: Counts, prompt: Indices) -> McNemar:
     """``difference``: right (1) or wrong (0) under the rule minus the same under its baseline, of
     every run, [R].
 
     ``p``: exact and two-sided; counts every run as independent of the others. ``p_by_prompt``:
-    ``sign_flips`` of whole prompts.
+    ``sign_flips`` per prompt.
     """
     from scipy.stats import binomtest
 

@@ -30,13 +30,13 @@ def study_command(plan: Plan) -> str | None:
     whose lanes were chosen from strict's runs, the command that chooses them."""
     chosen, placebos = _without_placebos(plan)
     lanes, purpose = _lanes(plan, chosen), plan.advice or plan.matching
-    own = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
-    if lanes is None or any(lane.imitates for lane in chosen) or (purpose and own):
+    typed_items = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
+    if lanes is None or any(lane.imitates for lane in chosen) or (purpose and typed_items):
         return None
     options = {
         **_study_models(plan),
         "suite": [suite.source or suite.name for suite in plan.suites if suite.source != SOURCE],
-        "prompt": list(map(typed, own)),
+        "prompt": list(map(typed, typed_items)),
         **lanes,
         "temperature": _joined(plan.temperatures),
         "seeds": plan.repeats,
@@ -109,7 +109,7 @@ def _purpose(plan: Plan) -> Options:
 
 
 def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
-    """The lanes that were asked for, and whether placebos are added to them, if they have any."""
+    """The lanes that were requested, and whether placebos are added to them, if they have any."""
     chosen = [lane for lane in plan.lanes if not lane.is_placebo]
     if sorted(map(repr, with_placebos(chosen))) == sorted(map(repr, plan.lanes)):
         return chosen, True

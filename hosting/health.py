@@ -48,7 +48,7 @@ def health_routes(
     needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None
 ) -> list[BaseRoute]:
     """Probes by name. ``needed``: any sentence makes the page unready; ``information``: only
-    shown."""
+    displayed."""
     probes = {
         name: _CachedProbe(name, probe) for name, probe in {**needed, **(information or {})}.items()
     }

@@ -57,7 +57,7 @@ _COUNTS: Mapping[str, tuple[str, *tuple[str, ...]]] = {
     ),
     "mars:spec_decode_num_recovered_tokens": ("Tokens sampled after a rejection.", "recovered"),
     "mars:spec_decode_num_bonus_tokens": (
-        "Tokens sampled after a draft that was accepted whole, or without a draft.",
+        "Tokens sampled after a fully accepted draft, or without a draft.",
         "bonus",
     ),
     "mars:total_variation": (

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOG = logging.getLogger("mars.requests")
-OWN = (
+SPACE_FRAMES = (
     "'self'",
     "https://huggingface.co",
     "https://*.hf.space",

@@ -40,17 +40,17 @@ def zero_gpu(
 ) -> tuple[ZeroGpu, tuple[PairSpec, ...]]:
     """Loads all pairs before the page is launched; pairs that fail are not offered. ``gpu``:
     the decorator of ``spaces``. Raises ModelError if all fail."""
-    placed, missing = [], []
+    loaded, missing = [], []
     for pair in offered:
         try:
             pool.get(pair)
-            placed.append(pair)
+            loaded.append(pair)
         except ModelError as error:
             missing.append(error)
             LOG.warning("The pair %s is not available: %s", pair.key, error)
-    if not placed:
+    if not loaded:
         raise missing[0]
-    return ZeroGpu(pool, placed, gpu), tuple(placed)
+    return ZeroGpu(pool, loaded, gpu), tuple(loaded)
 
 
 def opened_store(chosen: ServerSettings) -> tuple[RunStore, str, Backup | None]:

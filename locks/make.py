@@ -30,7 +30,7 @@ CUDA = re.compile(
     r"(nvidia|cuda)-.+|triton"
 )  # what the index's torch needs and the one for CPUs does not
 # Wheels of torch for CPUs are not on PyPI but on https://download.pytorch.org/whl/cpu. Only those
-# are listed whose hash two sources that do not know of each other give: the wheel itself and lock
+# are named whose hash two sources that do not know of each other give: the wheel itself and lock
 # files of other projects, or two of the latter.
 CPU_WHEELS: Mapping[str, str] = {
     "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl": "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b",
@@ -42,11 +42,11 @@ HEADER = "# Written by `make lock`; do not edit. {}\n"
 
 def entries(lock: str) -> dict[str, str]:
     """Package → its lines in a file of uv; one that has several versions has them all."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for entry in re.split(r"\n(?=[A-Za-z0-9])", "\n" + lock):
         if name := re.match(r"\s*([A-Za-z0-9._-]+)==", entry):
-            found[name[1]] = found.get(name[1], "") + entry.strip("\n") + "\n"
-    return found
+            entries[name[1]] = entries.get(name[1], "") + entry.strip("\n") + "\n"
+    return entries
 
 
 def compiled(extras: Iterable[str], pins: str, *options: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def takes_batches(pair: Pair) -> bool:
-    """Whether its models decode several texts in one pass; transformers' own modules do not."""
+    """Whether its models decode several texts in one pass; transformers' modules do not."""
     return is_fast(pair.target) and (pair.draft is None or is_fast(pair.draft))
 
 
@@ -116,7 +116,7 @@ class _Batch:
                 yield number, run
 
     def close(self) -> None:
-        """Cancels what still runs, and releases the engine."""
+        """Cancels what runs, and releases the engine."""
         for _, run in self.running.values():
             run.close()
         self.running.clear()

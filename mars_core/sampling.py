@@ -134,7 +134,7 @@ def lowest_argmax(logits: Tensor) -> Tensor:
 
 
 def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
-    """p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties kept),
+    """p [N, V] from logits [N, V], with transformers' warpers: temperature, top-k (ties included),
     top-p, min-p, typical-p. Temperature 0 is one-hot p, at the lowest of equal maxima. The largest
     logit is subtracted first, so that no temperature overflows."""
     if sampling.temperature == 0:

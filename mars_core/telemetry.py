@@ -93,10 +93,10 @@ def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
     depths = [
         max((node.depth for node in step.nodes), default=0) for step in steps
     ]  # smaller depths are drafted too
-    places = range(1, max(depths, default=0) + 1)
+    positions = range(1, max(depths, default=0) + 1)
     return tuple(
         _ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths))
-        for i in places
+        for i in positions
     )
 
 

@@ -128,7 +128,7 @@ def forget_changes(store: RunStore, changes: Changes) -> None:
 
 def read_changes(store: RunStore, files: Iterable[tuple[str, Path]]) -> None:
     """Insert the rows of files, by table, into a database without other users; of two rows with the
-    same key the later one is kept.
+    same key the later one counts.
 
     Rows without their parents are skipped. Raises StorageError.
     """

@@ -54,7 +54,7 @@ class Connected:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; no effect unless this store opened them. Threads that still use it
+        """Close all connections; no effect unless this store opened them. Threads that use it
         get a StorageError."""
         if not self._borrowed:
             self._processes.clear()

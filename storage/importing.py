@@ -54,7 +54,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """A run of a served model, which becomes a comparison of its own. ``content``: what it was read
+    """A run of a served model, which becomes a separate comparison. ``content``: what it was read
     from; runs of the same content are the same run. ``created_at``: aware; None: now."""
 
     content: str

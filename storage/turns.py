@@ -1,5 +1,5 @@
 """Whose turn it is to write to a SQLite file: a lock of the threads of one process, shared by all
-stores of the file, and SQLite's own locks among processes."""
+stores of the file, and SQLite's locks among processes."""
 
 from __future__ import annotations
 

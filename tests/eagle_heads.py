@@ -2,7 +2,7 @@
 Seeded, float32.
 
 A head made here owns its embedding, which is a copy of the target's if a target is given, so that
-files without one can stand for it. Norm weights are not all 1, so that a norm in the wrong place
+files without one can stand for it. Norm weights are not all 1, so that a misplaced norm
 shows.
 """
 

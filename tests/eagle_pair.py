@@ -16,7 +16,7 @@ from tests.checkpoints import tiny_checkpoint
 from tests.eagle_heads import random_head, save_head, tiny_config
 from tests.pairs import CONTEXT, tiny_pair
 
-OWN_THETA = Theta(0.8, "its logits are those of chance.")
+PAIR_THETA = Theta(0.8, "its logits are those of chance.")
 LAYERS = 8  # a head reads three of them: 2, 4 and 5
 
 
@@ -39,5 +39,5 @@ def eagle_pair(folder: Path) -> PairSpec:
         draft=None,
         draft_parameters=0,
         head=ModelRef(str(head)),
-        theta=OWN_THETA,
+        theta=PAIR_THETA,
     )

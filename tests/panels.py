@@ -79,7 +79,7 @@ def read_panel(html: str) -> Element:
 
 
 def assert_inert(html: str) -> None:
-    """No markup of HOSTILE texts, and nothing that would change how the rest is shown or could not
+    """No markup of HOSTILE texts, and nothing that would change how the rest is displayed or could not
     be sent."""
     names = {each.tag for each in read_panel(html).every}
     assert not names & {"img", "script", "iframe", "svg"} and html.encode("utf-8")

@@ -38,7 +38,7 @@ class Operations(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: set[str] = set()
+        self.operators: set[str] = set()
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -49,14 +49,14 @@ class Operations(TorchDispatchMode):
             and isinstance(args[1], list | tuple)
             and any(each is not None and each.dtype == torch.bool for each in args[1])
         )
-        self.found.add(f"{name} by a mask" if masks else name)
+        self.operators.add(f"{name} by a mask" if masks else name)
         return function(*args, **(kwargs or {}))
 
     @property
     def uncaptured(self) -> set[str]:
         """Those that a graph cannot hold: values that go to the host, constants that come from it,
         shapes that depend on values."""
-        return self.found & UNCAPTURED
+        return self.operators & UNCAPTURED
 
 
 class Replayed:

@@ -49,7 +49,7 @@ class Fault(Enum):
     KILL = "the connection is closed after the first events"
     NONSENSE = "an event that is not JSON"
     CUT = "the answer ends without a finish reason"
-    ERROR = "an error in place of the rest"
+    ERROR = "an error instead of the rest"
     SLOW = "nothing is sent for ``slow_s`` seconds"
     WEB_PAGE = "status 200 with a web page"
 

@@ -40,7 +40,7 @@ def _compute_endlessly() -> None:
 
 
 class SlowLocal(Local):
-    """``Local``, slow for jobs whose prompt asks for it."""
+    """``Local``, slow for jobs whose prompt requests it."""
 
     def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
         if any(ENDLESS in config.prompt.text for config in job.configs):

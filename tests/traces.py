@@ -36,7 +36,7 @@ from mars_core.types import (
 )
 
 NAN = math.nan
-KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
+ACCEPTED_OR_RELAXED = (Outcome.ACCEPTED, Outcome.RELAXED)
 PREFILL_S, DRAFT_S, VERIFY_S = (
     0.012,
     0.0015,
@@ -249,7 +249,7 @@ def _token(
     words: Sequence[str],
     relaxed: float,
 ) -> Token:
-    drafted = outcome in (*KEPT, Outcome.REJECTED)
+    drafted = outcome in (*ACCEPTED_OR_RELAXED, Outcome.REJECTED)
     length = 0 if outcome is Outcome.REJECTED else len(words[token])
     p = position.p(token)
     return replace(
@@ -324,7 +324,7 @@ def _steps(config: RunConfig, new_tokens: int, words: Sequence[str]) -> tuple[St
                 nodes[token.node - 1] = replace(nodes[token.node - 1], outcome=token.outcome)
         last = tokens[-1]
         branch, position, start = branches[last.parent], last.position + 1, last.end
-        accepted = sum(token.outcome in KEPT for token in tokens)
+        accepted = sum(token.outcome in ACCEPTED_OR_RELAXED for token in tokens)
         draft_s = DRAFT_S * shape.depth
         elapsed += draft_s + VERIFY_S
         steps.append(
@@ -407,7 +407,7 @@ def _walk(
 ) -> list[Token]:
     """The step's tokens: down the tree as long as a child is accepted."""
     tokens: list[Token] = []
-    while not tokens or tokens[-1].outcome in KEPT:
+    while not tokens or tokens[-1].outcome in ACCEPTED_OR_RELAXED:
         position = _position_values(config, branches[base.node], base.position, words)
         children = {
             node.id: at for at, node in enumerate(nodes, start=1) if node.parent == base.node
@@ -417,7 +417,7 @@ def _walk(
         for token in children if outcome is Outcome.RECOVERED else ():
             refused = replace(base, node=children[token], q=nodes[children[token] - 1].q)
             tokens.append(_token(position, token, Outcome.REJECTED, refused, words, 0.0))
-        if outcome in KEPT:
+        if outcome in ACCEPTED_OR_RELAXED:
             base = replace(base, node=children[chosen], q=nodes[children[chosen] - 1].q)
         tokens.append(_token(position, chosen, outcome, base, words, relaxed))
         base = replace(base, position=base.position + 1, start=tokens[-1].end)

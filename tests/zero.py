@@ -1,9 +1,9 @@
 """A stand-in for ``spaces.GPU`` that does what the real one does on ZeroGPU: every call is served
 by a process forked from this one.
 
-As in ``spaces/zero/wrappers.py`` (0.51): arguments and values go through pickle; the process is
-kept for the next call; a closed generator sets an event that the process looks at after each value,
-and waits until it has; what the task raises comes back as an error that names its class only; a
+As in ``spaces/zero/wrappers.py`` (0.51): arguments and values go through pickle; the process
+stays for the next call; a closed generator sets an event that the process looks at after each
+value, and waits until it has; what the task raises comes back as an error that names its class only; a
 process that dies ends the call with "GPU task aborted".
 """
 
@@ -79,7 +79,7 @@ def _serve(
 
 
 class ForkingGpu:
-    """The decorator. ``durations``: seconds that calls asked for; ``crossed``: bytes of their
+    """The decorator. ``durations``: seconds that calls requested; ``crossed``: bytes of their
     arguments."""
 
     def __init__(self) -> None:

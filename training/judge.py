@@ -139,13 +139,13 @@ def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) 
     assert isinstance(output, nn.Linear)
     with torch.no_grad():
         output.bias.sub_(border.logit(1e-6))
-    kept = float((fits[best](states[held_out])[:, 0] < 0.5).float().mean())
+    accepted = float((fits[best](states[held_out])[:, 0] < 0.5).float().mean())
     log.info(
         "%d mismatches, %.1f %% change the answer; of the held-out ones %.1f %% are kept, ROC area "
         "%.3f",
         len(examples),
         100 * float(changes.mean()),
-        100 * kept,
+        100 * accepted,
         areas[best],
     )
     return fits[best]

@@ -1,4 +1,4 @@
-"""The whole page: top, tabs, and what ``launch`` needs to know. Gets its parts from ``app.py`` and
+"""The page: top, tabs, and what ``launch`` needs to know. Gets its parts from ``app.py`` and
 reads no environment."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ui.kit.events import PRIVATE
 from ui.kit.gradio_compat import FaultyBlocks, report_progress_on
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
-from ui.public.origin import OwnPages, VisitorCookie
+from ui.public.origin import OriginGuard, VisitorCookie
 from ui.public.preview import TITLE, Previews
 from ui.result.figure import plotly_script
 from ui.routes import page_routes
@@ -103,7 +103,7 @@ def page_layers(
     the X-Forwarded headers; ``hosts``: further names of a private page."""
     return [
         Middleware(ErrorPages),
-        Middleware(OwnPages, trust_proxy=trust_proxy, hosts=None if services.public else hosts),
+        Middleware(OriginGuard, trust_proxy=trust_proxy, hosts=None if services.public else hosts),
         *([Middleware(VisitorCookie)] if services.public else []),
         Middleware(Access, public=services.public),
         Middleware(PageCompression, compresslevel=5),

@@ -3,8 +3,8 @@ what a request may read through a link, and the line beside Compare that says wh
 is typed.
 
 In private mode everybody can open every address. In public mode an address opens for its owner
-alone, and a link for everybody; a link is shown once, when it is created: the store has only its
-hash.
+alone, and a link for everybody; a link is displayed once, when it is created: the store has only
+its hash.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHANGED = "() => { document.dispatchEvent(new CustomEvent('mars:shared')); }"
 
 @dataclass(frozen=True, slots=True)
 class ShareView:
-    """What the component shows. Without an ``id`` nothing is shown. ``public``: links can be made;
+    """What the component shows. Without an ``id`` nothing is displayed. ``public``: links can be made;
     ``token``: of one that was just made; ``ready``: Compare is there once this is."""
 
     kind: str = ""
@@ -61,8 +61,8 @@ def share_component(name: str) -> gr.HTML:
 
 
 def share_of(services: Services, kind: Shared, object_id: str) -> ShareView:
-    """What is shown where this is open; hidden for readers of a link, without an id, and of what is
-    not one's own."""
+    """What is displayed where this is open; hidden for readers of a link, without an id, and of what is
+    not the visitor's."""
     if not services.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
             shared = services.public and services.store.shared(kind, object_id)
@@ -104,7 +104,7 @@ def wire_share(services: Services, share: gr.HTML) -> None:
         return act(services.for_visitor(request), event_data(event)).html()
 
     def refresh(event: gr.EventData, request: gr.Request) -> Any:
-        """A link that still works stays as it is shown."""
+        """A link that works stays as it is displayed."""
         data = event_data(event)
         now = act(services.for_visitor(request), {"kind": data.get("kind"), "id": data.get("id")})
         return gr.skip() if now.shared == data.get("shared") else now.html()
@@ -127,7 +127,7 @@ def store_for(services: Services, request: Request) -> RunStore:
 def reading(
     services: Services, request: Any, token: object, there: Callable[[RunStore], object]
 ) -> tuple[RunStore, str]:
-    """Of an event: one's own store, where what is asked for is ``there``, else that of the link;
+    """Of an event: the visitor's store, where what is requested is ``there``, else that of the link;
     and the link's token where it is used. ``there`` raises StorageError where it is not. Raises
     StorageError where the link shows nothing any more."""
     store = services.for_visitor(request).store

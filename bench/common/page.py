@@ -71,7 +71,7 @@ def opened(browser: Browser, folder: Path) -> Iterator[PageServer]:
     """``app.py`` with a database in ``folder``, in a window, once Compare can be clicked. Python
     keeps what it compiles, as by default.
 
-    The window is opened first, since Chromium loads its own interface for it, as a visitor's has
+    The window is opened first, since Chromium loads its interface for it, as a visitor's has
     long before. Raises TimeoutError.
     """
     window = browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})

@@ -171,7 +171,7 @@ def save(report: BenchReport, path: Path) -> str:
     data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
     lists = json.dumps(data, indent=1, ensure_ascii=False)
     # Those of plain values on one line.
-    text = re.sub(r"\[[^\[\]{}]*\]", lambda found: re.sub(r"\n\s*", " ", found[0]), lists)
+    text = re.sub(r"\[[^\[\]{}]*\]", lambda match: re.sub(r"\n\s*", " ", match[0]), lists)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")

@@ -192,7 +192,7 @@ def _is_composite(name: str) -> bool:
 
 @cache
 def has_kernel(name: str) -> bool:
-    """Whether an operator has a kernel for CUDA, or consists of others, in torch's own list: a
+    """Whether an operator has a kernel for CUDA, or consists of others, in torch's list: a
     torch without CUDA has it too."""
     namespace, _, name = name.partition("::")
     text = (Path(torch.__file__).parents[1] / _FUNCTIONS).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The parts of the measurement, most important first: each is a separate process with its own time
+"""The parts of the measurement, most important first: each is a separate process with its time
 limit."""
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _counted(
                 f"strict is not none: {name}, {where}", differences.strict[name], count, most=most
             )
         yield MeasuredFigure(
-            f"continued is not whole: {name}, {where}",
+            f"continued is not the rest of the text: {name}, {where}",
             differences.continued[name],
             count,
             most=most,

@@ -1,8 +1,8 @@
 """One small figure a rule: the target's distribution p beside the distribution P that the rule
-makes of it, for one drafted token at temperature 1, at a near tie and at a decisive place.
+makes of it, for one drafted token at temperature 1, at a near tie and at a clear decision.
 
 ``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
-of the code: every own draw (and where that is the drafted token, the best of the others) and a grid
+of the code: every draw (and where that is the drafted token, the best of the others) and a grid
 of accept uniforms are put to ``judge``, and what is emitted is counted.
 """
 
@@ -24,7 +24,7 @@ from mars_core.types import DraftMode, Sampling
 from mars_core.verification import StepVerdict, chain_draft, judge, walk
 
 HERE = Path(__file__).parent
-PLACES = {
+EXAMPLES = {
     "near tie": (5.0, 4.7, 4.1, 3.0, 1.5),
     "decisive": (5.0, 3.4, 2.9, 2.0, 1.0),
 }  # logits of the tokens a … e
@@ -36,19 +36,23 @@ SAMPLING = Sampling(1.0)
 HARMLESS = torch.zeros(1, 1)  # what a classifier says of every drafted token
 
 
-def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
+def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
     """P [5], by enumeration."""
     if DraftMode.GREEDY not in rule.modes:
-        return _drawn(rule, place)
-    sure = torch.full((FOLLOWING + 1, len(place)), -20.0, dtype=torch.float64)
+        return _drawn(rule, example)
+    sure = torch.full((FOLLOWING + 1, len(example)), -20.0, dtype=torch.float64)
     sure[:, 0] = 20.0
-    logits = torch.cat([torch.tensor([place], dtype=torch.float64), sure])
+    logits = torch.cat([torch.tensor([example], dtype=torch.float64), sure])
     p = target_distribution(logits, SAMPLING)[0]
     ids = torch.tensor([0, DRAFTED, *[0] * FOLLOWING])
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
     emitted = torch.zeros_like(p)
     values = rule.values({})
-    others = [(own, own, float(p[own])) for own in range(len(p)) if own != DRAFTED]
+    others = [
+        (drawn_id, drawn_id, float(p[drawn_id]))
+        for drawn_id in range(len(p))
+        if drawn_id != DRAFTED
+    ]
     draws = [
         *others,
         *(
@@ -56,13 +60,13 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
             for other, _, share in others
         ),
     ]
-    distribution = torch.eye(len(place), dtype=torch.float64)[ids[1:]]
-    distribution[0] = _drafter(len(place))
+    distribution = torch.eye(len(example), dtype=torch.float64)[ids[1:]]
+    distribution[0] = _drafter(len(example))
     draft = chain_draft(ids, drafter, distribution)
-    for accept, (own, other, share) in product(range(GRID), draws):
+    for accept, (drawn_id, other, share) in product(range(GRID), draws):
         coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
-        noise = torch.ones(FOLLOWING + 2, len(place), dtype=torch.float64)
-        coin[0], noise[0, other], noise[0, own] = (accept + 0.5) / GRID, 1e-9, 1e-18
+        noise = torch.ones(FOLLOWING + 2, len(example), dtype=torch.float64)
+        coin[0], noise[0, other], noise[0, drawn_id] = (accept + 0.5) / GRID, 1e-9, 1e-18
         columns = judge(
             logits,
             draft,
@@ -79,16 +83,16 @@ def distribution_of(rule: Rule, place: tuple[float, ...]) -> Tensor:
 
 
 def _drafter(size: int) -> Tensor:
-    """q [size] at the place."""
+    """q [size] at the position."""
     others = torch.full((size,), (1 - CHANCE) / (size - 1), dtype=torch.float64)
     return others.index_fill_(0, torch.tensor(DRAFTED), CHANCE)
 
 
-def _drawn(rule: Rule, place: tuple[float, ...]) -> Tensor:
+def _drawn(rule: Rule, example: tuple[float, ...]) -> Tensor:
     """P [5] of a rule for sampled drafts only, from many of them."""
-    z, q = torch.tensor([place], dtype=torch.float64), _drafter(len(place))
+    z, q = torch.tensor([example], dtype=torch.float64), _drafter(len(example))
     seed = torch.tensor(words(0, 0, DRAWS + 1)).view(-1, len(Use))
-    random = chance(seed, len(place), DraftMode.SAMPLED, 1.0)
+    random = chance(seed, len(example), DraftMode.SAMPLED, 1.0)
     assert random.draft is not None
     distribution = q.expand(DRAWS, -1)
     x = draw(distribution, random.draft[:DRAWS]).ids
@@ -100,7 +104,7 @@ def _drawn(rule: Rule, place: tuple[float, ...]) -> Tensor:
     nodes = walk(columns.tolist()).nodes
     keep, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
     tokens = torch.where(keep[1:] > 0, x, emit[:-1].long())
-    return torch.bincount(tokens, minlength=len(place)).double() / DRAWS
+    return torch.bincount(tokens, minlength=len(example)).double() / DRAWS
 
 
 def _first(verdict: StepVerdict) -> int:
@@ -114,7 +118,7 @@ def _first(verdict: StepVerdict) -> int:
 
 
 def svg(rule: Rule) -> str:
-    panels = [_panel(rule, name, logits) for name, logits in PLACES.items()]
+    panels = [_panel(rule, name, logits) for name, logits in EXAMPLES.items()]
     template = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True
     ).get_template

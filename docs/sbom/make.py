@@ -86,11 +86,11 @@ def base(version: str) -> str:
 def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
     """(package, version) → licence and address: what the page has, and over it what is
     installed."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    licences_of: dict[tuple[str, str], tuple[str, str]] = {}
     _, _, lists = PAGE.read_text(encoding="utf-8").partition("\n## ")
     for licence, packages in LINE.findall(lists):
         for name, version, address in PACKAGE.findall(packages):
-            found[canonical(name), version] = licence, address
+            licences_of[canonical(name), version] = licence, address
     for python in pythons:
         options = (
             "--python",
@@ -104,15 +104,15 @@ def licences(pythons: Iterable[str]) -> dict[tuple[str, str], tuple[str, str]]:
             address = row["URL"] if re.fullmatch(r"https?://[^\s()|]+", row["URL"]) else ""
             first, *_ = row["License"].strip().splitlines() or [
                 "UNKNOWN"
-            ]  # some packages put the whole text there
-            found[canonical(row["Name"]), base(row["Version"])] = (
+            ]  # some packages put the full text there
+            licences_of[canonical(row["Name"]), base(row["Version"])] = (
                 first.strip().replace("|", "/")[:100],
                 address,
             )
-    return found
+    return licences_of
 
 
-def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
+def page(licences_of: Mapping[tuple[str, str], tuple[str, str]]) -> str:
     """The introduction stays as it is in the page: all before its first section."""
     parts = [re.split(r"^## ", PAGE.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]]
     for lock, title in PARTS.items():
@@ -120,15 +120,15 @@ def page(found: Mapping[tuple[str, str], tuple[str, str]]) -> str:
         for name, version in sorted(
             {canonical(each.name): version_of(each) for each in locked(lock)}.items()
         ):
-            licence, address = found.get((name, version), (NOT_SEEN, ""))
+            licence, address = licences_of.get((name, version), (NOT_SEEN, ""))
             lines.setdefault(licence, []).append(
                 f"[{name}=={version}]({address})" if address else f"{name}=={version}"
             )
-        listed = "".join(
+        text = "".join(
             f"* **{licence}**: {', '.join(packages)}\n"
             for licence, packages in sorted(lines.items())
         )
-        parts.append(f"## {title}\n\n{listed}")
+        parts.append(f"## {title}\n\n{text}")
     return parts[0] + "\n".join(parts[1:])
 
 
@@ -136,25 +136,26 @@ def sbom(python: str) -> None:
     """One file for what a deployment has of this environment: run-cpu or run-cuda by the torch that
     is in it."""
     options = ("--output-reproducible", "--of", "JSON", "--pyproject", str(ROOT / "pyproject.toml"))
-    whole = tool("cyclonedx-py", "environment", *options, python)
+    document = tool("cyclonedx-py", "environment", *options, python)
     variant = (
         "cuda"
-        if any(canonical(each["name"]) == "triton" for each in whole["components"])
+        if any(canonical(each["name"]) == "triton" for each in document["components"])
         else "cpu"
     )
     wanted = deployed(variant)
-    kept = [each for each in whole["components"] if canonical(each["name"]) in wanted]
-    refs = {each["bom-ref"] for each in kept} | {whole["metadata"]["component"]["bom-ref"]}
-    whole["components"] = [
-        {key: value for key, value in each.items() if key != "externalReferences"} for each in kept
+    components = [each for each in document["components"] if canonical(each["name"]) in wanted]
+    refs = {each["bom-ref"] for each in components} | {document["metadata"]["component"]["bom-ref"]}
+    document["components"] = [
+        {key: value for key, value in each.items() if key != "externalReferences"}
+        for each in components
     ]
-    whole["dependencies"] = [
+    document["dependencies"] = [
         {**each, "dependsOn": [ref for ref in each.get("dependsOn", []) if ref in refs]}
-        for each in whole["dependencies"]
+        for each in document["dependencies"]
         if each["ref"] in refs
     ]
     target = ROOT / "docs" / "sbom" / f"run-{variant}.cdx.json"
-    target.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    target.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main(pythons: list[str]) -> int:

@@ -14,7 +14,7 @@ from evaluation.study.engine import LaneEngine
 from evaluation.study.launch import Events, Waves, local_runner
 from evaluation.study.plan import Plan
 from evaluation.study.runner import Runner, TaskEnded, Traces
-from evaluation.study.worker import Work, own_name
+from evaluation.study.worker import Work, process_name
 from mars_core.session import Session
 
 LEAST = 8  # prompts between two decisions
@@ -38,7 +38,7 @@ def _events(work: Work, runner: Runner, tasks: Iterable[int], lanes: Collection[
     """The missing ones of these lanes. A task is not closed, as others may follow."""
     # lanes that count as done, without traces
     others: Traces = {lane: () for lane in range(len(runner.plan.lanes)) if lane not in lanes}
-    name = own_name()
+    name = process_name()
     stored = {task: {**others, **work.traces(task)} for task in tasks}
     with closing(runner.run(stored)) as events:
         for event in events:

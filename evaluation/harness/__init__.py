@@ -21,7 +21,7 @@ def register() -> None:
     Raises ValueError where lm-eval is not installed.
     """
     try:
-        import lm_eval.models  # noqa: F401  (lm-eval registers its own models only where there is none)
+        import lm_eval.models  # noqa: F401  (lm-eval registers its models only where there is none)
         from lm_eval.api.registry import model_registry
     except ModuleNotFoundError:
         raise ValueError(MISSING) from None

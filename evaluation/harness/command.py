@@ -1,4 +1,4 @@
-"""lm-eval's own command with the model ``mars``, the tasks folder, and telemetry beside the
+"""lm-eval's command with the model ``mars``, the tasks folder, and telemetry beside the
 results."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``mars check``: asks one or two servers and writes one page of verdicts."""
+"""``mars check``: samples one or two servers and writes one page of verdicts."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.statistics import BLOCK, Array, Counts, Places
+from evaluation.statistics import BLOCK, Array, Counts, Indices
 
 # the second number is drawn only if the first gives p < SCREEN
 RESAMPLES = (999, 49_999)
@@ -47,7 +47,7 @@ def fit_p(
     return _monte_carlo(float(statistic([each[None] for each in counts])[0]), simulated, width)
 
 
-def same_p(strata: Places, categories: Sequence[Places], second: Counts, seed: int) -> float:
+def same_p(strata: Indices, categories: Sequence[Indices], second: Counts, seed: int) -> float:
     """p of the hypothesis that two samples have the same distribution within every stratum, by
     permutations within strata.
 

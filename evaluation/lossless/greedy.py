@@ -15,7 +15,7 @@ from evaluation.served.client import COMPLETIONS, Client, ServerError
 
 TOKENS = 64  # of every answer
 EXCERPT = 20  # characters
-# Gap, in nats, of two tokens that may change places by rounding: one step of bfloat16 for logits of
+# Gap, in nats, of two tokens that rounding may swap: one step of bfloat16 for logits of
 # 16 to 32. A server whose own repeats move gaps further has a larger one, up to MOST_TIE; what
 # moves further is not rounding.
 TIE, MOST_TIE = 0.125, 0.5

@@ -28,7 +28,7 @@ from evaluation.lossless.values import (
 )
 from evaluation.served.answer import Answer, Key
 from evaluation.served.client import Client
-from evaluation.statistics import Array, Counts, Places, holm
+from evaluation.statistics import Array, Counts, Indices, holm
 
 LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer
@@ -55,7 +55,7 @@ class SampleFit(NamedTuple):
 def sampled_findings(
     server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
-    """``draws``: answers per prompt and server, each with a seed of its own, from ``seed`` on.
+    """``draws``: answers per prompt and server, each with a separate seed, from ``seed`` on.
     Raises ServerError."""
     for client in filter(None, (server, reference)):
         if repeated := _repeated(client, prompts, seed):
@@ -217,13 +217,13 @@ def _logprob(answer: Answer) -> float:
     return math.fsum(each.logprob for each in answer.logprobs or () if each.logprob < 0)
 
 
-def _numbered(values: Sequence[Any] | Places) -> Places:
+def _numbered(values: Sequence[Any] | Indices) -> Indices:
     """The number of each value among the different ones."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values])
 
 
-def _ranks(strata: Places, tokens: Places) -> Places:
+def _ranks(strata: Indices, tokens: Indices) -> Indices:
     """The rank of each draw's token among those of its stratum, by how often both servers drew it;
     RANKS for all others."""
     counts = np.bincount(tokens)

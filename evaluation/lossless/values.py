@@ -25,7 +25,7 @@ class LosslessVerdict(StrEnum):
 
     LOSSLESS = "lossless as far as tested"
     NOT_LOSSLESS = "not lossless"
-    DUPLICATED = "duplicated draws"  # requests with seeds of their own get one and the same answer
+    DUPLICATED = "duplicated draws"  # requests with separate seeds get one and the same answer
     NOT_KNOWN = "not known"
     NOT_TESTED = "not tested"  # the server does not report what the check needs
 

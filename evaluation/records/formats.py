@@ -131,7 +131,7 @@ def _step(row: Row) -> ServedStep:
 class ServerCounts(NamedTuple):
     """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where
     it does not count them; ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how
-    the server computes its own mean acceptance length."""
+    the server computes its mean acceptance length."""
 
     passes: int
     drafted: int

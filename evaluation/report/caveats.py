@@ -19,7 +19,7 @@ FEW_PROMPTS = 30
 MANY_UNENDED = 0.1
 ALPHA = 0.05
 IN_SEQUENCE = "The settings ran one after the other, so that speed-ups include what the machine did in between; τ does not."
-NAMED = 5  # settings listed in one sentence
+NAMED = 5  # settings named in one sentence
 # Keys of the environment that must be equal for numbers to be comparable.
 ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
 

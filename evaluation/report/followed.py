@@ -16,8 +16,8 @@ from evaluation.report.grid import Grid
 from evaluation.report.values import FollowedRow
 from evaluation.statistics import (
     Array,
+    Indices,
     Interval,
-    Places,
     percentile_intervals,
     quartiles,
     share_interval,
@@ -106,7 +106,7 @@ def _row(lane: int, temperature: float, part: _Part, tokens: Sequence[_Token]) -
     )
 
 
-def _mean(values: Array, prompt: Places) -> Interval:
+def _mean(values: Array, prompt: Indices) -> Interval:
     """Of finite values, with the bootstrap's interval of prompts."""
     known = np.isfinite(values)
     prompts, index = np.unique(prompt[known], return_inverse=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evaluation.item import Item
 from evaluation.report.values import ALL
-from evaluation.statistics import Array, Places
+from evaluation.statistics import Array, Indices
 from evaluation.study.plan import Plan, Task
 from evaluation.study.result import LaneResult, Relative
 from evaluation.study.stored import readable
@@ -68,7 +68,7 @@ class Grid(NamedTuple):
 
     plan: Plan
     tasks: tuple[Task, ...]
-    item: Places  # number of the task's item over all suites, [T]
+    item: Indices  # number of the task's item over all suites, [T]
     temperature: Array  # [T]
     completed: Mask  # [T, L]
     failed: Mask  # a result that is not completed, [T, L]
@@ -77,7 +77,7 @@ class Grid(NamedTuple):
     kept_at: Array  # and accepted it, strictly or relaxed
     scores: Mapping[str, Array]  # by metric, [T, L]
     main: tuple[str, ...]  # each task's main metric; empty where nothing is scored
-    main_scores: Array  # every task by its own main metric, [T, L]
+    main_scores: Array  # every task by its main metric, [T, L]
     run_ids: Mapping[tuple[int, int], tuple[str, ...]]  # one per turn, by row and lane
     causes: tuple[str, ...]  # of all divergences
 
@@ -149,7 +149,7 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
 
 
 def _by_depth(
-    stored: Sequence[StoredResult], at: tuple[Places, ...], shape: tuple[int, int], name: str
+    stored: Sequence[StoredResult], at: tuple[Indices, ...], shape: tuple[int, int], name: str
 ) -> Array:
     """Counts by draft position, [T, L, K]; ``at``: rows and lanes of the results."""
     counts = [one.data[name] for one in stored]

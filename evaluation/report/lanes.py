@@ -19,8 +19,8 @@ from evaluation.report.values import BLANK, METRICS, Measured, Score
 from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
     Array,
+    Indices,
     Interval,
-    Places,
     mcnemar,
     percentile_intervals,
     quartiles,
@@ -28,7 +28,7 @@ from evaluation.statistics import (
     totals_by_prompt,
 )
 
-MAIN = "main"  # every item by its own main metric, if these differ
+MAIN = "main"  # every item by its main metric, if these differ
 ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
 
 
@@ -52,8 +52,8 @@ class GroupSample(NamedTuple):
     """One group at one temperature: R done tasks of N prompts."""
 
     grid: Grid
-    rows: Places  # of the grid, [R]
-    prompt: Places  # of each row, 0 to N − 1 in the order of the plan, [R]
+    rows: Indices  # of the grid, [R]
+    prompt: Indices  # of each row, 0 to N − 1 in the order of the plan, [R]
     prompts: int  # N
     scores: Mapping[str, Array]  # by metric, the main one first, [R, L]
 
@@ -111,7 +111,7 @@ def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ..
     )
 
 
-def _scores(grid: Grid, rows: Places) -> dict[str, Array]:
+def _scores(grid: Grid, rows: Indices) -> dict[str, Array]:
     names = [name for name in dict.fromkeys(grid.main[row] for row in rows) if name]
     scores = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
     others = (

@@ -15,8 +15,8 @@ from evaluation.report.grid import Grid
 from evaluation.report.values import BLANK, LoadRow
 from evaluation.statistics import (
     Array,
+    Indices,
     Interval,
-    Places,
     over,
     percentile_intervals,
     totals_by_prompt,
@@ -46,7 +46,7 @@ def load_rows(grid: Grid) -> Iterator[LoadRow]:
             )
 
 
-def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Places]]:
+def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Indices]]:
     """Temperature, load and the tasks that every lane completed with it. ``single``: also of a
     study without batches."""
     plan, batch, used = grid.plan, grid.numbers["batch"], grid.completed.all(axis=1)
@@ -62,7 +62,7 @@ def _cells(grid: Grid, *, single: bool = False) -> Iterator[tuple[float, int, Pl
 
 
 def _rates(
-    grid: Grid, rows: Places, load: int
+    grid: Grid, rows: Indices, load: int
 ) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
     """Tokens a second of every lane, and over those of none."""
     plan, lanes = grid.plan, len(grid.plan.lanes)
@@ -80,7 +80,7 @@ def _rates(
     return rate, ratio
 
 
-def _seconds(grid: Grid, rows: Places, load: int) -> Array:
+def _seconds(grid: Grid, rows: Indices, load: int) -> Array:
     """[R, L]: of a server and of single runs their time, of a batch their part of its time."""
     alone = grid.plan.served or load == 1
     seconds: Array = grid.numbers["wall_s" if alone else "batch_s"][rows]
@@ -107,10 +107,10 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
                     "batches of two sizes."
                 )
             rows = np.concatenate([rows for *_, rows in cells])
-            kept, drafted = (
+            accepted, drafted = (
                 each[rows, number].sum(axis=0).tolist() for each in (grid.kept_at, grid.drafted_at)
             )
-            acceptance = acceptance_of_counts(kept, drafted)
+            acceptance = acceptance_of_counts(accepted, drafted)
             for load, k in product(loads, (0, *ks)):
                 lane = replace(plan.lanes[number], drafter=replace(drafter, k=k))
                 rate = Interval(load * acceptance.tokens(k) / times.of(load, k))
@@ -138,7 +138,7 @@ def errors(grid: Grid) -> Iterator[float]:
 
 
 def _steps(
-    grid: Grid, cells: Iterable[tuple[float, int, Places]], drafter: DrafterConfig
+    grid: Grid, cells: Iterable[tuple[float, int, Indices]], drafter: DrafterConfig
 ) -> Iterator[MeasuredStep]:
     """Of none and of the lanes with this drafter."""
     for _, load, rows in cells:

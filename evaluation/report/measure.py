@@ -83,7 +83,7 @@ def predict(
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
     """With Holm's correction over all comparisons of a rule with strict by the main metric of a
-    whole suite."""
+    full suite."""
     suites, family = {suite.name for suite in plan.suites}, {}
     for index, row in enumerate(rows):
         score = row.main_score

@@ -1,4 +1,4 @@
-"""The texts of a study's runs that are still stored: of its worst prompts, and of every lane for
+"""The texts of a study's stored runs: of its worst prompts, and of every lane for
 export to the formats of other tools."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def records_of(store: RunStore, run_ids: Sequence[str]) -> dict[str, RunRecord]:
 
 
 def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]:
-    """The texts of the prompts shown in full in a report, by ``PromptRow.worst``."""
+    """The texts of the prompts displayed in full in a report, by ``PromptRow.worst``."""
     return texts_of(store, report.prompts[:OPENED])
 
 

@@ -1,4 +1,4 @@
-"""The values of a report: computed by evaluation.report.measure, shown by the page, HTML, Markdown
+"""The values of a report: computed by evaluation.report.measure, displayed by the page, HTML, Markdown
 and CSV.
 
 Every number comes with its number of prompts and seeds. Undefined numbers are nan.
@@ -50,8 +50,8 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class Measured:
     """One lane at one temperature on one group of items: a suite, a category of a suite
-    (``suite/category``), or all. Every field with a ``ReportMetric`` is computed, shown and exported as
-    that says."""
+    (``suite/category``), or all. Every field with a ``ReportMetric`` is computed, displayed and
+    exported as that says."""
 
     group: str
     temperature: float

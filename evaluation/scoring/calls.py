@@ -52,6 +52,6 @@ def _call(value: Any) -> tuple[str, Mapping[str, Any]] | None:
             "parameters": arguments,
         }:
             read = json_of(arguments) if isinstance(arguments, str) else json.dumps(arguments)
-            given = json.loads(read) if read else None
-            return (name, given) if isinstance(given, dict) else None
+            call = json.loads(read) if read else None
+            return (name, call) if isinstance(call, dict) else None
     return None

@@ -1,7 +1,7 @@
 """Tests generated code with the item's tests, else with the examples in the docstring at the end of
 the prompt.
 
-An answer may be a continuation of the prompt, as HumanEval expects of a base model, or a whole
+An answer may be a continuation of the prompt, as HumanEval expects of a base model, or a complete
 function, in a Markdown block or bare, as chat models write it. This module only parses code;
 ``evaluation.scoring.sandbox`` runs it.
 """
@@ -94,7 +94,7 @@ def _passes(item: Item, text: str) -> bool:
 
 
 def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
-    """Interpretations of the answer, most likely first: a whole function, a continuation, a
+    """Interpretations of the answer, most likely first: a complete function, a continuation, a
     continuation without its indent."""
     blocks = [match.group(1) for match in _BLOCK.finditer(text)]
     defines = re.compile(rf"^(?:async\s+)?def\s+{entry}\b", re.MULTILINE)

@@ -101,7 +101,7 @@ _ALLOWED = (
 _OPEN = {"open": 1, "openat": 2}  # index of the flags argument
 _WRITES = (
     os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000
-)  # the last is O_TMPFILE's own bit
+)  # the last is O_TMPFILE's bit
 _PR_SET_PDEATHSIG = 1
 
 

@@ -38,9 +38,9 @@ def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
         ("number", counts, final_number),
     ]
     for kind, wanted, find in kinds:
-        found = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
-        if None not in found:
-            return TextAnswers(kind, *map(str, found))
+        parts = [find(text[:LONGEST]) for text in (left, right)] if wanted else [None]
+        if None not in parts:
+            return TextAnswers(kind, *map(str, parts))
     return None
 
 
@@ -52,7 +52,7 @@ def _choice(text: str) -> str | None:
 
 
 def json_of(text: str) -> str | None:
-    """An object or a list in one form: the whole text or its first block."""
+    """An object or a list in one form: the full text or its first block."""
     for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
         try:
             value = json.loads(part)

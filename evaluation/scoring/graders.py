@@ -1,4 +1,4 @@
-"""Grades answers with lm-eval's own tasks: filters, comparisons and LaTeX rules of the installed
+"""Grades answers with lm-eval's tasks: filters, comparisons and LaTeX rules of the installed
 package.
 
 A task's YAML names the filters and the options of ``exact_match``; lm-eval's code runs both.
@@ -53,7 +53,7 @@ def boxed(text: str, reference: str) -> bool:
     """lm-eval's hendrycks_math: the last boxed answer of either side, compared as LaTeX; a
     reference without a box is the answer itself.
 
-    An answer without a box is graded by the task's own process_results.
+    An answer without a box is graded by the task's process_results.
     """
     math = library("lm_eval.tasks.hendrycks_math.utils")
     bare = reference.strip()
@@ -73,7 +73,7 @@ def _in_box(math: Any, text: str) -> str | None:
     try:
         boxed = math.last_boxed_only_string(text)
         return None if boxed is None else str(math.remove_boxed(boxed))
-    except AssertionError:  # lm-eval handles \fbox in one place only
+    except AssertionError:  # lm-eval handles one \fbox only
         return None
 
 

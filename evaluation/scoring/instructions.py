@@ -33,12 +33,12 @@ def follows(text: str, reference: str) -> bool:
     return INSTRUCTIONS[name](text.strip(), value.strip())
 
 
-def _listed(value: str) -> list[str]:
+def _items(value: str) -> list[str]:
     return [each.strip() for each in value.split(",") if each.strip()]
 
 
 def _is_one_of(text: str, value: str) -> bool:
-    return text.strip(" \n.!\"'*").casefold() in _listed(value.casefold())
+    return text.strip(" \n.!\"'*").casefold() in _items(value.casefold())
 
 
 def _has_keys(text: str, value: str) -> bool:
@@ -48,13 +48,13 @@ def _has_keys(text: str, value: str) -> bool:
         written = json.loads(fenced[1] if fenced else text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(written, dict) and sorted(written) == sorted(_listed(value))
+    return isinstance(written, dict) and sorted(written) == sorted(_items(value))
 
 
 INSTRUCTIONS: dict[str, Callable[[str, str], bool]] = {
     "is": _is_one_of,  # one of the values and nothing else, case and quotes ignored
-    "includes": lambda text, value: all(contains(text, each) for each in _listed(value)),
-    "excludes": lambda text, value: not any(contains(text, each) for each in _listed(value)),
+    "includes": lambda text, value: all(contains(text, each) for each in _items(value)),
+    "excludes": lambda text, value: not any(contains(text, each) for each in _items(value)),
     "begins": lambda text, value: text.casefold().startswith(value.casefold()),
     "ends": lambda text, value: text.casefold().endswith(value.casefold()),
     "words": lambda text, value: 0 < len(text.split()) <= int(value),  # at most

@@ -28,7 +28,7 @@ class Metric(NamedTuple):
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
-    """The names of the metrics of an item, the main one first: the suite's, or its own in a mixed
+    """The names of the metrics of an item, the main one first: the suite's, or those of the item in a mixed
     suite."""
     return item.metrics if any(each.metrics for each in suite.items) else suite.metrics
 
@@ -40,7 +40,7 @@ def scores(
 
     ``texts``: the answers, one per turn. Several turns with as many references: each turn has its
     own, and a binary metric requires all to be right; otherwise the last answer is compared with
-    any of the references. The formats that a prompt asks for are the last metrics. Code runs only
+    any of the references. The formats that a prompt requests are the last metrics. Code runs only
     with ``execute_code``. Raises ValueError where a needed library is missing.
     """
     by_metric: dict[str, float] = {}
@@ -59,7 +59,7 @@ def scores(
 
 
 def formats(item: Item) -> dict[str, Callable[[str], bool]]:
-    """Metric → whether a text has the format that the last turn asks for."""
+    """Metric → whether a text has the format that the last turn requests."""
     wanted: dict[str, Callable[[str], bool]] = {}
     if re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE):
         wanted[names.JSON] = lambda text: json_of(text) is not None
@@ -120,7 +120,7 @@ METRICS = {
     # mmlu_pro.
     names.CHOICE: Metric(True, _lm_eval(names.CHOICE), "lm_eval"),
     # The last \boxed answer is the reference's, as lm-eval's hendrycks_math compares LaTeX; without
-    # a box the text between the first and the last $, or the whole answer.
+    # a box the text between the first and the last $, or the full answer.
     names.BOXED: Metric(True, _any(boxed), "lm_eval"),
     # A reference, or every reference, occurs in the answer as whole words, or is its final number;
     # case, width, punctuation ignored.
@@ -139,7 +139,7 @@ METRICS = {
     # The code passes the item's tests, else the examples in the prompt's docstring; run in a
     # sandbox, once.
     names.PASS: Metric(True, None),
-    # The answer, or its first fenced block, is a JSON object or list; of every prompt that asks for
+    # The answer, or its first fenced block, is a JSON object or list; of every prompt that requests
     # JSON.
     names.JSON: Metric(True, lambda text, _: float(json_of(text) is not None)),
     # The answer is or has well-formed tool calls; of every prompt with tools, they also fit these.

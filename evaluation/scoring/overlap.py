@@ -92,7 +92,7 @@ def rouge_l(text: str, references: Sequence[str]) -> float:
 
 def words(text: str) -> list[str]:
     """Lower-case words; each letter of a script without spaces is a word. On ASCII the same as
-    rouge-score's own tokenizer."""
+    rouge-score's tokenizer."""
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 

@@ -3,7 +3,7 @@
 The code runs in a separate process with ``CPU_S`` seconds of one core, ``WALL_S`` seconds in total,
 ``MEMORY`` bytes of address space, an empty working folder, and an environment without the variables
 of this process, under the seccomp filter of ``confined``. Its output is discarded; the only result
-is whether it ran to its end. What it can still do: docs/evaluation.md.
+is whether it ran to its end. What it can do all the same: docs/evaluation.md.
 """
 
 from __future__ import annotations

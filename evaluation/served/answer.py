@@ -220,7 +220,7 @@ def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Posi
     """Raises LookupError, TypeError or ValueError for values of other types.
 
     Not every log probability is one: llama.cpp writes 0 for accepted drafts, vLLM −9999 for −∞. 0
-    is believed where others are listed and have next to no probability.
+    is believed where others are in the list and have next to no probability.
     """
     chosen, top = (
         _read_position(row),
@@ -232,7 +232,7 @@ def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Posi
 
 
 def _read_position(row: Mapping[str, Any]) -> Position:
-    """vLLM can display an id in place of a text (return_tokens_as_token_ids)."""
+    """vLLM can display an id instead of a text (return_tokens_as_token_ids)."""
     token, id_, content = str(row["token"]), row.get("id"), row.get("bytes")
     if displayed := _DISPLAYED_ID.fullmatch(token):
         id_ = int(displayed[1])

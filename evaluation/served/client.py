@@ -256,7 +256,7 @@ def with_model(server: Server) -> Server:
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:
-    """Seconds that the server asks to wait (Retry-After)."""
+    """Seconds to wait as the server requests (Retry-After)."""
     try:
         return max(0.0, float(answer.headers["retry-after"]))
     except (KeyError, ValueError):

@@ -1,4 +1,4 @@
-"""A study on a Ray cluster: processes with one pair of models each, which Ray places on GPUs or
+"""A study on a Ray cluster: processes with one pair of models each, which Ray schedules on GPUs or
 cores. Results are committed by this process as they come."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from evaluation.study.engine import InProcess
 from evaluation.study.launch import local_runner, open_session
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.runner import LaneEnded, TaskEnded, Traces, chunk_of
-from evaluation.study.worker import Event, Work, own_name
+from evaluation.study.worker import Event, Work, process_name
 
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
@@ -35,7 +35,7 @@ class Process:
         """Loads the models; returns the name of the process. Raises ModelError, ValueError."""
         session = open_session(options, spec)
         self.runner = local_runner(read_plan(plan), session, InProcess(session))
-        return own_name()
+        return process_name()
 
     def run(self, tasks: Mapping[int, Traces]) -> Iterator[LaneEnded | TaskEnded]:
         for event in self.runner.run(tasks):
@@ -57,8 +57,8 @@ class Cluster:
     """The processes of a study. Use it as a context manager."""
 
     def __init__(self, options: argparse.Namespace, plan: Plan, spec: PairSpec) -> None:
-        own = {"include_dashboard": False} if options.ray == LOCAL else {}
-        ray.init(options.ray, log_to_driver=False, logging_level="ERROR", **own)
+        arguments = {"include_dashboard": False} if options.ray == LOCAL else {}
+        ray.init(options.ray, log_to_driver=False, logging_level="ERROR", **arguments)
         self._gpus = options.device != "cpu" and any(_resources("GPU"))
         self._threads: int = options.threads or min(filter(None, _resources("CPU")), default=1)
         here = argparse.Namespace(**vars(options) | {"threads": self._threads})
@@ -122,7 +122,7 @@ class Cluster:
             yield CallReport(call, handle.name, None, lost=_first_line(error))
 
     def _look(self) -> None:
-        """Starts processes for what is free in the cluster, and asks those that were started."""
+        """Starts processes for what is free in the cluster, and polls those that were started."""
         for handle in [each for each in self._handles if not each.name]:
             if ray.wait([handle.opened], timeout=0)[0]:
                 try:

@@ -1,4 +1,4 @@
-"""Runs one lane on one item: each turn continues the lane's own answers, in a session of this
+"""Runs one lane on one item: each turn continues the lane's answers, in a session of this
 process or on the page's accelerator.
 
 ``run`` yields the number of new tokens since the last yield and returns the trace; closing it ends

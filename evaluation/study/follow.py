@@ -82,7 +82,7 @@ def followed_plan(store: RunStore, study_id: str) -> Plan:
 def follow_tokens(
     store: RunStore, study_id: str, session: Session, slots: int, sample: int | None = None
 ) -> Iterator[FollowProgress]:
-    """Follows the relaxed tokens of all completed runs that are still stored, or of each run
+    """Follows the relaxed tokens of all completed runs that are stored, or of each run
     ``sample`` random ones, the same each time; ``slots`` continuations at a time. Raises
     StorageError, and ValueError as ``followed_plan``, or for runs of another sampler, whose noise
     would be another."""
@@ -183,7 +183,7 @@ def _graded(
     metric = next(iter(graded[0]), "")
     differ = [strict != relaxed] if metric and METRICS[metric].binary else []
     cut = StopReason.LENGTH in (each.stop_reason for each in continuations)
-    if not cut and (found := answers(item.turns[-1], *texts)):
-        differ.append(found.left != found.right)
+    if not cut and (both := answers(item.turns[-1], *texts)):
+        differ.append(both.left != both.right)
     changed = any(differ) if differ else None
     return replace(token, strict_score=strict, relaxed_score=relaxed, changed=changed)

@@ -18,7 +18,7 @@ class Prediction:
 @dataclass(frozen=True, slots=True)
 class Advice:
     """The candidates are the plan's rules, in its order: tested one after the other at the level
-    ``alpha``, up to the first that is not supported. ``rules``: those that were asked for;
+    ``alpha``, up to the first that is not supported. ``rules``: those that were requested;
     ``tuning``: prompts of strict's runs, which are not among the plan's; ``tau``: strict's there;
     ``predictions``: of the candidates."""
 

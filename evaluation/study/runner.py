@@ -133,8 +133,10 @@ class Runner:
         alone = self.plan.alone_tasks
         for task, stored in tasks.items():
             order = self.order(len(self.plan.lanes))
-            places = enumerate(sorted(order, key=self._imitates))
-            lanes = [_Lane(task, lane, place) for place, lane in places if lane not in stored]
+            positions = enumerate(sorted(order, key=self._imitates))
+            lanes = [
+                _Lane(task, lane, position) for position, lane in positions if lane not in stored
+            ]
             slots = 1 if task in alone else min(self.batch, self.plan.task(task).batch)
             if slots == 1:
                 groups[False, 1, task] = lanes

@@ -25,7 +25,7 @@ from mars_core.types import Trace
 from storage import ResultExists, RunStore, StorageError
 
 log = logging.getLogger(__name__)
-AT_WORK_S = 300.0  # the page takes a study for stopped if nobody has said so long that he works
+AT_WORK_S = 300.0  # the page takes a study for stopped after so long without a report of a worker
 
 
 class LaneSaved(NamedTuple):
@@ -42,7 +42,7 @@ Event = LaneProgress | LaneSaved | None  # None: no progress; the caller may sto
 
 @dataclass(slots=True)
 class Work:
-    """A study in the store. Use it as a context manager, during which it is said to be worked
+    """A study in the store. Use it as a context manager, during which it counts as worked
     on."""
 
     store: RunStore
@@ -55,7 +55,7 @@ class Work:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(StorageError):  # it is said to stop after AT_WORK_S then
+        with suppress(StorageError):  # it counts as stopped after AT_WORK_S then
             self.store.work_on(self.study_id, 0)
 
     def traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
@@ -112,7 +112,7 @@ class Worker:
     def events(self) -> Generator[Event, None, None]:
         """Works until no task is left. Closing it drops what runs. Raises Stopped and
         StorageError."""
-        name = own_name()
+        name = process_name()
         while chunk := taken(self.tasks, self.runner.chunk):
             tasks = {task: self.work.traces(task) for task in chunk}
             with closing(self.runner.run(tasks)) as events:
@@ -131,7 +131,7 @@ def taken(tasks: deque[int], count: int) -> list[int]:
     return chunk
 
 
-def own_name() -> str:
+def process_name() -> str:
     """``machine:process:start``: the start distinguishes a process from a later one with the same
     number."""
     process = psutil.Process()

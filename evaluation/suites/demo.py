@@ -14,7 +14,7 @@ ARITHMETIC, STORIES = "demo_arithmetic", "demo_stories"
 _REQUESTS = 300  # sampled; requests without names, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _CHILDREN = [pronouns["child"] for pronouns in lexicon.PRONOUNS.values()]
-_REQUESTABLE = (*_NAMES, *lexicon.TREASURES, *lexicon.ANIMALS, *lexicon.PLACES, *_CHILDREN)
+_REQUESTABLE = (*_NAMES, *lexicon.TREASURES, *lexicon.ANIMALS, *lexicon.LOCATIONS, *_CHILDREN)
 _WORD = re.compile(
     rf"\b({'|'.join(sorted(map(re.escape, _REQUESTABLE), key=len, reverse=True))})\b"
 )
@@ -43,7 +43,7 @@ def stories() -> Suite:
 
 
 def _named(request: str) -> tuple[str, ...]:
-    """Name, thing, animal and place of a request; for a story to be continued only the name, as the
+    """Name, thing, animal and location of a request; for a story to be continued only the name, as the
     rest is in its text already."""
     words = dict.fromkeys(_WORD.findall(request))
     return tuple(word for word in words if word in _NAMES or not request.startswith("Continue"))

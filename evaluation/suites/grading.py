@@ -118,7 +118,7 @@ def with_metrics(suite: Suite) -> Suite:
 
 
 def union(items: Iterable[Item]) -> Metrics:
-    """The items' own metrics, without duplicates, in order of appearance."""
+    """The items' metrics, without duplicates, in order of appearance."""
     return tuple(dict.fromkeys(name for item in items for name in item.metrics))
 
 

@@ -50,7 +50,7 @@ def read_suite(source: str, limit: int | None = None) -> Suite:
     """The suite of a path (a file, or a folder with question.jsonl) or a built-in name; ``limit``:
     its first items only.
 
-    The metrics are selected from the whole file, independent of ``limit``; see ``grading``.
+    The metrics are selected from the full file, independent of ``limit``; see ``grading``.
     Raises ValueError, one sentence with the file, the line and the reason.
     """
     if limit is not None and limit < 1:
@@ -207,7 +207,7 @@ def _reference(name: str, value: Any) -> str:
 
 
 def _tests(row: Mapping[str, Any]) -> str:
-    """The row's own tests; HumanEval's ``check`` is called with the entry point."""
+    """The row's tests; HumanEval's ``check`` is called with the entry point."""
     key, value = _first_field(row, _TESTS)
     lines = [value or ""] if isinstance(value, str | None) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):

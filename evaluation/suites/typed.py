@@ -11,7 +11,7 @@ from evaluation.scoring.names import ANSWER
 
 TYPED = "prompts"  # name of such a suite
 SOURCE = "typed"
-BLOCK = "---"  # a line of its own: prompts of several lines stand between two
+BLOCK = "---"  # a separate line: prompts of several lines stand between two
 ARROW = "=>"  # between a prompt and its answer
 
 

@@ -57,7 +57,7 @@ class Backup:
         """Create the database from the backup if it does not exist. Returns a sentence with the
         result.
 
-        A thread builds it in a folder of its own, and may go on there after ``seconds``; only this
+        A thread builds it in a separate folder, and may go on there after ``seconds``; only this
         one touches the database's files.
         """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process

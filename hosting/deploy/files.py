@@ -191,7 +191,7 @@ def _upload(root: Path, flavour: Flavour, path: str, requirements: str) -> Uploa
 
 def _adapted(flavour: Flavour, path: str, content: bytes, requirements: str) -> bytes:
     """The content of a file; three files depend on the flavour. A Gradio Space installs
-    requirements.txt with its own packages, so without hashes; on a CPU without CUDA packages. A
+    requirements.txt with its packages, so without hashes; on a CPU without CUDA packages. A
     Space passes no build arguments, so the default selects the variant of the Dockerfile."""
     if path == "README.md":
         return readme_for(flavour, content.decode(), gradio_pin(requirements)).encode()

@@ -2,8 +2,8 @@
 
 On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for
 every call. The sums of a packed product do not depend on its number of rows, if that is even.
-Weights of 4 bits are multiplied as they are stored, and float32 weights that float16 holds are kept
-in it. The output layer of a half-precision model gives float32 logits.
+Weights of 4 bits are multiplied as they are stored, and float32 weights that float16 holds in
+float16. The output layer of a half-precision model gives float32 logits.
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ class PassSegment(NamedTuple):
     windowed: Tensor | None = None  # the same for layers with a sliding window
 
     @property
-    def whole(self) -> tuple[slice, slice]:
-        """Rows and tokens: an index of a tensor [A, n, ...]."""
+    def region(self) -> tuple[slice, slice]:
+        """Rows and tokens, for a tensor [A, n, ...]."""
         return self.rows, self.tokens
 
 
@@ -136,7 +136,7 @@ class PositionIndex:
         positions = (after[:, :1] + depths).expand(-1, count)
         entries = entries.view(after.shape)[:, ahead - count :].flatten()
         segments = []
-        for segment in self._segments(rows, count, ahead, full_width, whole=True):
+        for segment in self._segments(rows, count, ahead, full_width, same_width=True):
             columns, there = self._columns[: segment.width], after[segment.rows]
             visible = (columns < there[:, :1, None]).expand(-1, count, -1)
             visible = visible.scatter(2, there[:, None].expand(-1, count, -1), sees[segment.rows])
@@ -144,8 +144,8 @@ class PositionIndex:
             if self._window is not None:
                 assert count == ahead, "with a sliding window, all columns must be known"
                 known = positions[segment.rows]
-                placed = columns.expand(len(known), -1).scatter(1, there, known)
-                near = known[..., None] - placed[:, None] < self._window
+                column_positions = columns.expand(len(known), -1).scatter(1, there, known)
+                near = known[..., None] - column_positions[:, None] < self._window
                 windowed = self._additive(self._grouped(visible & near))
             segments.append(segment._replace(full=full, windowed=windowed))
         return PassLayout(entries, positions, segments, rows.start(0), False)
@@ -173,9 +173,9 @@ class PositionIndex:
         return self._known[known]
 
     def _segments(
-        self, rows: Rows, count: int, reach: int, full_width: bool, whole: bool = False
+        self, rows: Rows, count: int, reach: int, full_width: bool, same_width: bool = False
     ) -> list[PassSegment]:
-        """Without masks. ``reach``: positions from the start that must be in sight; ``whole``:
+        """Without masks. ``reach``: positions from the start that must be in sight; ``same_width``:
         every token attends as widely as the last one."""
         slots, starts = rows.slots, rows.starts
         if full_width:
@@ -184,7 +184,7 @@ class PositionIndex:
         assert starts is not None, "a captured pass attends over the full cache"
         segments: list[PassSegment] = []
         for row, (slot, start) in enumerate(zip(slots, starts, strict=True)):
-            pieces = self._pieces(start, count, reach, whole)
+            pieces = self._pieces(start, count, reach, same_width)
             before = segments[-len(pieces) :]
             same = [(each.tokens, each.width) for each in before] == pieces
             if same and before[0].slots.stop == slot:
@@ -200,11 +200,13 @@ class PositionIndex:
                 segments += [PassSegment(*at, tokens, width) for tokens, width in pieces]
         return segments
 
-    def _pieces(self, start: int, count: int, reach: int, whole: bool) -> list[tuple[slice, int]]:
+    def _pieces(
+        self, start: int, count: int, reach: int, same_width: bool
+    ) -> list[tuple[slice, int]]:
         """Tokens of one row, and how wide they attend."""
         step = self._step
         last = -(-(start + reach) // step) * step
-        if whole or step == 1:
+        if same_width or step == 1:
             return [(slice(0, count), last)]
         first = -(-(max(start, 0) + 1) // step) * step
         stops = [*range(first, last, step), last]
@@ -214,7 +216,7 @@ class PositionIndex:
 
     def _masks(self, segment: PassSegment, positions: Tensor) -> tuple[Tensor, Tensor]:
         """Of the tokens of a chain: for full attention, and with the window."""
-        at = self._grouped(positions[segment.whole])[..., None]
+        at = self._grouped(positions[segment.region])[..., None]
         columns = self._columns[: segment.width]
         visible = columns <= at
         full = self._additive(visible)

@@ -41,12 +41,12 @@ class Store:
         for each in layout.segments:
             mask = each.windowed if windowed else each.full
             keys, values = (part[each.slots, :, : each.width] for part in self._texts[layer])
-            mixed.append(attend(queries[each.whole], keys, values, mask, self._heads))
+            mixed.append(attend(queries[each.region], keys, values, mask, self._heads))
         if len(mixed) == 1:
             return mixed[0]
         together = mixed[0].new_empty(*queries.shape[:2], mixed[0].shape[-1])
         for each, part in zip(layout.segments, mixed, strict=True):
-            together[each.whole] = part
+            together[each.region] = part
         return together
 
     def move(self, rows: Tensor, slots: Tensor) -> None:

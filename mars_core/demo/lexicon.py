@@ -135,7 +135,7 @@ TRAITS = (
     "restless",
     "patient",
 )
-PLACES = (
+LOCATIONS = (
     "forest",
     "village",
     "valley",
@@ -186,7 +186,7 @@ FOODS = (
     "roasted nuts",
     "porridge",
 )
-HIDING_PLACES = (
+HIDING_LOCATIONS = (
     "under the old bridge",
     "behind the mill",
     "inside a hollow tree",

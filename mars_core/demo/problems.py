@@ -273,6 +273,6 @@ def _cast(rng: random.Random) -> dict[str, object]:
         "things": things,
         "container": container,
         "containers": containers,
-        "place": choose(rng, lexicon.PLACES, "place"),
+        "place": choose(rng, lexicon.LOCATIONS, "place"),
         **lexicon.PRONOUNS[gender],
     }

@@ -183,12 +183,12 @@ def _cast(rng: random.Random) -> dict[str, str]:
     hero_is_child = rng.random() < 0.5
     friend, other = rng.sample(lexicon.ANIMALS, 2)
     thing, thing2 = rng.sample(lexicon.TREASURES, 2)
-    hiding, hiding2 = rng.sample(lexicon.HIDING_PLACES, 2)
+    hiding, hiding2 = rng.sample(lexicon.HIDING_LOCATIONS, 2)
     return {
         "name": rng.choice(lexicon.NAMES[gender]),
         "who": pronouns["child"] if hero_is_child else other,
         "trait": rng.choice(lexicon.TRAITS),
-        "place": rng.choice(lexicon.PLACES),
+        "place": rng.choice(lexicon.LOCATIONS),
         "food": rng.choice(lexicon.FOODS),
         "friend": friend,
         "thing": thing,

@@ -89,8 +89,8 @@ def _drawn(texts: Conditions, logits: Tensor, roots: Rows, ids: Tensor) -> tuple
         each = zip(texts.processors, texts.rows, logits.split(1), strict=True)
         logits = torch.cat(
             [
-                processor.apply(own, processor.row(roots.start(row), *ids[row, 1:].split(1)))
-                for processor, row, own in each
+                processor.apply(row_logits, processor.row(roots.start(row), *ids[row, 1:].split(1)))
+                for processor, row, row_logits in each
             ]
         )
     if texts.noise is None:

@@ -66,7 +66,7 @@ class RawStep:
 
 
 class Engine:
-    """Decodes texts, each in a slot of its own; ended ones make room for others. ``captures``: the
+    """Decodes texts, each in a separate slot; ended ones make room for others. ``captures``: the
     device operations of steps are captured; target and drafter must then attend over their full
     caches, and every step computes all slots. So it does where passes have one shape."""
 
@@ -322,13 +322,13 @@ def _judged(
     """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts;
     features: of the slots."""
     slots = [*step.verifiers]
-    own, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
+    row_drafts, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(
-        picked(logits, rows)[:, : own.size + 1],
+        picked(logits, rows)[:, : row_drafts.size + 1],
         [step.roots.start(row) for row in rows],
-        own,
+        row_drafts,
         group.chance.of(at),
         [group.processors[row] for row in at if group.processors],
         picked(step.states, rows),
-        verifier.score(features, [slots[row] for row in rows], own.size + 1),
+        verifier.score(features, [slots[row] for row in rows], row_drafts.size + 1),
     )

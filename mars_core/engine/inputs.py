@@ -104,8 +104,8 @@ class InputBuffer:
         roots, starts = [each.text.root for each in inputs], [each.start for each in inputs]
         sizes, numbers, drawn = [each.size for each in inputs], list[int](), list[int]()
         states = [word for each in inputs for word in each.text.state.words]
-        for text, _, _, own in inputs:
-            numbers += [*own, *[0] * (width - len(own))]
+        for text, _, _, row in inputs:
+            numbers += [*row, *[0] * (width - len(row))]
             drawn += words(text.seed, len(text.ids) - text.first, size + 1)
         parts = (roots, starts, sizes, numbers, drawn, states, *moves)
         sent = self._buffer.send([number for part in parts for number in part])

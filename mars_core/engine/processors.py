@@ -57,7 +57,7 @@ class Processor:
                 (torch.tensor(before[::-1], dtype=torch.long, device=device), last, value)
             )
             tokens = max(tokens, len(before))
-        self._places = torch.arange(tokens, device=device)
+        self._offsets = torch.arange(tokens, device=device)
         self._buffer = PinnedBuffer(tokens + 1, torch.long, device)
         self._prompt, self._text = self._buffer.send([0] * (tokens + 1)).split((1, tokens))
 
@@ -67,8 +67,8 @@ class Processor:
 
     def row(self, root: Start, *after: Tensor) -> Tensor:
         """The text up to position ``root``, and the tokens ``after`` it, [1] each: [1, T]."""
-        places = root - self._places
-        text = torch.where(places >= 0, self._text[places.clamp(min=0)], _NONE)
+        positions = root - self._offsets
+        text = torch.where(positions >= 0, self._text[positions.clamp(min=0)], _NONE)
         return torch.cat([*after[::-1], text])[None, : len(text)]
 
     def rows(self, root: Start, draft: Draft) -> Tensor:
@@ -96,7 +96,7 @@ class Processor:
         if (penalty := chosen.repetition_penalty) != 1:
             z = torch.where(count(known) > 0, torch.where(z < 0, z * penalty, z / penalty), z)
         if chosen.presence_penalty or chosen.frequency_penalty:
-            output = count(self._places < known.sum(-1, keepdim=True) - self._prompt)
+            output = count(self._offsets < known.sum(-1, keepdim=True) - self._prompt)
             z = z - chosen.frequency_penalty * output - chosen.presence_penalty * (output > 0)
         if n := chosen.no_repeat_ngram_size:
             repeats = known[:, n - 1 :]

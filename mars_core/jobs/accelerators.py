@@ -91,7 +91,7 @@ class ZeroGpu:
         the job ends."""
         if job.pair not in self._pairs:
             raise AcceleratorError(
-                f"The pair {job.pair.title!r} was not placed on the GPU when this page started; "
+                f"The pair {job.pair.title!r} was not loaded onto the GPU when this page started; "
                 "choose another."
             )
         under_way: int | None = None

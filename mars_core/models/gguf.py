@@ -255,7 +255,7 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
     tqdm = reader.tqdm
     try:
         with reported(f"Converting {label(ref)}, once", progress, ": ") as bar:
-            reader.tqdm = bar  # it asks no hook
+            reader.tqdm = bar  # it calls no hook
             model, about = load(folder, dtype=torch.float32, trust_remote_code=False)
             if missing := sorted(map(str, about["missing_keys"])):
                 raise ModelError(

@@ -87,7 +87,7 @@ class Pair:
     inexact: str = (
         "it was not checked"  # why a token's logits may depend on its pass; empty where they do not
     )
-    margins: Margins = ()  # of the target, on ``spec.text`` and its own continuation
+    margins: Margins = ()  # of the target, on ``spec.text`` and its continuation
     engines: Engines = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 

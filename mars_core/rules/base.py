@@ -161,8 +161,8 @@ WHERE = Parameter(
 class Siblings(Enum):
     """How a rule judges several drafted continuations of one position."""
 
-    OWN_FIRST = (
-        "own first"  # the one that the target drew is accepted; else each may be relaxed in turn
+    TARGET_FIRST = (
+        "target first"  # the one that the target drew is accepted; else each may be relaxed in turn
     )
     # each is accepted with probability ``accept``, given that those before it were rejected
     IN_TURN = "in turn"
@@ -186,7 +186,7 @@ class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
     All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is
     replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with
-    ``OWN_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
+    ``TARGET_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
     distribution that replaces p in the correction, on sampled drafts and at temperature 0.
     ``shrink`` → s [E, C]: on sampled drafts, a rejected x is replaced by a draw from
     norm((s(x)·p − q)₊). ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of
@@ -202,7 +202,7 @@ class Rule:
     source: str
     accept: Function
     parameters: tuple[Parameter, ...] = ()
-    siblings: Siblings = Siblings.OWN_FIRST
+    siblings: Siblings = Siblings.TARGET_FIRST
     best_first: bool = (
         False  # siblings in descending order of the target's logits, not in draft order
     )

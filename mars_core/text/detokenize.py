@@ -10,7 +10,7 @@ _LONGEST = 8
 
 
 class Detokenizer:
-    """The text of one run. The pieces that ``add`` and ``flush`` return, in order, are the whole
+    """The text of one run. The pieces that ``add`` and ``flush`` return, in order, are the full
     text."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:

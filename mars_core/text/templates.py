@@ -1,4 +1,4 @@
-"""Chat templates are programs of a checkpoint: they are rendered in a process of their own, which
+"""Chat templates are programs of a checkpoint: they are rendered in a separate process, which
 is killed where one does not end.
 
 That process, this file as a script, renders with transformers' sandbox. Bounded are the time of a
@@ -121,7 +121,7 @@ class _Renderer:
 
 @cache
 def _renderer(_process_id: int) -> _Renderer:
-    """A forked process has another id, and so a renderer of its own."""
+    """A forked process has another id, and so a separate renderer."""
     return _Renderer()
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Rule, Values
 from mars_core.sampling import row_sums
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import FlatDrafts, Places, chain
+from mars_core.verification.draft import FlatDrafts, TargetValues, chain
 from mars_core.verification.sampled import chain_shift, exact, full_vocabulary, padded
 from mars_core.verification.shift import Shift, divergence, no_shift, unknown_shift
 
@@ -30,7 +30,7 @@ _FIXED = 2.0**52  # probabilities are added as integers, which gives the same su
 
 
 def coupled_shift(
-    places: Places,
+    target: TargetValues,
     draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
@@ -39,37 +39,37 @@ def coupled_shift(
     """Of ``rule.shift_kind``, for a rule that relaxes. Missing (nan) in trees, since what may be
     relaxed at a position depends on the noise of later ones, and for rules that look ahead. A rule
     that emits top-1 is bounded there: it emits nothing but what it may keep."""
-    unknown = unknown_shift(places, draft, emit)
+    unknown = unknown_shift(target, draft, emit)
     if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
         return unknown
     if not draft.is_chain:
-        inner = torch.zeros_like(places.uniform).index_fill_(0, draft.parents, 1.0) > 0
-        end = places.p.gather(-1, places.top_ids[:, :1])[:, 0].double()
-        least = torch.where(inner, _least(places, rule, values), end)
+        inner = torch.zeros_like(target.uniform).index_fill_(0, draft.parents, 1.0) > 0
+        end = target.p.gather(-1, target.top_ids[:, :1])[:, 0].double()
+        least = torch.where(inner, _least(target, rule, values), end)
         return {**unknown, "tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
-        evidence = full_vocabulary(places, draft)
+        evidence = full_vocabulary(target, draft)
         accepted = evidence.q * rule.accept(evidence, evidence.resolved(values)).clamp(0, 1)
         if rule.protected is not None:
             both, _ = _protected_draws(evidence, rule.protected)
             accepted = torch.where(rule.protected, both, accepted)
         distribution = accepted.scatter_add(
-            -1, places.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
+            -1, target.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
-        return chain_shift(places, draft, rule, emit, evidence.distribution, distribution)
+        return chain_shift(target, draft, rule, emit, evidence.distribution, distribution)
     if rule.chance is not None or rule.switch is not None:
         # y is replaced by x with this probability, so P mixes p and q
-        evidence = full_vocabulary(places, draft)
+        evidence = full_vocabulary(target, draft)
         p, q = evidence.distribution, evidence.q
         chance = _chance(evidence, rule, evidence.resolved(values))
         if rule.protected is not None:
             both, others = _protected_draws(evidence, rule.protected)
             q = torch.where(rule.protected, both, q) + others
-        return chain_shift(places, draft, rule, emit, p, torch.lerp(p, q, chance))
+        return chain_shift(target, draft, rule, emit, p, torch.lerp(p, q, chance))
     if rule.relaxes != 2:
-        tv, kl = torch.nn.functional.pad(_bounds(places, draft, rule, values), (0, draft.texts))
+        tv, kl = torch.nn.functional.pad(_bounds(target, draft, rule, values), (0, draft.texts))
         return {**unknown, "tv": tv, "kl": kl}
-    return _relaxed(places, draft, rule, values, emit)
+    return _relaxed(target, draft, rule, values, emit)
 
 
 def _chance(evidence: Evidence, rule: Rule, values: Values) -> Tensor | float:
@@ -88,30 +88,32 @@ def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) ->
     return ((accept - p) / (1 - p)).clamp(min=0).nan_to_num(0.0)
 
 
-def _least(places: Places, rule: Rule, values: Mapping[str, float]) -> Tensor:
+def _least(target: TargetValues, rule: Rule, values: Mapping[str, float]) -> Tensor:
     """[P]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
     A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at most −ln
     p, since both are convex."""
-    x = torch.arange(places.p.shape[-1], device=places.p.device).expand(len(places.p), -1)
-    evidence = places.evidence(x, None, places.p)
+    x = torch.arange(target.p.shape[-1], device=target.p.device).expand(len(target.p), -1)
+    evidence = target.evidence(x, None, target.p)
     accepted = rule.accept(evidence, evidence.resolved(values)) > 0
     if rule.protected is not None:  # emitted no oftener than by the target
         accepted &= ~rule.protected
     emitted = accepted | evidence.is_top(1)
-    return torch.where(emitted, places.p, 1.0).amin(-1).double()
+    return torch.where(emitted, target.p, 1.0).amin(-1).double()
 
 
-def _bounds(places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]) -> Tensor:
+def _bounds(
+    target: TargetValues, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]
+) -> Tensor:
     """Upper bounds of TV and KL after each position of a chain, [2, N], under a rule that may relax
     any token.
 
     P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it.
     So a token gains at most mₐ, which is fₐ times that with these lines instead of N, and TV ≤ Σ
     mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
-    every = full_vocabulary(places, draft)
+    every = full_vocabulary(target, draft)
     p, q = every.distribution, every.q
     at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
-    each = places.evidence(every.x.reshape(-1, 1), at, q.view(-1, 1))
+    each = target.evidence(every.x.reshape(-1, 1), at, q.view(-1, 1))
     cell, inside, n = _lines(p, q)
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
     gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)
@@ -120,7 +122,7 @@ def _bounds(places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, 
 
 
 def _relaxed(
-    places: Places,
+    target: TargetValues,
     draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
@@ -128,15 +130,15 @@ def _relaxed(
 ) -> Shift:
     """Of a chain, under a rule that relaxes the two best tokens only."""
     assert draft.distribution is not None
-    best, drafter = places.top_ids[: draft.size, :2], padded(draft.distribution, places.p.shape[-1])
+    best, drafter = target.top_ids[: draft.size, :2], padded(draft.distribution, target.p.shape[-1])
     known = drafter.gather(-1, best)
-    weight = _forgiveness(places.evidence(best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
-    rows, shift = chain(draft.size, weight.device)[0], no_shift(places, draft, emit)
-    if weight.device.type in READABLE:  # most places relax nothing
+    weight = _forgiveness(target.evidence(best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
+    rows, shift = chain(draft.size, weight.device)[0], no_shift(target, draft, emit)
+    if weight.device.type in READABLE:  # most nodes relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
     if not len(rows):
         return shift
-    p, q, best = exact(places.p[rows]), exact(drafter[rows]), best[rows]
+    p, q, best = exact(target.p[rows]), exact(drafter[rows]), best[rows]
     changed = _moved(p, joint_integral(p, q), best, weight[rows], draft.x[rows], emit[rows])
     of_tokens = torch.cat([rows, rows + draft.size])
     return {

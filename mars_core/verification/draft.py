@@ -141,7 +141,7 @@ def certain(count: int, device: torch.device) -> Tensor:
     return torch.ones(count, device=device)
 
 
-class Places(NamedTuple):
+class TargetValues(NamedTuple):
     """The target's values at each of the P nodes of ``FlatDrafts``."""
 
     logits: Tensor  # [P, V] float32, after penalties and biases
@@ -205,7 +205,7 @@ class Decision(NamedTuple):
     emit: Tensor  # [N + 1]
     forgiveness: Tensor  # [N]
     shift: dict[str, Tensor]  # the columns of ``shift``; none without ``telemetry``
-    state: State | None  # of the places, with the ledger
+    state: State | None  # of the nodes, with the ledger
 
     def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
         """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others."""

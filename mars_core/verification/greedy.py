@@ -20,14 +20,14 @@ from mars_core.rules.base import WHERE, Evidence, Reach, Rule, Siblings, everywh
 from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
-from mars_core.verification.draft import Decision, FlatDrafts, Places
+from mars_core.verification.draft import Decision, FlatDrafts, TargetValues
 from mars_core.verification.shift import share_shift
 from mars_core.verification.state import with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
 def decide_greedy(
-    places: Places,
+    target: TargetValues,
     draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
@@ -36,39 +36,28 @@ def decide_greedy(
 ) -> Decision:
     """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
     ``telemetry``."""
-    children = _children(places, draft, rule)
-    strict = (draft.x == children.at_parent(places.target_ids)) & (children.distinct > 0)
-    places = with_ledger(places, draft, rule, values, strict)
-    evidence = places.evidence(
+    children = _children(target, draft, rule)
+    strict = (draft.x == children.at_parent(target.target_ids)) & (children.distinct > 0)
+    target = with_ledger(target, draft, rule, values, strict)
+    evidence = target.evidence(
         draft.x[:, None],
         None if draft.is_chain else draft.parents,
         draft.q[:, None],
         draft.distribution,
         children.sum_before(children.p)[:, None],
     )
-    given, values = values, evidence.resolved(values)
+    unresolved, values = values, evidence.resolved(values)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
-    uniform = places.uniform
     # bool [P]: whether a protected token is drafted after the node
     guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
-    in_turn = rule.siblings is not Siblings.OWN_FIRST and (rule.emits_top1 or not coupled)
-    # bool [P]: whether the token after the node is drawn from p itself; true without children.
-    redraws = (
-        ~children.any(~rule.redraw(evidence, values)[:, 0]) if in_turn and rule.redraw else None
-    )
+    in_turn = rule.siblings is not Siblings.TARGET_FIRST and (rule.emits_top1 or not coupled)
+    redraws = _redraws(rule, values, evidence, children) if in_turn else None
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
-        size, shape = int(values["window"]), (draft.texts, -1)
-        p, more = children.p.view(shape), forgiveness.view(shape)
-        free = _free(places, draft, rule)
-        if free is not None:  # no window has another token, as strict accepts it by another draw
-            free = free.double().view(shape)
-            more = more * free * window_chance(free, size)
-        passes = (children.at_parent(uniform) < children.p).view(shape)
-        shares = window_shares(p, more, size).flatten()
-        keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
-        forgiveness = (more * window_chance(p, size)).flatten()
+        keep, shares, forgiveness = _by_window(
+            target, draft, rule, int(values["window"]), children, strict, forgiveness
+        )
     else:
         missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
         shares = children.p + missed * forgiveness * children.product_before(1 - forgiveness)
@@ -76,32 +65,65 @@ def decide_greedy(
             turns = accept * children.product_before(1 - accept)
             shares = turns if guarded is None else _at(guarded, children, shares, turns)
         if rule.emits_top1 or redraws is not None:  # independent of the target's draw
-            low, u = children.sum_before(shares), children.at_parent(uniform)
+            low, u = children.sum_before(shares), children.at_parent(target.uniform)
             keep = (low <= u) & (u < low + shares)
             if guarded is not None:
-                keep = _at(guarded, children, _coupled(children, shares, uniform, strict), keep)
+                keep = _at(
+                    guarded, children, _coupled(children, shares, target.uniform, strict), keep
+                )
         else:
-            keep = _coupled(children, shares, uniform, strict)
-    emit, single = _replacement(places, draft, rule, values, evidence, redraws, guarded)
-    if rule.tightens and not places.greedy:
+            keep = _coupled(children, shares, target.uniform, strict)
+    emit, single = _replacement(target, draft, rule, values, evidence, redraws, guarded)
+    if rule.tightens and not target.greedy:
         refused = children.any(strict & (shares < children.p))
-        emit = torch.where(refused, _draw_others(places, draft), emit)
-    decision = Decision(keep, strict, emit, forgiveness, {}, places.state)
+        emit = torch.where(refused, _draw_others(target, draft), emit)
+    decision = Decision(keep, strict, emit, forgiveness, {}, target.state)
     if not telemetry:
         return decision
     if coupled:
-        return decision._replace(shift=coupled_shift(places, draft, rule, given, emit))
+        return decision._replace(shift=coupled_shift(target, draft, rule, unresolved, emit))
     if redraws is not None and guarded is not None:
         redraws = redraws & ~guarded
-    shift = share_shift(places, draft, emit, children, shares, single=single, to_p=redraws)
+    shift = share_shift(target, draft, emit, children, shares, single=single, to_p=redraws)
     return decision._replace(shift=shift)
 
 
-def _free(places: Places, draft: FlatDrafts, rule: Rule) -> Tensor | None:
+def _redraws(
+    rule: Rule, values: Mapping[str, float], evidence: Evidence, children: Children
+) -> Tensor | None:
+    """bool [P]: whether the token after the node is drawn from p itself; true without children."""
+    if rule.redraw is None:
+        return None
+    return ~children.any(~rule.redraw(evidence, values)[:, 0])
+
+
+def _by_window(
+    target: TargetValues,
+    draft: FlatDrafts,
+    rule: Rule,
+    size: int,
+    children: Children,
+    strict: Tensor,
+    forgiveness: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """keep, shares and forgiveness [N] of chains under a rule that looks ahead by ``size`` tokens."""
+    shape = (draft.texts, -1)
+    p, more = children.p.view(shape), forgiveness.view(shape)
+    free = _free(target, draft, rule)
+    if free is not None:  # no window has another token, as strict accepts it by another draw
+        unprotected = free.double().view(shape)
+        more = more * unprotected * window_chance(unprotected, size)
+    passes = (children.at_parent(target.uniform) < children.p).view(shape)
+    keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
+    shares = window_shares(p, more, size).flatten()
+    return keep, shares, (more * window_chance(p, size)).flatten()
+
+
+def _free(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Tensor | None:
     """bool [N]: the drafted tokens of a chain that the rule may decide; None: all."""
     marks = [] if rule.protected is None else [~rule.protected[draft.x]]
-    if places.state is not None and WHERE.name in places.state.parameters:
-        marks.append(places.state.parameters[WHERE.name][: draft.size, 0] > 0)
+    if target.state is not None and WHERE.name in target.state.parameters:
+        marks.append(target.state.parameters[WHERE.name][: draft.size, 0] > 0)
     return torch.stack(marks).all(0) if marks else None
 
 
@@ -111,7 +133,7 @@ def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> 
 
 
 def _replacement(
-    places: Places,
+    target: TargetValues,
     draft: FlatDrafts,
     rule: Rule,
     values: Mapping[str, float],
@@ -122,28 +144,28 @@ def _replacement(
     """The token after each node if no child is accepted, [P], and whether it gets all of the rest
     of P. After guarded nodes it is that of the target, or top-1."""
     if rule.emits_top1:
-        return places.top_ids[:, 0], True
-    if redraws is not None and rule.redraw is not everywhere and not places.greedy:
+        return target.top_ids[:, 0], True
+    if redraws is not None and rule.redraw is not everywhere and not target.greedy:
         drawn = redraws if guarded is None else redraws | guarded
-        return torch.where(drawn, places.target_ids, _draw_others(places, draft)), False
-    if rule.aim is not None and places.greedy:
-        best = places.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
-        return best if guarded is None else torch.where(guarded, places.target_ids, best), True
-    return places.target_ids, False
+        return torch.where(drawn, target.target_ids, _draw_others(target, draft)), False
+    if rule.aim is not None and target.greedy:
+        best = target.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
+        return best if guarded is None else torch.where(guarded, target.target_ids, best), True
+    return target.target_ids, False
 
 
-def _draw_others(places: Places, draft: FlatDrafts) -> Tensor:
+def _draw_others(target: TargetValues, draft: FlatDrafts) -> Tensor:
     """After each node a draw from p without its children, [P]."""
-    others = places.p.index_put((draft.parents, draft.x), places.p.new_zeros(()))
-    return draw(others, places.noise).ids
+    others = target.p.index_put((draft.parents, draft.x), target.p.new_zeros(()))
+    return draw(others, target.noise).ids
 
 
-def _children(places: Places, draft: FlatDrafts, rule: Rule) -> Children:
+def _children(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Children:
     x, parents = draft.x, draft.parents
     if draft.is_chain:
-        p = places.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
+        p = target.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
         return Chain(draft.texts, p, torch.ones_like(p), torch.zeros_like(p))
-    p = places.p[parents, x].double()
+    p = target.p[parents, x].double()
 
     def pairs(values: Tensor) -> tuple[Tensor, Tensor]:
         """Of two nodes of one text, the row's and the column's."""
@@ -156,7 +178,7 @@ def _children(places: Places, draft: FlatDrafts, rule: Rule) -> Children:
     same = siblings & torch.eq(*pairs(x))
     distinct = (~(same & before).any(-1)).double().flatten()
     if rule.best_first:
-        z, other = pairs(places.logits[parents, x])
+        z, other = pairs(target.logits[parents, x])
         earlier = siblings & ((other > z) | ((other == z) & before))
     return Branches(draft.texts, p * distinct, distinct, parents, earlier, same)
 

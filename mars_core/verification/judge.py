@@ -5,6 +5,7 @@ not depend on the others."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ from mars_core.sampling import (
 )
 from mars_core.types import DraftMode, Parameters, Sampling, numbers
 from mars_core.verification.columns import Contents, pack
-from mars_core.verification.draft import Decision, Draft, FlatDrafts, Places, chain, in_order
+from mars_core.verification.draft import Decision, Draft, FlatDrafts, TargetValues, chain, in_order
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 from mars_core.verification.shift import no_shift
@@ -63,64 +64,86 @@ def judge(
     texts = 2 if noisy and draft.distribution is not None and known * draft.size == 1 else known
     drafts = FlatDrafts.of(draft, texts)
     raw = None if raw is None else in_order(raw.expand(texts, -1, -1))
-    places = _places(in_order(logits.expand(texts, -1, -1)), draft, texts, sampling, chance)
+    target = _target_values(in_order(logits.expand(texts, -1, -1)), draft, texts, sampling, chance)
     if score is not None:
-        places = places._replace(score=score.expand(texts, -1, -1))
-    places = with_state(places, draft, drafts, rule, values, run, span)
+        target = target._replace(score=score.expand(texts, -1, -1))
+    target = with_state(target, draft, drafts, rule, values, run, span)
 
-    def decide(rule: Rule, values: Mapping[str, float]) -> Decision:
-        measured = telemetry and not rule.lossless
-        if sampled:
-            decision = decide_sampled(places, drafts, rule, values, measured)
-        else:
-            decision = decide_greedy(places, drafts, rule, values, coupled, measured)
-        if measured or not telemetry:
-            return decision
-        return decision._replace(shift=no_shift(places, drafts, decision.emit))
-
-    decision, state = decide(rule, numbers(values)), places.state
+    decide = partial(
+        _decided, target, drafts, sampled=sampled, coupled=coupled, telemetry=telemetry
+    )
+    decision, state = decide(rule, numbers(values)), target.state
     if state is not None and WHERE.name in state.parameters:
         inside = state.parameters[WHERE.name][:, 0] > 0
         decision = decision.only(inside, drafts.parents, decide(STRICT, {}))
-    columns = {
-        "keep": decision.keep,
-        "strict": decision.strict,
-        "parent": draft.parents.expand(texts, -1).flatten(),
-        "id": drafts.ids,
-        "own": places.target_ids,
-        "emit": decision.emit,
-        "z1": places.top_z[:, 0],
-    }
+    columns = _always(target, draft, drafts, decision)
     contents = Contents.ALWAYS
     if telemetry:
-        contents = Contents.TELEMETRY if places.greedy else Contents.TELEMETRY | Contents.DRAWS
-        columns |= _measures(places, drafts, decision, sampling, raw)
-        for content, more in _optional(places, draft.odds if noisy else None, raw):
+        contents = Contents.TELEMETRY if target.greedy else Contents.TELEMETRY | Contents.DRAWS
+        columns |= _measures(target, drafts, decision, sampling, raw)
+        for content, more in _optional(target, draft.odds if noisy else None, raw):
             contents |= content
             columns |= more
     if decision.state is not None and decision.state.charge is not None:
         contents |= Contents.LEDGER
         columns["regret"] = decision.state.regret[:, 0]
         columns["charge"] = decision.state.charge[:, 0]
-    rows = pack(columns, contents, draft.size, places.top_z.shape[-1], texts)
+    rows = pack(columns, contents, draft.size, target.top_z.shape[-1], texts)
     return rows[:known].view(*draft.ids.shape[:-1], -1)
 
 
+def _decided(
+    target: TargetValues,
+    draft: FlatDrafts,
+    rule: Rule,
+    values: Mapping[str, float],
+    *,
+    sampled: bool,
+    coupled: bool,
+    telemetry: bool,
+) -> Decision:
+    measured = telemetry and not rule.lossless
+    if sampled:
+        decision = decide_sampled(target, draft, rule, values, measured)
+    else:
+        decision = decide_greedy(target, draft, rule, values, coupled, measured)
+    if measured or not telemetry:
+        return decision
+    return decision._replace(shift=no_shift(target, draft, decision.emit))
+
+
+def _always(
+    target: TargetValues, draft: Draft, drafts: FlatDrafts, decision: Decision
+) -> dict[str, Tensor]:
+    """Columns of every step."""
+    return {
+        "keep": decision.keep,
+        "strict": decision.strict,
+        "parent": draft.parents.expand(drafts.texts, -1).flatten(),
+        "id": drafts.ids,
+        "own": target.target_ids,
+        "emit": decision.emit,
+        "z1": target.top_z[:, 0],
+    }
+
+
 def _optional(
-    places: Places, odds: Tensor | None, raw: Tensor | None
+    target: TargetValues, odds: Tensor | None, raw: Tensor | None
 ) -> Iterator[tuple[Contents, dict[str, Tensor]]]:
     """Columns that exist with ``telemetry`` in some steps only."""
-    if places.state is not None and places.state.parameters:
-        first = next(iter(places.state.parameters.values()))
+    if target.state is not None and target.state.parameters:
+        first = next(iter(target.state.parameters.values()))
         yield Contents.VARYING, {"parameter": first[:, 0]}
     if odds is not None:
         yield Contents.ODDS, {"odds": odds.flatten()}
     if raw is not None:
-        best, second = raw.gather(-1, places.top_ids[:, :2]).T
+        best, second = raw.gather(-1, target.top_ids[:, :2]).T
         yield Contents.PROCESSED, {"raw_z1": best, "raw_z2": second}
 
 
-def _places(logits: Tensor, draft: Draft, texts: int, sampling: Sampling, chance: Chance) -> Places:
+def _target_values(
+    logits: Tensor, draft: Draft, texts: int, sampling: Sampling, chance: Chance
+) -> TargetValues:
     """logits [P, V]."""
 
     def at_nodes(values: Tensor) -> Tensor:
@@ -136,7 +159,7 @@ def _places(logits: Tensor, draft: Draft, texts: int, sampling: Sampling, chance
     top_z, top_ids = _best(logits)
     drawn = None if chance.noise is None else draw(p, noise)
     target_ids = top_ids[:, 0] if drawn is None else drawn.ids
-    return Places(
+    return TargetValues(
         logits,
         p,
         displayed_distribution(logits, p, sampling),
@@ -163,10 +186,14 @@ def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _measures(
-    places: Places, draft: FlatDrafts, decision: Decision, sampling: Sampling, raw: Tensor | None
+    target: TargetValues,
+    draft: FlatDrafts,
+    decision: Decision,
+    sampling: Sampling,
+    raw: Tensor | None,
 ) -> dict[str, Tensor]:
     """The columns that exist only with ``telemetry``."""
-    logits, count, size = places.logits, draft.size, places.logits.shape[-1]
+    logits, count, size = target.logits, draft.size, target.logits.shape[-1]
     likelihood = (logits if raw is None else raw).log_softmax(-1)
     at = draft.tokens(decision.emit, size)
     z, before = (
@@ -174,20 +201,20 @@ def _measures(
         logits[:count] if draft.is_chain else logits[draft.parents],
     )
     plain = raw is None and sampling in (Sampling(), Sampling(1.0))  # soft is softmax(z)
-    logarithms = likelihood if plain else places.soft.log()
+    logarithms = likelihood if plain else target.soft.log()
     columns = {
         "rank": torch.cat([before > z[:count], logits > z[count:]]).sum(-1).add_(1),
-        "p": places.p.take(at),
+        "p": target.p.take(at),
         "q": draft.q,
         "logprob": likelihood.take(at),
         "forgiveness": decision.forgiveness,
-        "coin": places.uniform,
-        "entropy": row_sums(places.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
-        "top_ids": places.top_ids.view(-1),
-        "top_z": places.top_z.view(-1),
-        "top_p": places.soft.gather(-1, places.top_ids).view(-1),
+        "coin": target.uniform,
+        "entropy": row_sums(target.soft * logarithms.clamp(min=_EXCLUDED)).neg_(),
+        "top_ids": target.top_ids.view(-1),
+        "top_z": target.top_z.view(-1),
+        "top_p": target.soft.gather(-1, target.top_ids).view(-1),
         **decision.shift,
     }
-    if places.drawn is not None:
-        columns["edge"] = places.drawn.gap()
+    if target.drawn is not None:
+        columns["edge"] = target.drawn.gap()
     return columns

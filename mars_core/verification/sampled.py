@@ -13,24 +13,28 @@ from torch import Tensor
 
 from mars_core.rules.base import Evidence, Reach, Rule
 from mars_core.sampling import draw, residual, row_sums
-from mars_core.verification.draft import Decision, FlatDrafts, Places
+from mars_core.verification.draft import Decision, FlatDrafts, TargetValues
 from mars_core.verification.shift import Shift, unknown_shift
 from mars_core.verification.state import with_ledger
 
 
 def decide_sampled(
-    places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], telemetry: bool
+    target: TargetValues,
+    draft: FlatDrafts,
+    rule: Rule,
+    values: Mapping[str, float],
+    telemetry: bool,
 ) -> Decision:
     """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with
     ``telemetry``."""
-    evidence, x = full_vocabulary(places, draft), draft.x[:, None]
+    evidence, x = full_vocabulary(target, draft), draft.x[:, None]
     strict = evidence.strict.gather(-1, x)[:, 0]
     if rule.charge is not None:
-        places = with_ledger(places, draft, rule, values, places.uniform[: len(x)] < strict)
-        evidence = full_vocabulary(places, draft)
+        target = with_ledger(target, draft, rule, values, target.uniform[: len(x)] < strict)
+        evidence = full_vocabulary(target, draft)
     values = evidence.resolved(values)
     if rule.reach is Reach.BLOCK:
-        return _by_block(places, draft, evidence)
+        return _by_block(target, draft, evidence)
     count, p, q = len(x), evidence.distribution, evidence.q
     accept = rule.accept(evidence, values).clamp(
         0, 1
@@ -48,12 +52,12 @@ def decide_sampled(
         drawn = residual(shrunk.gather(-1, x) * p, q)
     if guarded is not None:  # a rejected protected token is replaced as by strict
         drawn = torch.where(guarded[x], residual(p, q), correction)
-    uniform = places.uniform[:count]
+    uniform = target.uniform[:count]
     chance = accept.gather(-1, x)[:, 0]
-    bonus = places.top_ids[count:, 0] if rule.emits_top1 else places.target_ids[count:]
-    emit, shift = torch.cat([draw(drawn, places.noise[:count]).ids, bonus]), Shift()
+    bonus = target.top_ids[count:, 0] if rule.emits_top1 else target.target_ids[count:]
+    emit, shift = torch.cat([draw(drawn, target.noise[:count]).ids, bonus]), Shift()
     if telemetry and rule.reach is Reach.DRAFTED:
-        shift = unknown_shift(places, draft, emit)
+        shift = unknown_shift(target, draft, emit)
     elif telemetry:
         accepted = q * accept
         if shrunk is None:
@@ -63,14 +67,14 @@ def decide_sampled(
         if guarded is not None:
             missed = ((q - accepted) * guarded).sum(-1, keepdim=True)
             distribution = distribution + missed * (residual(p, q) - correction)
-        shift = chain_shift(places, draft, rule, emit, p, distribution)
+        shift = chain_shift(target, draft, rule, emit, p, distribution)
     return Decision(
         keep=uniform < chance,
         strict=uniform < strict,
         emit=emit,
         forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
         shift=shift,
-        state=places.state,
+        state=target.state,
     )
 
 
@@ -93,27 +97,27 @@ def _sums(values: Tensor, order: Tensor) -> Tensor:
     return torch.nn.functional.pad(values.gather(-1, order).cumsum(-1), (1, 0))
 
 
-def full_vocabulary(places: Places, draft: FlatDrafts) -> Evidence:
+def full_vocabulary(target: TargetValues, draft: FlatDrafts) -> Evidence:
     """The full vocabulary at every drafted position of a chain, in float64, so that TV is 0 where P
     is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
-    count, size = draft.size, places.p.shape[-1]
-    q, p = exact(padded(draft.distribution, size)), exact(places.p[:count])
+    count, size = draft.size, target.p.shape[-1]
+    q, p = exact(padded(draft.distribution, size)), exact(target.p[:count])
     return Evidence(
-        logits=places.logits[:count],
+        logits=target.logits[:count],
         distribution=p,
         soft=p,
         drafter=q,
-        top_z=places.top_z[:count],
-        top_ids=places.top_ids[:count],
+        top_z=target.top_z[:count],
+        top_ids=target.top_ids[:count],
         at=None,
         x=torch.arange(size, device=q.device).expand(count, -1),
         q=q,
         confidence=q,
         tried=q.new_zeros(count, 1),
         greedy=False,
-        state=places.state,
-        score=places.drafted_score,
+        state=target.state,
+        score=target.drafted_score,
     )
 
 
@@ -129,7 +133,7 @@ def exact(distribution: Tensor) -> Tensor:
     return distribution / row_sums(distribution)[:, None]
 
 
-def _by_block(places: Places, draft: FlatDrafts, evidence: Evidence) -> Decision:
+def _by_block(target: TargetValues, draft: FlatDrafts, evidence: Evidence) -> Decision:
     """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions.
     Lossless."""
     p, q, x = evidence.distribution, evidence.q, draft.x[:, None]
@@ -143,25 +147,30 @@ def _by_block(places: Places, draft: FlatDrafts, evidence: Evidence) -> Decision
     after = mass.view(shape)[:, 1:]
     stop = after / (after + 1 - through[:, :-1])
     chance = torch.cat([stop.nan_to_num(1.0), through[:, -1:]], -1)
-    passes = places.uniform[:count].view(shape) < chance
+    passes = target.uniform[:count].view(shape) < chance
     keep = passes.flip(-1).cummax(-1).values.flip(-1).flatten()
     correction = torch.where(mass[:, None] > 0, excess / mass[:, None], p)
     return Decision(
         keep=keep,
         strict=keep,
-        emit=torch.cat([draw(correction, places.noise[:count]).ids, places.target_ids[count:]]),
+        emit=torch.cat([draw(correction, target.noise[:count]).ids, target.target_ids[count:]]),
         forgiveness=torch.zeros_like(before),
         shift={},
-        state=places.state,
+        state=target.state,
     )
 
 
 def chain_shift(
-    places: Places, draft: FlatDrafts, rule: Rule, emit: Tensor, p: Tensor, distribution: Tensor
+    target: TargetValues,
+    draft: FlatDrafts,
+    rule: Rule,
+    emit: Tensor,
+    p: Tensor,
+    distribution: Tensor,
 ) -> Shift:
     """Of chains, from P and p [N, V] after the drafted positions, float64. A rule that emits top-1
     does that after the last one too."""
-    count, end = draft.size, places.p_of(draft, emit)[2 * draft.size :]
+    count, end = draft.size, target.p_of(draft, emit)[2 * draft.size :]
     one = torch.ones_like(end)
     sure, mass = (end, one) if rule.emits_top1 else (one, end)
     ratio = (distribution / p).nan_to_num_(nan=0.0, posinf=torch.inf)

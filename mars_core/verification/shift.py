@@ -11,25 +11,25 @@ import torch
 from torch import Tensor
 
 from mars_core.verification.children import Children
-from mars_core.verification.draft import FlatDrafts, Places
+from mars_core.verification.draft import FlatDrafts, TargetValues
 
 Shift = dict[str, Tensor]  # by column
 _ROUNDING = 1e-12
 
 
-def no_shift(places: Places, draft: FlatDrafts, emit: Tensor) -> Shift:
+def no_shift(target: TargetValues, draft: FlatDrafts, emit: Tensor) -> Shift:
     """Where P is p."""
-    zero, p = torch.zeros_like(places.uniform), places.p_of(draft, emit)
+    zero, p = torch.zeros_like(target.uniform), target.p_of(draft, emit)
     return {"tv": zero, "kl": zero, "overshoot": zero + 1, "mass": p}
 
 
-def unknown_shift(places: Places, draft: FlatDrafts, emit: Tensor) -> Shift:
+def unknown_shift(target: TargetValues, draft: FlatDrafts, emit: Tensor) -> Shift:
     """Where P is not known."""
-    return {name: column * torch.nan for name, column in no_shift(places, draft, emit).items()}
+    return {name: column * torch.nan for name, column in no_shift(target, draft, emit).items()}
 
 
 def share_shift(
-    places: Places,
+    target: TargetValues,
     draft: FlatDrafts,
     emit: Tensor,
     children: Children,
@@ -41,7 +41,7 @@ def share_shift(
     """Of greedy drafts. shares Q [N]; emit [P]: the tokens after the nodes of which no child is
     accepted. The rest of P goes to that token (``single``), to p itself after the nodes ``to_p``,
     bool [P], or to p without the children."""
-    of_emitted = places.p_of(draft, emit)[draft.size :]
+    of_emitted = target.p_of(draft, emit)[draft.size :]
     emits = draft.x == children.at_parent(emit)
     missed, left = (_rest(1 - children.by_node(each)) for each in (children.p, shares))
     drafted = children.by_node(emits.double()) > 0  # the emitted token is a child

@@ -17,7 +17,7 @@ from mars_core.rules.base import Rule, State
 from mars_core.rules.expression import SCORE, Expression, expressions
 from mars_core.sampling import row_sums
 from mars_core.types import Parameters
-from mars_core.verification.draft import Draft, FlatDrafts, Places, in_order
+from mars_core.verification.draft import Draft, FlatDrafts, TargetValues, in_order
 from mars_core.verification.verdict import StepVerdict
 
 
@@ -65,20 +65,20 @@ def received_states(words: Tensor) -> Tensor:
 
 
 def with_state(
-    places: Places,
+    target: TargetValues,
     draft: Draft,
     drafts: FlatDrafts,
     rule: Rule,
     values: Parameters,
     run: Tensor | None,
     span: Span | None,
-) -> Places:
-    """The places with their State, if the rule or a parameter reads it. run: numbers of a RunState,
+) -> TargetValues:
+    """``target`` with its State, if the rule or a parameter reads it. run: numbers of a RunState,
     [A, 4], or [4] for all texts; None: of the beginning."""
     dynamic = expressions(values)
     if not dynamic and rule.charge is None:
-        return places
-    run = places.uniform.new_zeros(len(RunState._fields)) if run is None else run
+        return target
+    run = target.uniform.new_zeros(len(RunState._fields)) if run is None else run
     shape = drafts.texts, draft.size + 1
     runs = run.double().expand(drafts.texts, -1)[:, None].expand(*shape, -1)
     position, thinking, tv, regret = in_order(runs)[:, :, None].unbind(1)
@@ -95,22 +95,22 @@ def with_state(
     )
     known = {each.name: each for each in rule.settable}
     parameters = {
-        name: known[name].within(expression.value(_variables(places, state, expression)))
+        name: known[name].within(expression.value(_variables(target, state, expression)))
         for name, expression in dynamic.items()
     }
-    return places._replace(state=state._replace(parameters=parameters))
+    return target._replace(state=state._replace(parameters=parameters))
 
 
 def with_ledger(
-    places: Places, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], strict: Tensor
-) -> Places:
-    """The places of chains with what the drafted tokens before each have charged, if the rule has
+    target: TargetValues, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], strict: Tensor
+) -> TargetValues:
+    """``target`` of chains with what the drafted tokens before each have charged, if the rule has
     a ledger: those that strict, bool [N], does not keep."""
-    if rule.charge is None or places.state is None:
-        return places
-    evidence = places.evidence(draft.x[:, None], None, draft.q[:, None])
+    if rule.charge is None or target.state is None:
+        return target
+    evidence = target.evidence(draft.x[:, None], None, draft.q[:, None])
     charge = rule.charge(evidence, evidence.resolved(values)).double()
-    relaxed, state = (~strict).double(), places.state
+    relaxed, state = (~strict).double(), target.state
 
     def before(each: Tensor) -> Tensor:
         """Sums over the drafted tokens of the text before each node, [N] → [P, 1]."""
@@ -118,24 +118,24 @@ def with_ledger(
         return in_order(torch.nn.functional.pad(sums, (1, 0)))[:, None]
 
     regret = state.regret + before(charge[:, 0] * relaxed)
-    return places._replace(
+    return target._replace(
         state=state._replace(regret=regret, relaxed=before(relaxed), charge=charge)
     )
 
 
-def _variables(places: Places, state: State, expression: Expression) -> dict[str, Tensor]:
+def _variables(target: TargetValues, state: State, expression: Expression) -> dict[str, Tensor]:
     """[P, 1] float64, those that it reads, and the position."""
-    p = places.soft.double()
+    p = target.soft.double()
     known = {
         "entropy": lambda: -row_sums(torch.xlogy(p, p))[:, None],
         "p1": lambda: p.amax(-1, keepdim=True),
-        "gap": lambda: (places.top_z[:, :1] - places.top_z[:, 1:2]).double(),
+        "gap": lambda: (target.top_z[:, :1] - target.top_z[:, 1:2]).double(),
         "thinking": lambda: state.thinking,
         "tv": lambda: state.tv,
         SCORE: lambda: (
             torch.full_like(state.tv, torch.nan)
-            if places.score is None
-            else in_order(places.score).double()
+            if target.score is None
+            else in_order(target.score).double()
         ),
     }
     return {

@@ -37,7 +37,7 @@ from storage.schema import RunTrace
 from storage.schema.text import decode, encode, mapped
 from storage.store import RunStore
 from storage.traces.derived import TraceShape, judged
-from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, numbered, places, starts
+from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, index_in_group, numbered, starts
 from storage.traces.packing import checked, unpack
 
 TOKENS_A_TABLE = 20_000
@@ -164,7 +164,7 @@ def _tokens(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
     values |= {
         "char_start": values["start"],
         "char_end": values["end"],
-        "ordinal": places(flat["step.tokens"]),
+        "ordinal": index_in_group(flat["step.tokens"]),
     }
     values |= {
         "own": flat["vocabulary.id"][flat["token.own"]],
@@ -180,7 +180,7 @@ def _tokens(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
 
 def _nodes(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
     values = {name: flat[f"node.{name}"] for name in NODE} | _token_columns(flat, "node", pieces)
-    values["node"] = places(flat["step.nodes"]) + 1
+    values["node"] = index_in_group(flat["step.nodes"]) + 1
     values["judged"] = np.zeros(len(values["node"]), bool)
     values["judged"][judged(flat, shape)[1]] = True
     return values

@@ -16,10 +16,10 @@ from storage.scope import batches, check_id, unknown
 
 
 class Counterfactuals(Connected):
-    """Of runs in the scope, also of deleted comparisons, which studies still use."""
+    """Of runs in the scope, also of deleted comparisons, which studies use."""
 
     def save_counterfactuals(self, run_id: str, tokens: Sequence[Counterfactual]) -> None:
-        """Save those of some tokens of a run, in place of earlier ones of these tokens. Raises
+        """Save those of some tokens of a run, instead of earlier ones of these tokens. Raises
         StorageError for an unknown run."""
         check_id(run_id, "run")
         with self._write("The counterfactuals were not saved") as connection:

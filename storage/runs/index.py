@@ -1,9 +1,9 @@
 """By what lists are searched, filtered and sorted: derived columns and facets of comparisons, and
 the database's index of their texts.
 
-Texts: on SQLite ``comparison_texts``, FTS5 with the trigrams of ``comparisons.search``, kept by
+Texts: on SQLite ``comparison_texts``, FTS5 with the trigrams of ``comparisons.search``, updated by
 triggers; its rows have the numbers of ``comparisons.number``, for VACUUM may change a rowid. It
-stores no places: what it finds is compared with the text. ``comparison_trigrams`` lists the
+stores no positions: what it finds is compared with the text. ``comparison_trigrams`` lists the
 trigrams. On PostgreSQL an index by pg_trgm; where that cannot be made, texts are read one by one.
 """
 

@@ -51,12 +51,12 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
             rows[row["id"]] = row
         for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
-    listed = [_listed(rows[id_], [*first[id_].values()]) for id_ in ids]
-    frame = pd.DataFrame(listed, columns=[*COLUMNS, *_NOTES])
+    rows_of_frame = [_row(rows[id_], [*first[id_].values()]) for id_ in ids]
+    frame = pd.DataFrame(rows_of_frame, columns=[*COLUMNS, *_NOTES])
     return frame.astype({"created_at": "datetime64[us, UTC]"})
 
 
-def _listed(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
+def _row(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
     """A comparison as a row of the frame."""
     values = {name: tuple(run[name] for run in lanes) for name in (*_OF_LANES, *_SETTINGS)}
     # pandas keeps strings as UTF-8
@@ -73,7 +73,7 @@ def _listed(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
 
 
 def _readable(connection: Connection, id_: str) -> bool:
-    """Whether a comparison can be listed: a damaged row hides itself and no other."""
+    """Whether a comparison can be in a list: a damaged row hides itself and no other."""
     try:
         _frame(connection, [id_])
     except _UNREADABLE as error:

@@ -58,7 +58,7 @@ class Runs(Connected):
         return tuple(by_id[run_id] for run_id in run_ids if run_id in by_id)
 
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
-        """Id → trace of existing runs, including those of deleted comparisons, which studies still
+        """Id → trace of existing runs, including those of deleted comparisons, which studies
         use."""
         with self.read() as connection:
             rows = list(self._rows(connection, run_ids, RunRow.__table__, *OF_PROMPT, traces=True))

@@ -114,7 +114,7 @@ class Lists(Connected):
             ids, total, more = self._find(connection, search)
             return SearchPage(total, frame_of(connection, ids), more)
 
-    def found_ids(self, search: Search) -> list[str]:
+    def matching_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""
         with self.read() as connection:
             return list(self._find(connection, search)[0])

@@ -128,7 +128,7 @@ Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # o
 
 
 class ByteDefault(sa.ColumnElement[bytes]):
-    """The default of a column of bytes, which each database spells in its own way."""
+    """The default of a column of bytes, which each database spells differently."""
 
     inherit_cache = False
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from storage.traces.flat import OUTCOMES, Flat, numbered, places, starts
+from storage.traces.flat import OUTCOMES, Flat, index_in_group, numbered, starts
 
 MAX_ROWS = 2**21  # tokens, drafted nodes or alternatives of a run
 MAX_UNIFORMS = 2**20  # of a run; longer runs store their uniforms
@@ -172,6 +172,6 @@ DERIVED: Mapping[str, Callable[[Flat, TraceShape], Any]] = {
     "node.outcome": partial(_of_nodes, name="outcome", otherwise=OUTCOMES.index("rejected")),
     "node.p": partial(_of_nodes, name="p", otherwise=np.nan),
     "node.q": partial(_of_nodes, name="q", otherwise=np.nan),
-    "node.parent": lambda flat, _: places(flat["step.nodes"]),
-    "node.depth": lambda flat, _: places(flat["step.nodes"]) + 1,
+    "node.parent": lambda flat, _: index_in_group(flat["step.nodes"]),
+    "node.depth": lambda flat, _: index_in_group(flat["step.nodes"]) + 1,
 }

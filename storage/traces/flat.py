@@ -123,8 +123,8 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
         return list(starmap(kind, rows))
 
     def words(column: str) -> tuple[Iterable[int], Iterable[str]]:
-        places = flat[column].tolist()
-        return map(ids.__getitem__, places), map(pieces.__getitem__, places)
+        indices = flat[column].tolist()
+        return map(ids.__getitem__, indices), map(pieces.__getitem__, indices)
 
     def texts(table: str) -> dict[str, Iterable[Any]]:
         id_, piece = words(f"{table}.token")
@@ -174,6 +174,6 @@ def numbered(counts: Any) -> Any:
     return np.repeat(np.arange(len(counts)), counts)
 
 
-def places(counts: Any) -> Any:
+def index_in_group(counts: Any) -> Any:
     """The index of each row in its group, for groups with ``counts`` rows."""
     return np.arange(np.sum(counts)) - np.repeat(starts(counts), counts)

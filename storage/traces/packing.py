@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from storage.traces.derived import DERIVED, TraceShape, check_counts
-from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, numbered, places, starts
+from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, index_in_group, numbered, starts
 from storage.traces.sealing import opened, sealed
 
 VERSION = 1  # of the format; added or removed columns do not change it
@@ -157,7 +157,7 @@ class _Restored:
         if key not in self._known:
             short = there & (column.counts != shape.counts)
             number = shape.position_of_row - shape.position_of_row[shape.row_start]
-            row = np.where(short[shape.run_of_row], number, places(shape.counts))
+            row = np.where(short[shape.run_of_row], number, index_in_group(shape.counts))
             row = row + column.start[shape.run_of_row]
             self._known[key] = row[there[shape.run_of_row]]
         return self._known[key]
@@ -179,7 +179,7 @@ class _Restored:
         if some is not None:
             run, total = numbered(some.counts), np.cumsum(some.values)
             rows = total + (starts(counts) - np.concatenate([[0], total])[some.start])[run]
-            values[rows] = column.values[column.start[run] + places(some.counts)]
+            values[rows] = column.values[column.start[run] + index_in_group(some.counts)]
             there = there & (some.counts == 0)
         at = self.index(column, there) if group == "token" else there[numbered(column.counts)]
         rows, new = there[numbered(counts)], column.values[at]
@@ -221,5 +221,5 @@ def _repeated_tops(tops: Mapping[str, Any], index: Any, run_of_row: Any) -> Flat
     counts = tops["token.top"]
     full = counts[index]
     check_counts(counts, np.bincount(run_of_row, full))
-    at = np.repeat(starts(counts)[index], full) + places(full)
+    at = np.repeat(starts(counts)[index], full) + index_in_group(full)
     return {"token.top": full} | {name: tops[name][at] for name in TOP}

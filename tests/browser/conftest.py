@@ -54,7 +54,7 @@ def size() -> ViewportSize:
 
 @pytest.fixture
 def start() -> tuple[str, str]:
-    """The query with which the page is opened, and what is shown then; a test may override it."""
+    """The query with which the page is opened, and what is displayed then; a test may override it."""
     return "", "#compare"
 
 

@@ -1,4 +1,4 @@
-"""Serves the real page over small random pairs, the bundled one and a database of its own: ``python -m
+"""Serves the real page over small random pairs, the bundled one and a separate database: ``python -m
 tests.browser.serve FOLDER PORT``."""
 
 from __future__ import annotations

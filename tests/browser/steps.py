@@ -71,7 +71,7 @@ def wait_for(page: Page, state: str, strip: str = STRIP) -> str:
 
 
 def compare(page: Page, *, tokens: int = 48, state: str = "done") -> str:
-    """A whole comparison; returns its sentence."""
+    """A full comparison; returns its sentence."""
     fill(page, "Max new tokens", str(tokens))
     press_compare(page)
     return wait_for(page, state)
@@ -105,8 +105,10 @@ def axe_problems(page: Page, **options: Any) -> dict[str, list[str]]:
     violations = (
         Axe().run(page, options={"resultTypes": ["violations"]} | options).response["violations"]
     )
-    found = {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in violations}
-    hard = [html for html in found.get("color-contrast", ()) if any(mark in html for mark in OURS)]
-    return {name: found[name] for name in found.keys() - BASELINE} | (
+    violating = {each["id"]: [node["html"][:200] for node in each["nodes"]] for each in violations}
+    hard = [
+        html for html in violating.get("color-contrast", ()) if any(mark in html for mark in OURS)
+    ]
+    return {name: violating[name] for name in violating.keys() - BASELINE} | (
         {"color-contrast": hard} if hard else {}
     )

@@ -1,4 +1,4 @@
-"""The public page: two browsers see their own runs and what is shared; pages of other hosts neither
+"""The public page: two browsers see their runs and what is shared; pages of other hosts neither
 read nor share nor delete anything."""
 
 from __future__ import annotations
@@ -121,29 +121,29 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
 
 
 @pytest.mark.parametrize("size", [ViewportSize(width=360, height=780)])
-def test_a_narrow_dark_window_shows_it_whole(window: Window) -> None:
+def test_a_narrow_dark_window_shows_all_of_it(window: Window) -> None:
     page = window.page
     button(page, "Switch between light and dark").click()
     button(page.locator(".mars-consent"), "Your data").click()
     expected(page, "#mars-account-body").to_be_visible()
-    expected(page, ".mars-account-who").to_contain_text("Nothing of yours is kept here.")
+    expected(page, ".mars-account-who").to_contain_text("Nothing of yours is stored here.")
     expect(button(page, "Delete all of my data")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert axe_problems(page) == {}
 
 
 HOST = "lab.example"  # this machine: see ARGUMENTS of conftest.py
-ASK = """async ([base, events, session]) => {
-    const heard = [];
+POST_EVENTS = """async ([base, events, session]) => {
+    const received = [];
     for (const [event, data, event_data] of events) {
         const body = JSON.stringify({fn_index: event, data, event_data, session_hash: session});
         const headers = {"Content-Type": "application/json"};
         const joined = await fetch(`${base}/gradio_api/queue/join`, {method: "POST", credentials: "include", headers, body});
-        heard.push(await joined.text());
-        const told = await fetch(`${base}/gradio_api/queue/data?session_hash=${session}`, {credentials: "include"});
-        heard.push(await told.text());
+        received.push(await joined.text());
+        const answer = await fetch(`${base}/gradio_api/queue/data?session_hash=${session}`, {credentials: "include"});
+        received.push(await answer.text());
     }
-    return heard.join("\\n");
+    return received.join("\\n");
 }"""
 READ = """async (base) => {
     const answers = await Promise.all(["/downloads/runs.csv", "/mine/export.zip", "/"].map(
@@ -215,14 +215,14 @@ def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, p
     for number, origin in enumerate((f"http://{HOST}:{port}", f"http://wiki.{HOST}:{port}")):
         page.goto(origin)
         assert MARK not in page.evaluate(READ, base)
-        text = page.evaluate(ASK, [base, [opened, *share, delete], f"attack{number}"])
+        text = page.evaluate(POST_EVENTS, [base, [opened, *share, delete], f"attack{number}"])
         assert MARK not in text and "event_id" in text, text
         assert there(store, comparison) and store.shares() == ()
         assert secret(page) == known
 
     page.goto(base)
     assert MARK in page.evaluate(READ, base)
-    text = page.evaluate(ASK, [base, [opened, *share], "own"])
+    text = page.evaluate(POST_EVENTS, [base, [opened, *share], "own"])
     assert MARK in text and len(store.shares()) == 1, json.dumps(text)[:2000]
-    page.evaluate(ASK, [base, [opened, delete], "own"])
+    page.evaluate(POST_EVENTS, [base, [opened, delete], "own"])
     assert not there(store, comparison)

@@ -231,7 +231,7 @@ def test_the_last_of_two_searches_counts_while_the_first_is_answered(window: Win
     expect(status).to_have_value("")
 
 
-def test_own_models_that_were_given_are_offered_again(window: Window) -> None:
+def test_custom_models_are_offered_again(window: Window) -> None:
     page = window.page
     pick(page, "Model pair", "My own model…")
     page.locator("#own-target input").fill("/nowhere/<b>model</b>")

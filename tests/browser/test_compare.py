@@ -35,12 +35,12 @@ from tests.browser.steps import (
 )
 from tests.serving import Server
 
-PLACE = "node => node.getBoundingClientRect().top + window.scrollY"
+TOP = "node => node.getBoundingClientRect().top + window.scrollY"
 pytestmark = pytest.mark.browser
 HOSTILE = "<script>window.ran=1</script><img src=x onerror=window.ran=1>{{7*7}}${window.ran=1}`</textarea>\u202eabc\x1b[31m =HYPERLINK(1)"
 
 
-def test_comparison_is_shown_kept_and_downloaded_alike(window: Window) -> None:
+def test_comparison_is_displayed_stored_and_downloaded_alike(window: Window) -> None:
     """Its address opens it again, and its settings write the same texts again."""
     page, strip = window.page, "#history-strip .mars-strip"
     page.fill("#prompt textarea", "one two three")
@@ -128,7 +128,7 @@ def test_numbers_sentence_and_texts_are_in_sight_during_and_after_a_run(window: 
 
 
 def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(window: Window) -> None:
-    """Loaded ones too; lanes that move take what they were asked for with them."""
+    """Loaded ones too; lanes that move keep the settings of their request."""
     page, note = window.page, window.page.locator("#compare-request .mars-request")
     page.fill("#prompt textarea", "one two")
     expect(note).to_have_text("The result below is of another prompt")  # the example
@@ -171,7 +171,7 @@ def begin_slow_run(page: Page) -> None:
     page.wait_for_selector(".mars-lane[data-state=running] .tok")
 
 
-def test_stop_takes_the_place_of_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
+def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
     window: Window, server: Server
 ) -> None:
     page = window.page
@@ -225,7 +225,7 @@ def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Win
     assert page.locator(STRIP).get_attribute("role") == "alert"
 
 
-def test_hostile_text_is_shown_and_never_run_and_a_report_needs_nothing_but_itself(
+def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_itself(
     window: Window, tmp_path: Path
 ) -> None:
     page = window.page
@@ -273,7 +273,7 @@ def _latest_states(server: Server) -> list[Status]:
 def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window) -> None:
     """Before and after that, a comparison is named, found, deleted and brought back."""
     page = window.page
-    rows, found = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
+    rows, search = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
     compare(page, tokens=12)
     fill(page, "Temperature", "0")
     compare(page, tokens=12)
@@ -310,7 +310,7 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
     page.click("#history-save")
     expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
     for text, count in (("ODD O", 1), ("nothing has this name", 0), ("odd o", 1)):
-        found.fill(text)
+        search.fill(text)
         expect(rows).to_have_count(count)
     page.click("#history-delete")
     expect(rows).to_have_count(0)
@@ -319,7 +319,7 @@ def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window
 
 
 def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: Window) -> None:
-    """A lane shows its own rule only; rounds are one run of each lane."""
+    """A lane shows its rule only; rounds are one run of each lane."""
     page = window.page
     open_settings(page)
     add = page.locator("#add-lane")
@@ -374,30 +374,30 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     expect(note).to_have_text(
         re.compile(r"^On this pair θ = 0\.9 calls \d+ % of 127 positions near ties")
     )
-    selector = below.evaluate(PLACE)
+    selector = below.evaluate(TOP)
     theta.press("End")
-    for typed, said in (("5", "0.95"), ("0", "0.95")):
+    for typed, expected_theta in (("5", "0.95"), ("0", "0.95")):
         theta.press_sequentially(typed)
-        expect(note).to_contain_text(f"θ = {said} calls")
-        assert below.evaluate(PLACE) == selector
+        expect(note).to_contain_text(f"θ = {expected_theta} calls")
+        assert below.evaluate(TOP) == selector
     page.locator("#seed input").fill("4")
     expect(page.locator("#settings summary").first).to_be_visible()
     expect(theta).to_have_value("0.950")
 
     theta.fill("")
     expect(note).to_have_text("")
-    assert below.evaluate(PLACE) == selector
+    assert below.evaluate(TOP) == selector
     theta.fill("0.9")
     pick(page, "Model pair", "A small random model with a head")
     expect(theta).to_have_value("0.8")
     expect(note).to_contain_text(
         "θ = 0.8 is the default of this pair: its logits are those of chance. The paper's is 0.9."
     )
-    selector = page.locator("#rule-note-1").evaluate(PLACE)
+    selector = page.locator("#rule-note-1").evaluate(TOP)
     compare(page, tokens=16)
     open_settings(page)
     expect(note).to_contain_text("On this pair θ = 0.8 calls")
-    assert below.evaluate(PLACE) == selector
+    assert below.evaluate(TOP) == selector
     button(note, "θ = 0.9, the paper’s").click()
     expect(theta).to_have_value("0.9")
     expect(note).to_contain_text("On this pair θ = 0.9 calls")
@@ -409,21 +409,21 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     )
     expect(meaning).to_contain_text("In these runs θ = 0.8 calls")
     text = page.locator("#compare-lane-0 .mars-text")
-    slider.fill("0.5")  # the text is now coloured by what would be kept
-    selector = text.evaluate(PLACE)
+    slider.fill("0.5")  # the text is now coloured by what would be accepted
+    selector = text.evaluate(TOP)
     slider.fill("0")
     expect(meaning).to_contain_text("In these runs θ = 0 calls")
-    assert text.evaluate(PLACE) == selector
+    assert text.evaluate(TOP) == selector
 
 
-def test_a_lane_drafts_in_its_own_way_and_a_new_seed_runs_at_once(window: Window) -> None:
+def test_a_lane_drafts_by_its_settings_and_a_new_seed_runs_at_once(window: Window) -> None:
     """A lane that moves to the left becomes the baseline, and the last one runs alone."""
     page = window.page
     open_settings(page)
     page.select_option("#lane-1-drafter select", label="N-gram lookup")
-    own = page.get_by_label("K, this lane", exact=True).locator("visible=true")
-    own.fill("2")
-    own.blur()
+    lane_k = page.get_by_label("K, this lane", exact=True).locator("visible=true")
+    lane_k.fill("2")
+    lane_k.blur()
     assert compare(page, tokens=24).startswith("MARS ")
     titles = page.locator("#compare-lane-0 .mars-lane-title, #compare-lane-1 .mars-lane-title")
     expect(titles).to_have_text(["Strict, K 5, coupled drafts", "MARS θ = 0.9, K 2, n-gram drafts"])

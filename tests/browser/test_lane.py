@@ -22,7 +22,7 @@ from tests.browser.lane_page import open_lanes, send, tell
 from tests.browser.steps import button, expected
 from tests.serving import serving
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import judged
+from tests.unit.ui.helpers import judged
 from ui.kit.assets import asset
 from ui.token_view.story import relaxed_story
 from ui.token_view.view import QUANTITIES, LaneView, ended_view
@@ -66,7 +66,7 @@ def lane_page(browser: Browser) -> Iterator[LanePage]:
         assert errors == []
 
 
-def whole_text(page: Page, lane: int) -> str:
+def full_text(page: Page, lane: int) -> str:
     """The text as it is marked up: hollow tokens and signs of line ends are ours."""
     return str(
         page.evaluate(
@@ -79,7 +79,7 @@ def whole_text(page: Page, lane: int) -> str:
 
 def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LanePage) -> None:
     page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
-    place = page.locator("#lane-0").bounding_box()
+    box = page.locator("#lane-0").bounding_box()
     expected(page, ".mars-r-replay").to_be_hidden()  # what has not ended is not replayed
     end = ended_view(MARS, "x/0")
     starts = range(0, len(end.rows), 8)
@@ -91,21 +91,21 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LaneP
         send(
             page,
             0,
-            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, whole=False),
+            LaneView("MARS", state="running", run="x/0", start=before, rows=rows, complete=False),
         )
-    assert whole_text(page, 0) == displayable(MARS.text)
+    assert full_text(page, 0) == displayable(MARS.text)
     page.evaluate(
         "document.querySelectorAll('#lane-0 .tok').forEach((tok) => { tok.stayed = true; })"
     )
     send(page, 0, end)
-    assert whole_text(page, 0) == displayable(MARS.text)
+    assert full_text(page, 0) == displayable(MARS.text)
     assert page.evaluate(
         "[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)"
     )
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
     expected(page, ".mars-r-replay").to_be_visible()
     after = page.locator("#lane-0").bounding_box()
-    assert place and after and abs(place["y"] - after["y"]) <= 1  # its place is kept
+    assert box and after and abs(box["y"] - after["y"]) <= 1  # it did not move
 
 
 def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
@@ -115,7 +115,7 @@ def test_a_text_is_followed_while_it_grows_and_then_read_from_its_beginning(
     end = ended_view(trace, "x/0")
     page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     page.set_viewport_size({"width": 390, "height": 844})
-    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], whole=False)
+    running = LaneView("MARS", state="running", run="x/0", rows=end.rows[:-1], complete=False)
     send(page, 0, running)
     page.wait_for_function(
         "() => { const text = document.querySelector('.mars-text'); return text.scrollTop > 100; }"
@@ -151,12 +151,12 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expected(page, "#lane-1 .mars-text").not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
     expected(page, "#lane-1 .mars-text").to_be_in_viewport(ratio=0.5)
-    for place in (
+    for block in (
         "start",
         "end",
     ):  # what is said of a token neither leaves the window nor covers it
         token = page.locator("#lane-1 .tok").nth(30)
-        token.evaluate("(token, block) => token.scrollIntoView({ block })", place)
+        token.evaluate("(token, block) => token.scrollIntoView({ block })", block)
         token.click()
         pop = page.locator("#lane-1 .mars-pop.pinned")
         expect(pop).to_be_in_viewport(ratio=1)
@@ -180,12 +180,12 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expect(tabs.nth(1)).to_have_attribute("aria-pressed", "true")
 
 
-def test_hostile_text_is_shown_and_never_run(lane_page: LanePage) -> None:
+def test_hostile_text_is_displayed_and_never_run(lane_page: LanePage) -> None:
     trace = make_trace(rule="mars", new_tokens=60, words=HOSTILE)
     page = lane_page(
         ended_view(trace, "x/0", diverges=3, note="kept <img src=x onerror=window.ran=1>")
     )
-    assert whole_text(page, 0) == displayable(trace.text)
+    assert full_text(page, 0) == displayable(trace.text)
     for token in page.locator("#lane-0 .tok").all()[:12]:
         token.hover()
     page.select_option(".mars-r-quantity", "whatif")
@@ -206,7 +206,9 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
         assert page.inner_text(".mars-r-meaning") == means
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
     changed = [
-        draft.token.position for draft in judged(MARS) if draft.kept and not draft.kept_at(1.0)
+        draft.token.position
+        for draft in judged(MARS)
+        if draft.accepted and not draft.accepted_at(1.0)
     ]
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"
     assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
@@ -223,9 +225,11 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
 
 def count_text(trace: Trace, theta: float) -> str:
     drafts = judged(trace)
-    more = sum(draft.kept_at(theta) and not draft.kept for draft in drafts)
-    fewer = sum(draft.kept and not draft.kept_at(theta) for draft in drafts)
-    kept = f"{count(sum(draft.kept_at(theta) for draft in drafts))} of {count(len(drafts))} kept"
+    more = sum(draft.accepted_at(theta) and not draft.accepted for draft in drafts)
+    fewer = sum(draft.accepted and not draft.accepted_at(theta) for draft in drafts)
+    kept = (
+        f"{count(sum(draft.accepted_at(theta) for draft in drafts))} of {count(len(drafts))} kept"
+    )
     changed = f"(+{count(more)} −{count(fewer)})" if more or fewer else "(as it ran)"
     title = ended_view(trace, "x").title
     return f"Drafts of {title} judged by MARS at θ = {theta:g}: {kept} {changed}"
@@ -235,7 +239,7 @@ def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: L
     page = lane_page(ended_view(MARS, "x/0"))
     lines = {"relaxed": "solid", "recovered": "dotted", "bonus": "dashed"}
     decoration = "(node) => getComputedStyle(node).textDecorationLine"
-    for outcome in lines:  # before all are asked for, the relaxed alone
+    for outcome in lines:  # before all are requested, the relaxed alone
         marked = page.locator(f"#lane-0 .{outcome} .w, #lane-0 .{outcome}.w").first
         assert marked.evaluate(decoration) == ("underline" if outcome == "relaxed" else "none")
     page.get_by_label("Show all outcomes").check()
@@ -410,13 +414,13 @@ def stock(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         page.close()
 
 
-def test_whether_all_outcomes_are_shown_stays_as_it_was_chosen(stock: Page) -> None:
+def test_whether_all_outcomes_are_visible_stays_as_it_was_chosen(stock: Page) -> None:
     stock.evaluate("localStorage.setItem('mars-outcomes', 'true')")
     stock.reload()
     expected(stock, "#trace-lane-1 .mars-text.outcomes").to_be_visible()
 
 
-def test_given_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
+def test_prefix_tokens_are_output_positions_without_numbers(lane_page: LanePage) -> None:
     page = lane_page(ended_view(make_trace(new_tokens=8, prefix=range(5)), "x/0"))
     assert page.locator("#lane-0 .tok.given").count() == 5
     page.locator("#lane-0 .tok.given").first.hover()

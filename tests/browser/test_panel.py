@@ -131,9 +131,9 @@ def test_hostile_text_is_inert_in_content_attributes_and_values(
     monkeypatch.setattr(panel._TEMPLATES, "loader", DictLoader({"hostile.html.jinja": template}))
     html = panel.render("hostile.html.jinja", text=HOSTILE)
     mount(page, json.loads(json.dumps(html)))
-    shown = page.inner_text("p")
-    assert "<img src=x onerror=window.ran=1>" in shown and "{{7*7}}${7*7}" in shown
-    assert "\u202e" not in shown and "\x1b" not in shown and html.encode("utf-8")
+    text = page.inner_text("p")
+    assert "<img src=x onerror=window.ran=1>" in text and "{{7*7}}${7*7}" in text
+    assert "\u202e" not in text and "\x1b" not in text and html.encode("utf-8")
     assert page.locator("img, script").count() == 0 and page.evaluate("window.ran") is None
     page.click("button")
     ((_, data),) = events(page)
@@ -159,7 +159,7 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
             }
         )
 
-    def kept() -> Any:
+    def sent_values() -> Any:
         return json.loads(page.evaluate("window.parts.panel.props.value"))["values"]
 
     page.evaluate(
@@ -174,27 +174,29 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
     )
     page.select_option("select", "mars")
     assert events(page) == [["select", {"changes": [{"changed": "rule", "at": 2}]}]]
-    assert kept() == {"rule": "mars", "seed": 3, "rules": ["b"], "at": 2}
+    assert sent_values() == {"rule": "mars", "seed": 3, "rules": ["b"], "at": 2}
     page.fill("#seed input", "8")
-    page.select_option("select", "strict")  # another event, which may take the place of the first
+    page.select_option("select", "strict")  # another event, which may replace the first
     assert [each["at"] for each in events(page)[-1][1]["changes"]] == [2, 5]
     page.select_option("select", "mars")
     send(page, value(5, 2))  # the answer to the choice of the rule comes after the seed was typed
-    assert kept()["seed"] == 8 and page.input_value("#seed input") == "8"
+    assert sent_values()["seed"] == 8 and page.input_value("#seed input") == "8"
     send(page, value(None, 7))
     assert page.input_value("#seed input") == ""
     page.select_option("select", "mars")
     page.select_option("select", "strict")
     page.select_option("select", "mars")
-    send(page, value(5, 1))  # what was asked for earlier comes later
+    send(page, value(5, 1))  # what was requested earlier comes later
     assert page.input_value("#seed input") == ""
     send(page, value(7, None))  # another form is loaded; the answer to a change before comes later
     send(page, value(1, 2))
-    assert page.input_value("#seed input") == "7" and kept()["seed"] == 7
+    assert page.input_value("#seed input") == "7" and sent_values()["seed"] == 7
     page.check("input[value=a]")
-    assert kept() | {"at": 0} == {"rule": "strict", "seed": 7, "rules": ["a", "b"], "at": 0}
+    assert sent_values() | {"at": 0} == {"rule": "strict", "seed": 7, "rules": ["a", "b"], "at": 0}
     send(page, value(6, None))
-    asked = kept().get("at")  # by an event that Python answers with the form as it was
+    requested_at = sent_values().get(
+        "at"
+    )  # by an event that Python answers with the form as it was
     page.fill("#seed input", "9")
-    send(page, value(6, asked))
-    assert page.input_value("#seed input") == "9" and kept()["seed"] == 9
+    send(page, value(6, requested_at))
+    assert page.input_value("#seed input") == "9" and sent_values()["seed"] == 9

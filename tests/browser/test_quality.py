@@ -158,7 +158,7 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
 
 
 @pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
+def test_the_fastest_setting_within_a_margin_is_opened_in_compare(
     window: Window,
 ) -> None:
     page, strip = window.page, "#quality-strip .mars-strip"
@@ -195,15 +195,15 @@ def test_the_fastest_setting_within_a_margin_is_found_and_opened_in_compare(
 
 VOTES_STRIP = "#votes-strip .mars-strip"
 ROUND = "#votes-round .mars-vote"
-# Everything that the page fetches from now on, as text, in window.heard.
+# Everything that the page fetches from now on, as text, in window.received.
 LISTEN = """() => {
-  window.heard = [];
+  window.received = [];
   const real = window.fetch;
-  window.fetch = async (...asked) => {
-    const answer = await real(...asked);
+  window.fetch = async (...request) => {
+    const answer = await real(...request);
     if (!answer.body) return answer;
     const [ours, theirs] = answer.body.tee(), reader = ours.getReader(), decoder = new TextDecoder();
-    (async () => { for (let part; !(part = await reader.read()).done;) window.heard.push(decoder.decode(part.value)); })()
+    (async () => { for (let part; !(part = await reader.read()).done;) window.received.push(decoder.decode(part.value)); })()
       .catch(() => {});  // the window was closed
     return new Response(theirs, { status: answer.status, headers: answer.headers });
   };
@@ -227,9 +227,9 @@ def test_a_round_by_keyboard_names_the_answers_only_after_the_vote(window: Windo
     page.evaluate(LISTEN)
     page.click("#votes-write")
     page.wait_for_selector(f'{ROUND}[data-state="asking"]')
-    heard = page.evaluate("window.heard.join('')")
-    assert "process_completed" in heard and "answers" in heard
-    seen = heard.lower() + page.inner_html("#votes-round").lower()
+    received = page.evaluate("window.received.join('')")
+    assert "process_completed" in received and "answers" in received
+    seen = received.lower() + page.inner_html("#votes-round").lower()
     for secret in ("strict", "mars(", "theta", "θ", "\\u03b8", "tok/s", "relaxed"):
         assert secret not in seen
     page.focus(f"{ROUND} .mars-vote-choices button")

@@ -23,10 +23,10 @@ from tests.browser.steps import (
 
 pytestmark = pytest.mark.browser
 TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
-PLACE = "node => node.getBoundingClientRect().top + window.scrollY"
+TOP = "node => node.getBoundingClientRect().top + window.scrollY"
 
 
-def test_the_server_is_asked_for_its_device_once_the_example_is_drawn(window: Window) -> None:
+def test_the_device_is_requested_once_the_example_is_drawn(window: Window) -> None:
     page = window.page
     page.add_init_script("""
         const send = window.fetch, asked = window.asked = [];
@@ -56,11 +56,11 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
         page.locator("#compare-lane-1 .mars-pop"),
     )
     page.locator("#settings summary").first.click()
-    before = text.evaluate(PLACE)
+    before = text.evaluate(TOP)
     page.locator("#compare").focus()
     page.keyboard.press("Enter")
     wait_for(page, "done")
-    assert abs(before - text.evaluate(PLACE)) <= 1
+    assert abs(before - text.evaluate(TOP)) <= 1
     text.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -180,7 +180,7 @@ TABS = {
 }
 
 
-def test_axe_finds_nothing_beyond_gradios_own_on_any_tab_and_dark_is_remembered(
+def test_axe_finds_nothing_beyond_what_gradio_has_on_any_tab_and_dark_is_remembered(
     window: Window,
 ) -> None:
     """As is that the tour was taken. Narrow windows need no sideways scrolling; wide ones have the

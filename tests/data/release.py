@@ -16,7 +16,7 @@ SQLITE, POSTGRES = (Path(__file__).with_name(f"release-0.1.0.{ending}") for endi
 OWNER = "visitor-1"
 
 
-def said(store: RunStore) -> dict[str, Any]:
+def contents(store: RunStore) -> dict[str, Any]:
     """What the store gives back of everything, as Python spells it."""
     everything = {f"comparison {id_}": store.load(id_) for id_ in store.comparisons()["id"]}
     everything |= {f"study {head.id}": store.study(head.id) for head in store.studies()}

@@ -1,4 +1,4 @@
-"""The real page in a process of its own, with the bundled pair, and a program that asks it for
+"""The real page in a separate process, with the bundled pair, and a program that asks it for
 comparisons over plain HTTP."""
 
 from __future__ import annotations

@@ -41,16 +41,16 @@ def imports(path: Path) -> Iterator[str]:
 def graph(folder: str) -> dict[str, set[str]]:
     """Module or folder of a package → those that it imports."""
     package = folder.replace("/", ".") + "."
-    found: dict[str, set[str]] = {}
+    edges: dict[str, set[str]] = {}
     for path in sources(folder):
         name = path.relative_to(ROOT / folder).parts[0].removesuffix(".py")
         if not name.startswith("__"):
-            found.setdefault(name, set()).update(
+            edges.setdefault(name, set()).update(
                 each.removeprefix(package).partition(".")[0]
                 for each in imports(path)
                 if each.startswith(package)
             )
-    return {name: others & found.keys() - {name} for name, others in found.items()}
+    return {name: others & edges.keys() - {name} for name, others in edges.items()}
 
 
 def test_layers_are_those_of_import_linter() -> None:
@@ -63,12 +63,12 @@ def test_layers_are_those_of_import_linter() -> None:
 
 @pytest.mark.parametrize("package", ["mars_core", "storage", "evaluation", "ui", "hosting"])
 def test_modules_import_those_before_them_and_the_marked_ones(package: str) -> None:
-    found = graph(package)
+    edges = graph(package)
     marked = re.findall(r"`(\w+)`(?: \(↑ ([^)]+)\))?", LINES[package])
     order = [name for name, _ in marked]
-    assert sorted(order) == sorted(found)
+    assert sorted(order) == sorted(edges)
     above = {
-        name: {other for other in found[name] if order.index(other) > order.index(name)}
+        name: {other for other in edges[name] if order.index(other) > order.index(name)}
         for name in order
     }
     assert above == {name: set(re.findall(r"\w+", marks)) for name, marks in marked}

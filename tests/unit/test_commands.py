@@ -98,7 +98,7 @@ RUN = {
     "--suite gsm8k.jsonl": SMALL,
     "mars eval run --server http://localhost:8000 --server-model MODEL --rules strict,mars --suite gsm8k.jsonl": SMALL,
 }
-NOT_RUN = {  # expressions of whole commands, without variables of the environment before them
+NOT_RUN = {  # expressions of full commands, without variables of the environment before them
     r"make .+": "installs, measures, uploads or serves; each is rehearsed by make -n",
     r"(mars|python -m (mars_playground|hosting\.deploy))( eval)?( [a-z_]+)?( …| FILE….*| owner/name .*)?": "only named",
     r"python -m (bench|training)\b.*": "takes minutes, and writes results or weights",
@@ -166,7 +166,7 @@ def everything() -> dict[str, set[str]]:
     return pages_of
 
 
-def words(command: str, **places: str) -> list[str]:
+def words(command: str, **replacements: str) -> list[str]:
     """With what stands for a reader's names replaced."""
     values = {
         "run …": "run --pair bundled --suite demo_arithmetic --limit 1 --max-new-tokens 4 --quiet",
@@ -176,7 +176,7 @@ def words(command: str, **places: str) -> list[str]:
         "STUDY": "latest",
         "--server-model MODEL": f"--server-model {MODEL}",
     }
-    for name, meant in (values | places).items():
+    for name, meant in (values | replacements).items():
         command = command.replace(name, meant)
     return shlex.split(command)
 
@@ -296,7 +296,7 @@ def servers() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with the files that a reader has, and a database of its own."""
+    """The working folder, with the files that a reader has, and a separate database."""
     problem = {
         "question_id": 1,
         "category": "math",
@@ -321,7 +321,7 @@ def test_the_commands_of_a_page_run(
     make_commands: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    places = servers | {
+    replacements = servers | {
         "postgresql://…": os.environ["MARS_DATABASE_URL"],
         "/tmp/mars.jsonl": str(folder / "mars.jsonl"),
     }
@@ -337,7 +337,7 @@ def test_the_commands_of_a_page_run(
             subprocess.run(["bash", "-c", command], env=environment, check=True)
             assert "_shtab_mars" in (folder / ".bash_completion").read_text(encoding="utf-8")
             continue
-        main, rest = main_of(words(f"{command} {RUN[command]}", **places))
+        main, rest = main_of(words(f"{command} {RUN[command]}", **replacements))
         assert main is not None
         try:
             assert main(rest) == 0, (command, *capsys.readouterr())

@@ -91,7 +91,7 @@ def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
     assert json_log(environment | {"PORT": "x"}) is expected
 
 
-def test_no_secret_is_shown() -> None:
+def test_no_secret_is_displayed() -> None:
     settings = read_settings(
         {"HF_TOKEN": "hf_secret", "MARS_DATABASE_URL": "postgresql://me:secret@host/db"}
     )

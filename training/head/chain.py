@@ -62,8 +62,8 @@ def unroll(
     outputs, chain_keys, chain_values = [normed], list[Tensor](), list[Tensor]()
     visible = positions[:, None] <= anchors[..., None]
     for step in range(1, steps):
-        places = anchors + step
-        residual, queries, key, value = project(head, ids.gather(1, places), hidden, places)
+        following = anchors + step
+        residual, queries, key, value = project(head, ids.gather(1, following), hidden, following)
         chain_keys.append(key)
         chain_values.append(value)
         attended = _attend(

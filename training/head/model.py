@@ -131,7 +131,7 @@ def build_head(
 
 def save_head(head: Eagle3Head, target: PreTrainedModel, folder: Path, form: Format) -> None:
     """In bfloat16; the embedding is the target's and is not stored. Each file is replaced as a
-    whole."""
+    in full."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         aliases(name)[form == "speculators"]: value.detach().to("cpu", torch.bfloat16).contiguous()

@@ -1,4 +1,4 @@
-"""The target's passes while texts are written: one token a row, each row at a position of its own.
+"""The target's passes while texts are written: one token a row, each row at a separate position.
 
 Shapes: B rows, L positions of the cache, W values of a position (the read layers' inputs and the
 last hidden state).
@@ -95,7 +95,7 @@ class _RowCache:
         keys, values = self.layers[layer]
         keys[self.rows, :, self.at] = key[:, :, 0]
         values[self.rows, :, self.at] = value[:, :, 0]
-        return keys, values  # whole: a product of a part of each row would copy it
+        return keys, values  # in full: a product of a part of each row would copy it
 
     def get_seq_length(self, _layer: int = 0) -> int:
         return self.length

@@ -2,8 +2,8 @@
 head learns from.
 
 Nothing but the target is needed: from its chat template up to the user's first word it writes what
-a user might ask (sampled), and answers it (mostly greedily). Half of the turns begin with a few
-prescribed words, some ask about texts written before, so that long prompts are learnt too. All rows
+a user might write (sampled), and answers it (mostly greedily). Half of the turns begin with a few
+prescribed words, some refer to texts written before, so that long prompts are learnt too. All rows
 of a batch advance one token a step, each at its position.
 
 Shapes: as in ``passes``.
@@ -30,8 +30,8 @@ _MARK = "\ue000"  # stands for the user's words in the template
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """How texts are written. ``long_share``: of the texts that ask about earlier ones, in rows of
-    their own length."""
+    """How texts are written. ``long_share``: of the texts that refer to earlier ones, in rows of
+    their length."""
 
     cells: int = 49_152  # rows · positions of a cache
     length: int = 384  # tokens of a text at most

@@ -27,7 +27,7 @@ Document = dict[str, Any]
 _PATH = {
     "path": "steps_computed_with"
 }  # gradio_client takes an object with a "path" for a file, and would fetch it
-BEFORE = 80  # characters of text that are shown before a first divergence
+BEFORE = 80  # characters of text before a first divergence
 
 
 def _document(**fields: Any) -> Document:

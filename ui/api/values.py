@@ -1,4 +1,4 @@
-"""What a program may ask for, read from JSON: a pydantic model for each endpoint, and one sentence
+"""What a program may send, read from JSON: a pydantic model for each endpoint, and one sentence
 for what cannot be read."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ui.jobs.admission import LIST_ONLY
 from ui.jobs.services import Services
 from ui.public.access import parse
 from ui.settings.drafters import CHAIN, TREE, tree_shape
-from ui.settings.fields import OWN
+from ui.settings.fields import CUSTOM_MODELS
 from ui.settings.form import MOST_REPEATS, Form, LaneForm
 from ui.settings.readers import catalog_pair, read_custom_pair, thinking_word
 from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
@@ -107,9 +107,9 @@ def _processors(value: object) -> dict[str, Any]:
         if isinstance(bias, dict) and isinstance(banned, list)
         else {"\n": 0}
     )
-    given: list[Any] = protect if isinstance(protect, list) else [None]
+    protected: list[Any] = protect if isinstance(protect, list) else [None]
     if set(settings) - set(PROCESSORS) or any(
-        not isinstance(word, str) or len(word.splitlines()) != 1 for word in (*words, *given)
+        not isinstance(word, str) or len(word.splitlines()) != 1 for word in (*words, *protected)
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
@@ -118,7 +118,7 @@ def _processors(value: object) -> dict[str, Any]:
         )
     numbers = {name: number_of(number, name) for name, number in settings.items()}
     return numbers | {
-        "protect": "\n".join(given),
+        "protect": "\n".join(protected),
         "logit_bias": "\n".join(
             f"{word}={number_of(number, word)}" for word, number in words.items()
         ),
@@ -180,17 +180,17 @@ class ComparisonRequest(Values):
     repeats: Annotated[float, integer(1, MOST_REPEATS)]
 
     def form(self, services: Services) -> Form:
-        """The fields of the page that ask for the same, but for ``stop`` and ``prefix``. Raises
+        """The fields of the page for the same request, but for ``stop`` and ``prefix``. Raises
         ValueError and ModelError."""
-        catalog, own = services.catalog, (self.target, self.draft, self.head)
-        if any(own) and not services.custom_models:
+        catalog, custom = services.catalog, (self.target, self.draft, self.head)
+        if any(custom) and not services.custom_models:
             raise ValueError(LIST_ONLY)
         spec = (
-            read_custom_pair(*own)
-            if any(own)
+            read_custom_pair(*custom)
+            if any(custom)
             else catalog_pair(self.pair or catalog[0].key, catalog)
         )
-        models: dict[str, Any] = dict(zip(OWN, own, strict=True))
+        models: dict[str, Any] = dict(zip(CUSTOM_MODELS, custom, strict=True))
         return Form(
             **models,
             prompt=self.prompt,

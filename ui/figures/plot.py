@@ -1,7 +1,7 @@
 """What a figure is to the page, and what figures share: fonts, axes, rows, legends, the scale of
 margins, text that cannot become markup.
 
-A figure is drawn in the colours of the light page; the page puts those of the theme in their place
+A figure is drawn in the colours of the light page; the page replaces them by those of the theme
 (``THEMED``) and sets captions, grid and ground itself.
 """
 
@@ -78,7 +78,7 @@ def by_run(
 class Plot:
     """One figure. ``title`` says in one line what is to be seen, also to who cannot see it. A trace
     whose points are tokens says so in its ``meta``: ``{"lane": 0, "position": 3}`` is the lane, and
-    the place in every point's ``customdata`` that holds the output position. A click there shows
+    the index in every point's ``customdata`` that holds the output position. A click there shows
     the token."""
 
     figure: go.Figure
@@ -152,7 +152,7 @@ def bars(x: Sequence[Any], y: Sequence[Any], marker: Part, **more: Any) -> Part:
 
 
 def filled(colour: str, hatch: str = "") -> Part:
-    """The marker of a bar; hatched, it can be told apart without its colour."""
+    """The marker of a bar; hatched, it can be distinguished without its colour."""
     pattern = {
         "shape": hatch,
         "fillmode": "overlay",

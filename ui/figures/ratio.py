@@ -39,7 +39,7 @@ MARKERS = {
 }
 Counts = dict[
     Outcome, list[int]
-]  # places at which drafted tokens were judged: outcome → a count for each bin
+]  # positions at which drafted tokens were judged: outcome → a count for each bin
 
 
 def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
@@ -67,7 +67,7 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
             "showgrid": False,
             "zeroline": False,
         },
-        y={"range": [0, 1.08 * top], "nticks": 4, "title": "places"},
+        y={"range": [0, 1.08 * top], "nticks": 4, "title": "positions"},
         key=legend({outcome.value: marker for outcome, marker in MARKERS.items()}),
         barmode="stack",
         bargap=0.06,
@@ -84,8 +84,10 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
         zip(runs, rows, strict=True),
     )
     without = sum(math.isnan(value) for values in margins for _, value in values)
-    note = f"; {plural(without, 'place')} without a ratio (z₁ ≤ 0) left out" if without else ""
-    return Plot(figure, data, f"{scale.name} at the places where drafted tokens were judged{note}")
+    note = f"; {plural(without, 'position')} without a ratio (z₁ ≤ 0) left out" if without else ""
+    return Plot(
+        figure, data, f"{scale.name} at the positions where drafted tokens were judged{note}"
+    )
 
 
 def _margins(trace: Trace, scale: Scale) -> list[tuple[Outcome, float]]:
@@ -105,12 +107,12 @@ def _bins(scale: Scale) -> int:
 
 def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
     bins = _bins(scale)
-    found = Counter(
+    counts = Counter(
         (outcome, min(bins - 1, max(0, int((value - scale.low) / BIN + 1e-9))))
         for outcome, value in margins
         if not math.isnan(value)
     )
-    return {outcome: [found[outcome, at] for at in range(bins)] for outcome in MARKERS}
+    return {outcome: [counts[outcome, at] for at in range(bins)] for outcome in MARKERS}
 
 
 def _bars(
@@ -135,7 +137,7 @@ def _bars(
 
 
 def _border(run: PlottedRun, scale: Scale) -> tuple[list[Part], list[Part]]:
-    """A line at θ with its name: whole where the run's own rule has it, dotted where it is only
+    """A line at θ with its name: solid where the run's rule has it, dotted where it is only
     that of the others."""
     border = rule_border(run.trace, scale.name)
     x = scale.border if border is None else border

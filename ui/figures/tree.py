@@ -1,4 +1,4 @@
-"""The draft tree of one step as a figure: what was drafted, what was kept, and the target's own
+"""The draft tree of one step as a figure: what was drafted, what was accepted, and the target's
 token at the end. No gradio, no store."""
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 LEAF_PX = 21  # height of one branch
 TRUNK = 0.12  # columns between a node and the line that comes down to it
 LONGEST = 14  # characters of a piece beside its node
-OWN = (Outcome.RECOVERED, Outcome.BONUS)
+FROM_TARGET = (Outcome.RECOVERED, Outcome.BONUS)
 HEADS = ("step", "node", "parent", "depth", "outcome", "in_text", "token_id", "piece", "p", "q")
 _SIZES = dict(zip(Outcome, (10, 12, 7, 10, 11), strict=True))
 
 
 class Node(NamedTuple):
-    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``kept``: on
+    """Node 0 is the root, the last token of the step before; its ``outcome`` is None. ``accepted``: on
     the path that became text; ``x`` is the depth, ``y`` the branch."""
 
     number: int
@@ -44,7 +44,7 @@ def tree_plot(trace: Trace, step: int) -> Plot:
 
 
 def tree_nodes(trace: Trace, step: int) -> list[Node]:
-    """The nodes with their places, parents before children: the root, what was drafted, then the
+    """The nodes with their coordinates, parents before children: the root, what was drafted, then the
     recovered or bonus token."""
     chosen = trace.steps[step]
     nodes, accepted = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}
@@ -56,7 +56,7 @@ def tree_nodes(trace: Trace, step: int) -> list[Node]:
             Node(index, node.parent, node.outcome, in_text, node.piece, hover, node.depth, values)
         )
     for token in chosen.emitted:
-        if token.outcome not in OWN:
+        if token.outcome not in FROM_TARGET:
             continue
         hover = _hover(
             token.piece, f"  {token.outcome}<br>p {number(token.p)}<br>the target's own token"
@@ -81,7 +81,7 @@ def _hover(piece: str, facts: str) -> str:
 
 
 def _rows(nodes: Sequence[Node]) -> dict[int, float]:
-    """Node → row: leaves one below the other, the path that was kept on top, a parent in line with
+    """Node → row: leaves one below the other, the accepted path on top, a parent in line with
     its first child."""
     children: dict[int, list[Node]] = {node.number: [] for node in nodes}
     for node in nodes[1:]:
@@ -109,7 +109,9 @@ def _title(step: Step) -> str:
         return f"Step {step.index}: nothing was drafted; the target wrote {_named(last)} itself."
     relaxed = sum(token.outcome is Outcome.RELAXED for token in step.emitted)
     more = f", {relaxed} of them relaxed" if relaxed else ""
-    ending = f", then {_named(last)}, {last.outcome}" if last and last.outcome in OWN else ""
+    ending = (
+        f", then {_named(last)}, {last.outcome}" if last and last.outcome in FROM_TARGET else ""
+    )
     return f"Step {step.index}: {plural(len(step.nodes), 'token')} drafted, {step.kept} kept{more}{ending}."
 
 
@@ -119,16 +121,16 @@ def _named(token: Token | None) -> str:
 
 def _numbers(node: Node) -> tuple[Value, ...]:
     """A token that the target drew has no number."""
-    number = 0 if node.outcome in OWN else node.number
+    number = 0 if node.outcome in FROM_TARGET else node.number
     return number, node.parent, node.x, node.outcome, node.accepted, *node.values
 
 
 def tree_figure(nodes: Sequence[Node]) -> go.Figure:
-    """Depth to the right, branches downwards; the kept path is thick, every outcome has its colour
+    """Depth to the right, branches downwards; the accepted path is thick, every outcome has its colour
     and its shape."""
     present = {node.outcome for node in nodes}
     depth, rows = max(node.x for node in nodes), max(5, *(node.y + 1 for node in nodes))
-    drafted = max((node.x for node in nodes if node.outcome not in (None, *OWN)), default=0)
+    drafted = max((node.x for node in nodes if node.outcome not in (None, *FROM_TARGET)), default=0)
     edges = [_edges(nodes, accepted=accepted) for accepted in (False, True)]
     marks = [_marks(nodes, outcome) for outcome in (None, *Outcome) if outcome in present]
     ticks = {"tickvals": list(range(1, drafted + 1)), "showgrid": False, "zeroline": False}

@@ -1,8 +1,8 @@
-"""The one driver of jobs: a place in the queue, the models, the runs, the store.
+"""The one driver of jobs: a slot of the queue, the models, the runs, the store.
 
 Compare, a continuation, an endpoint and a vote iterate ``drive``, a study ``with_models``, and turn
 the events into what they show. Iterate both inside ``contextlib.closing``: closed, by a tab that
-goes away or by an error of whoever iterates, the run under way is saved and the slot is free.
+goes away or by an error of the consumer, the run under way is saved and the slot is free.
 """
 
 from __future__ import annotations
@@ -125,9 +125,9 @@ def with_models(
     runs: int,
     new_tokens: float | None,
 ) -> Generator[Waiting | E, None, None]:
-    """Wait for a place in the queue, load the models of ``spec``, then do ``work`` with them, whose
+    """Wait for a slot of the queue, load the models of ``spec``, then do ``work`` with them, whose
     events follow. ``visitor``: who may stop it (``services.stops``). ``runs``, each of at most
-    ``new_tokens``: for the place in the queue, which does not count against the visitor's hour
+    ``new_tokens``: for the slot of the queue, which does not count against the visitor's hour
     where ``work`` reported nothing but Ready: no run began. Raises JobError, and what ``work``
     raises."""
     stop, began = services.stops.of(visitor), False

@@ -1,7 +1,7 @@
 """The queue of jobs: one runs at a time. Order among owners, expected waiting time, and refusals
 when the queue is full.
 
-Safe between threads: whoever waits asks its own ticket in its own thread.
+Safe between threads: each waiter polls its ticket in its thread.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ POLL_S = 0.1  # between two looks for a stop while waiting
 
 @dataclass(eq=False, slots=True)
 class Ticket:
-    """A place in the queue, used as a context manager: on exit the slot is free for the next
+    """A slot of the queue, used as a context manager: on exit the slot is free for the next
     one."""
 
     queue: Queue
     owner: str
     runs: int
-    tokens: int  # that were asked for
+    tokens: int  # that were requested
     round: (
         int  # tickets of an owner that come one after the other are in rounds one after the other
     )
@@ -100,7 +100,7 @@ class Queue:
         return len(self._waiting)
 
     def ticket(self, owner: str, *, runs: int, tokens: int) -> Ticket:
-        """A place at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError with the
+        """A slot at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError with the
         time to come back."""
         with self.changed:
             self._check(owner, runs)

@@ -36,12 +36,12 @@ class Services:
     )
     order: Callable[[int], list[int]] = execution_order
     public: bool = (
-        False  # strangers use this page: only pairs of the catalog, everybody sees their own runs
+        False  # strangers use this page: only pairs of the catalog, everybody sees their runs
     )
     limits: Limits = PRIVATE_LIMITS
     sign_in: bool = False  # visitors may sign in with Hugging Face
     retention_days: int | None = None  # after which runs are removed for good
-    notice: str = ""  # what everybody should know: that runs are not kept, say
+    notice: str = ""  # what everybody should know: that runs are not stored, say
     visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``
     accelerator: Accelerator = None  # type: ignore[assignment]  # without one: Local
     queue: Queue = None  # type: ignore[assignment]  # without one: of the limits

@@ -36,7 +36,7 @@ class Script(str):
 
 
 def with_constants(code: str, **constants: object) -> Script:
-    """``code`` with texts of ours in the script itself, because a component that starts late, in a
+    """``code`` with trusted strings in the script itself, because a component that starts late, in a
     hidden part of the page, has its properties only later."""
     values = to_json(constants)
     script = Script(f"const CONSTANTS = {values};\n{code}")

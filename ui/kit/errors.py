@@ -67,12 +67,12 @@ class ErrorPages:
             ):  # Gradio's end of the stream of an unknown session, after a message
                 await send({"type": "http.response.body", "body": b""})
             elif begun:
-                fault(error, _place(scope))
+                fault(error, _route(scope))
                 raise
             elif _miscalled(scope, error):
                 await PlainTextResponse(f"{NO_CALL}\n", 400)(scope, receive, send)
             else:
-                await PlainTextResponse(f"{fault(error, _place(scope))}\n", 500)(
+                await PlainTextResponse(f"{fault(error, _route(scope))}\n", 500)(
                     scope, receive, send
                 )
 
@@ -90,6 +90,6 @@ def _refused(error: BaseException) -> bool:
     return isinstance(error.__cause__ or error, HTTPException)
 
 
-def _place(scope: Scope) -> str:
+def _route(scope: Scope) -> str:
     """The route by the first part of its path: the rest may be what a visitor wrote."""
     return f"request /{str(scope['path']).split('/')[1][:40]}"

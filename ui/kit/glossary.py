@@ -13,7 +13,7 @@ from ui.kit.assets import asset
 from ui.kit.documents import FOLDER, GLOSSARY
 from ui.kit.panel import render
 
-_numbers = count(1)  # for ids: a term may be explained at several places of one page
+_numbers = count(1)  # for ids: a term may be explained several times on one page
 
 
 class Term(NamedTuple):

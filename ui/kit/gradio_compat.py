@@ -92,7 +92,7 @@ class FaultyBlocks(gr.Blocks):
         except gr.Error as error:
             error.print_exception = False
             raise
-        except Exception as error:  # noqa: BLE001  (the last place that sees it)
+        except Exception as error:  # noqa: BLE001  (the last handler that sees it)
             name = getattr(event, "name", None) or getattr(event, "api_name", None)
             raise gr.Error(
                 fault(error, f"event {name}" if name else "event"), print_exception=False
@@ -173,7 +173,7 @@ def forget_components(page: gr.Blocks) -> None:
 
 @_or_stock
 def limit_arrival(page: gr.Blocks) -> None:
-    """For a page that was just launched: a connection whose request has not arrived whole within
+    """For a page that was just launched: a connection whose request has not arrived completely within
     ``ARRIVAL_S`` is closed."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -226,7 +226,7 @@ def limit_arrival(page: gr.Blocks) -> None:
 
 
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
-    """Until every event that was queued has told its client how it ended, ``seconds`` at most."""
+    """Until every event that was queued has sent its client its end, ``seconds`` at most."""
     ends = time.monotonic() + seconds
     pending: Mapping[str, Any] = getattr(
         getattr(page, "_queue", None), "pending_event_ids_session", {}
@@ -237,7 +237,7 @@ def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
 
 @_or_stock
 def check_sign_in(button: gr.LoginButton) -> None:
-    """The page asks on load who signed in, as Gradio's button does by itself, but not by a public
+    """The page requests on load who signed in, as Gradio's button does by itself, but not by a public
     endpoint."""
     from gradio.context import Context
 

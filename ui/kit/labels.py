@@ -1,4 +1,4 @@
-"""Names of rules, parameters and states as the page writes them, in one place."""
+"""Names of rules, parameters and states as the page writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome colours and shapes, in one place: token view, figures, legends and reports take them
+"""The outcome colours and shapes: token view, figures, legends and reports take them
 from here.
 
 Colour-blind safe (Okabe and Ito); ``light`` and ``dark`` are the marks on either ground, ``*_text``

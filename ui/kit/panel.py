@@ -18,15 +18,15 @@ copies its value, else the read-only field of the same group ``data-hotkey="KEY"
 panel, clicks the element ``data-arrows``           on a group: arrow keys walk through its buttons
 ``data-key="KEY"``        what has the focus keeps it across updates, by this key; ``A/…`` falls
 back to another key under ``A/`` ``data-keep``             what the visitor changed here (value,
-checked, shown or hidden) survives updates; ``open`` always does ``data-scroll="MARK"``    comes
+checked, visible or hidden) survives updates; ``open`` always does ``data-scroll="MARK"``    comes
 into view when MARK is new; with ``data-target`` the element of that selector does
 ``data-focus="MARK"``     gets the focus when MARK is new and the focus was in this panel or lost
 ``data-reveal="#ID"``     a click also opens, scrolls to and focuses the panel with that id, once it
 is there ``data-ready="NAME"``     the DOM event NAME is sent when the panel has appeared
 ``data-address="JSON"``   on a field or button: its value becomes this page's address with these
 parameters
-``<!--STAMP-->``          at the start (``stamped``): a value with an older one than what is shown
-is left out ``<time datetime>``       is written in the visitor's own time ========================
+``<!--STAMP-->``          at the start (``stamped``): a value with an older one than the
+displayed value is left out ``<time datetime>``       is written in the visitor's time ========================
 ======================================================================================================
 """
 

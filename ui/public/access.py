@@ -1,9 +1,9 @@
 """Which requests reach Gradio: well-formed ones, in public mode also only to open routes, of
-bounded size and for one's own open page.
+bounded size and for the visitor's open page.
 
-Gradio takes the name of a session from whoever sends it. Whoever knew that of another could read
+Gradio takes the name of a session from the client. A client that knew that of another could read
 and stop what runs there, so the first browser that uses a session keeps it. An ASGI layer around
-the whole page.
+the page.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OTHERS = "This page was opened by another browser, or its cookies were deleted; 
 _STORED = (
     "cache-control",
     "private, no-store",
-)  # what one visitor got is kept by no cache for others
+)  # what one visitor got is cached by nobody for others
 
 
 class Access:
@@ -150,7 +150,7 @@ def _takes_json(path: str) -> bool:
 
 
 async def _read(scope: Scope, receive: Receive, longest: int | None) -> bytes:
-    """The whole body. Raises HTTPException where it is longer than ``longest`` bytes."""
+    """The full body. Raises HTTPException where it is longer than ``longest`` bytes."""
     length = HTTPConnection(scope).headers.get("content-length", "0")
     if longest is not None and (not length.isdecimal() or int(length) > longest):
         raise HTTPException(413, TOO_LONG)

@@ -1,4 +1,4 @@
-"""Values of pages and visitors, whose number nobody bounds: those that were used last are kept."""
+"""Values of pages and visitors, whose number nobody bounds: those that were used last stay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Latest(Generic[V]):
         self._lock = Lock()
 
     def put(self, key: str, value: V) -> None:
-        """In place of the key's value before."""
+        """Replaces the key's value."""
         with self._lock:
             self._values[key] = value
             self._used(key)

@@ -1,7 +1,7 @@
 """Requests from pages of other origins carry no identity of the visitor; a private page, which has
 no visitors, refuses them, and names that are not its own. Forwarding headers count only behind a
 declared proxy. And the cookie by which a browser is known, set once, with the page itself. ASGI
-layers around the whole page.
+layers around the page.
 
 Gradio answers every origin and allows credentials, and a page in a Space's frame needs cookies that
 browsers send from everywhere. Without this layer, any site that a visitor has open could read and
@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ui.public.visitors import COOKIE, secret_of
 
 YEAR_S = 365 * 24 * 3600
-OWN = ("same-origin", "none")  # none: typed, a bookmark
+SAME_ORIGIN = ("same-origin", "none")  # none: typed, a bookmark
 SAFE = ("GET", "HEAD")
 _FORWARDED = (b"forwarded", b"x-forwarded-")
 PORTS = {"http": 80, "https": 443}
@@ -35,7 +35,7 @@ OTHER_PAGE = "This page is private: it answers neither pages of other origins no
 Origin = tuple[str, str, int | None]  # scheme, host, port
 
 
-class OwnPages:
+class OriginGuard:
     """ASGI layer: removes the cookies from requests of other origins' pages; a link or frame that
     leads here keeps them. ``trust_proxy``: a proxy in front sets ``X-Forwarded-Host`` and
     ``X-Forwarded-Proto``; without one these headers are removed, because anybody can send them and
@@ -81,11 +81,11 @@ class OwnPages:
             None, (headers.get("host"), headers.get("x-forwarded-host", "").split(",")[0].strip())
         ):
             origin = _origin(f"http://{host}")
-            if origin is None or not self._own(origin[1].rstrip(".")):
+            if origin is None or not self._is_known(origin[1].rstrip(".")):
                 return f"This page does not answer under the name {host[:80]!a}; MARS_HOSTS lists further names."
         return OTHER_PAGE if foreign(scope) else ""
 
-    def _own(self, name: str) -> bool:
+    def _is_known(self, name: str) -> bool:
         try:
             return bool(ip_address(name))
         except ValueError:
@@ -99,7 +99,7 @@ def foreign(scope: Scope) -> bool:
     site, sender = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None:
         return sender is not None and (_origin(sender) or ()) != page_origin(scope)
-    if site in OWN:
+    if site in SAME_ORIGIN:
         return False
     return not (headers.get("sec-fetch-mode") == "navigate" and scope.get("method") in SAFE)
 
@@ -125,9 +125,9 @@ def _origin(text: str) -> Origin | None:
 
 
 class VisitorCookie:
-    """Stands within ``OwnPages``, which removes forwarding headers that no proxy has set. The
+    """Stands within ``OriginGuard``, which removes forwarding headers that no proxy has set. The
     cookie comes with the page alone: were it set by any answer, requests that run side by side
-    would each make another visitor. Pages of other origins get none: it would take the place of the
+    would each make another visitor. Pages of other origins get none: it would replace the
     visitor's own."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -135,7 +135,7 @@ class VisitorCookie:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (
-            not asks_for_the_page(scope)
+            not is_page_request(scope)
             or secret_of(HTTPConnection(scope).cookies, {})
             or foreign(scope)
         ):
@@ -157,14 +157,14 @@ class VisitorCookie:
 
 
 def new_cookie(path: str, *, secure: bool) -> str:
-    """The value of a Set-Cookie header with a new secret. A Space is shown in a frame of another
-    site: there a cookie must be partitioned, which asks for https."""
+    """The value of a Set-Cookie header with a new secret. A Space is displayed in a frame of another
+    site: there a cookie must be partitioned, which requires https."""
     site = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     return f"{COOKIE}={secrets.token_urlsafe(32)}; Path={path}; Max-Age={YEAR_S}; HttpOnly; {site}"
 
 
 def root_path(scope: Scope) -> str:
-    """The path under which a proxy shows the page; ``/`` where it is shown at the root."""
+    """The path under which a proxy shows the page; ``/`` where it is displayed at the root."""
     path = urlsplit(str(scope.get("root_path") or "")).path.rstrip("/")
     plain = all(c.isascii() and (c.isalnum() or c in "/-_.~") for c in path)
     return path if path.startswith("/") and plain else "/"
@@ -175,5 +175,5 @@ def page_path(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(str(scope.get("root_path") or ""))
 
 
-def asks_for_the_page(scope: Scope) -> bool:
+def is_page_request(scope: Scope) -> bool:
     return scope["type"] == "http" and scope["method"] == "GET" and page_path(scope) in ("", "/")

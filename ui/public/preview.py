@@ -1,5 +1,5 @@
 """What a link to the page shows where it is posted: title, description and address in the page's
-head, in place of Gradio's own tags. A comparison is described only where the address has a link
+head, instead of Gradio's tags. A comparison is described only where the address has a link
 that shows it; the page itself, where it is public, has a picture."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ui.public.origin import PORTS, asks_for_the_page, page_origin, root_path
+from ui.public.origin import PORTS, is_page_request, page_origin, root_path
 
 TITLE = "MARS Playground"
 PICTURE = "public/preview.png"  # below ui, and as an address
@@ -43,7 +43,7 @@ class Previews:
         self._app, self._describe, self._public = app, describe, public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not asks_for_the_page(scope):
+        if not is_page_request(scope):
             await self._app(scope, receive, send)
             return
         query = {
@@ -51,11 +51,11 @@ class Previews:
             for name, text in QueryParams(scope["query_string"]).items()
             if name in ("comparison", "share")
         }
-        shown = await run_in_threadpool(self._describe, query)
+        description = await run_in_threadpool(self._describe, query)
         home = _home(scope)
-        address = f"{home}?{urlencode(query)}" if shown else home
-        picture = f"{home}{PICTURE}" if self._public and not shown else ""
-        tags = head_tags(*(shown or (TITLE, ABOUT)), address, picture)
+        address = f"{home}?{urlencode(query)}" if description else home
+        picture = f"{home}{PICTURE}" if self._public and not description else ""
+        tags = head_tags(*(description or (TITLE, ABOUT)), address, picture)
         held: list[Message] = []
 
         async def sender(message: Message) -> None:
@@ -66,7 +66,7 @@ class Previews:
             headers = MutableHeaders(raw=start["headers"])
             if headers.get("content-type", "").startswith("text/html"):
                 body = _STOCK.sub(b"", body)
-                body = _CHARSET.sub(lambda found: found[0] + b"\n" + tags, body, count=1)
+                body = _CHARSET.sub(lambda match: match[0] + b"\n" + tags, body, count=1)
                 headers["content-length"] = str(len(body))
             await send(start)
             await send({"type": "http.response.body", "body": body})

@@ -16,7 +16,7 @@ EVERYBODY = ""  # the owner of what was made in private mode
 COOKIE, HEADER = "mars_visitor", "x-mars-visitor"  # of a browser; of a program
 _SECRET = re.compile("[A-Za-z0-9_-]{22,128}")
 LONGEST_SESSION = 256  # characters
-# MCP tools reach the queue through one client of the server's own, whoever uses them.
+# MCP tools reach the queue through one client of the server for all users.
 _SHARED = ("x-gradio-user", "mcp")
 
 

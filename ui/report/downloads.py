@@ -21,7 +21,7 @@ from ui.report.picture import picture_json
 from ui.sharing import store_for
 
 Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
-MOST_FOUND = 100_000  # comparisons in the download of a search
+MOST_MATCHES = 100_000  # comparisons in the download of a search
 
 
 def _of_one(
@@ -42,7 +42,7 @@ ALL_FILES: Mapping[str, Writer] = {
 
 
 def run_file(services: Services, request: Request) -> Response:
-    """``/downloads/<file>``: all comparisons of whoever asks; ``?comparison=<id>`` one;
+    """``/downloads/<file>``: all comparisons of a visitor; ``?comparison=<id>`` one;
     ``?text=…&rule=…`` those that the search finds; ``runs.csv?runs=<id>,<id>`` these runs, in this
     order. Raises StorageError."""
     store, name, wanted = (
@@ -77,7 +77,7 @@ def _wanted(store: RunStore, view: Address) -> list[str] | None:
         return list(dict.fromkeys(record.comparison_id for record in store.records(view.runs)))
     if not view.searching:
         return None
-    return store.found_ids(to_search(view, limit=MOST_FOUND, offset=0))
+    return store.matching_ids(to_search(view, limit=MOST_MATCHES, offset=0))
 
 
 def _only_runs(path: Path, runs: Sequence[str]) -> None:

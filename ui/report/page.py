@@ -41,7 +41,7 @@ _POLICY = (
     "connect-src data: blob:; "
     "base-uri 'none'; form-action 'none'"
 )
-_SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a section of their own
+_SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a separate section
 _SYSTEM = {
     "font": "ui-sans-serif, system-ui, sans-serif",
     "font-mono": "ui-monospace, Consolas, monospace",
@@ -174,7 +174,7 @@ def _numbers(details: Details) -> list[tuple[str, str, str, Markup]]:
 def _settings(stored: StoredComparison) -> list[Section]:
     """How the runs were made, how to make them again, and on what."""
     configs = [run.trace.config for run in stored.runs]
-    shown = [
+    settings = [
         (name, help_, list(map(read, configs)))
         for name, help_, read in SETTINGS
         if name not in _SEPARATE
@@ -185,7 +185,7 @@ def _settings(stored: StoredComparison) -> list[Section]:
     ]
     lead = "The same settings on the command line; a comparison there runs strict in any case."
     return [
-        Section("settings", "Settings", (_by_run("Settings", configs, shown),)),
+        Section("settings", "Settings", (_by_run("Settings", configs, settings),)),
         Section(
             "repeat", "How to repeat it", (Paragraph(comparison_commands(configs), "code"),), lead
         ),

@@ -40,7 +40,7 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
     "Steps": (
         "Above: one column per decoding step, its tokens stacked in the order of the text. Below: "
-        "the time of the same steps; the runs were made one after the other and are shown on one "
+        "the time of the same steps; the runs were made one after the other and are displayed on one "
         "clock. Drag to look closer, double-click to go back."
     ),
     "Acceptance": "At each depth of the draft: in which share of the steps that drafted so deep the token was kept.",

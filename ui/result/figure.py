@@ -24,7 +24,7 @@ FOREVER = "public, max-age=31536000, immutable"  # its name has its version
 
 
 def plotly_file(_request: Request) -> FileResponse:
-    """The part of plotly.js that our figures need, a third of the whole, to be kept by the
+    """The part of plotly.js that our figures need, a third of all, to be cached by the
     browser."""
     headers = {"Content-Encoding": "gzip", "Cache-Control": FOREVER}
     return FileResponse(LIBRARY, media_type="text/javascript", headers=headers)
@@ -45,7 +45,7 @@ def figure_component(
 ) -> gr.HTML:
     """An empty figure; its value is ``figure_json``. ``name`` is unique in its ``scope`` and names
     downloads; ``label`` says what it shows; ``empty`` is written where there is none; a ``wide``
-    one scrolls in a narrow window. All are texts of ours."""
+    one scrolls in a narrow window. All strings are trusted."""
     code = f"{plotly_script()}\n{asset('figure.js', FOLDER)}"
     return gr.HTML(
         value=figure_json(None),

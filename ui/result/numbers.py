@@ -98,7 +98,7 @@ SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
     ),
     RunQuantity(
         "Log-likelihood",
-        "ln of the target's probability of the whole text, at temperature 1 and unfiltered",
+        "ln of the target's probability of the full text, at temperature 1 and unfiltered",
         "log_likelihood",
         number,
     ),

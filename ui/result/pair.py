@@ -1,4 +1,4 @@
-"""Two runs of one prompt, side by side as token views, where another view asks for them."""
+"""Two runs of one prompt, side by side as token views, where another view requests them."""
 
 from __future__ import annotations
 

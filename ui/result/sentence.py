@@ -67,7 +67,7 @@ def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
                 other for other, run in runs if run is not None and run.status is Status.COMPLETED
             ]
             others = (
-                f" {_joined(ended)} ended and {'is' if len(ended) == 1 else 'are'} kept."
+                f" {_joined(ended)} ended and {'is' if len(ended) == 1 else 'are'} saved."
                 if ended
                 else ""
             )

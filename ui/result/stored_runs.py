@@ -1,8 +1,8 @@
 """The runs that open pages show: a page keeps their ids, and an event that needs a trace has it
 read again.
 
-A run that could not be saved has a key in place of an id. It is here for as long as few others are
-asked for.
+A run that could not be saved has a key instead of an id. It is here for as long as few others are
+requested.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class StoredRuns:
         self._recent = Latest[Trace](MOST)
 
     def keys(self, traces: Mapping[int, Trace], ids: Mapping[int, str]) -> dict[int, str]:
-        """Column → id, or the key of a run without one, which is kept here."""
+        """Column → id, or the key of a run without one, which is stored here."""
         keys = {lane: ids.get(lane) or f"unsaved-{token_hex(16)}" for lane in traces}
         for lane in (lane for lane in traces if not ids.get(lane)):
             self._recent.put(keys[lane], traces[lane])
         return keys
 
     def read(self, request: Any, displayed: DisplayedRuns, lane: int) -> Trace | None:
-        """The run of a column, read with the rights of whoever sends ``request``; None where it is
+        """The run of a column, read with the rights of the visitor of ``request``; None where it is
         no longer there."""
         key = displayed.runs[lane]
         trace = self._always.get(key) or self._recent.get(key)

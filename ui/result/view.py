@@ -26,8 +26,8 @@ HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
 
 class LaneCards:
-    """Token views side by side, of which the first ``visible`` are shown. ``continues``: new runs
-    can be asked for from within them."""
+    """Token views side by side, of which the first ``visible`` are displayed. ``continues``: new runs
+    can be requested from within them."""
 
     def __init__(
         self, scope: str, views: Sequence[LaneView], visible: int, *, continues: bool = False
@@ -79,7 +79,7 @@ class ResultView(LaneCards):
                 with gr.Tab(title, id=title.lower()):
                     gr.HTML(
                         f'<p class="mars-lead">{lead}</p>', apply_default_css=False
-                    )  # a text of ours
+                    )  # a trusted string
                     self._fill(title, scope, stored)
         fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
         fixed.append(self.counterfactual)
@@ -153,7 +153,7 @@ class ResultView(LaneCards):
 
 
 def card_classes(lane: int, lanes: int) -> list[str]:
-    """Of lane ``lane`` where ``lanes`` are shown. A card that is not shown is there all the same: a
+    """Of lane ``lane`` where ``lanes`` are displayed. A card that is not visible is there all the same: a
     component that appears late starts its script without its props."""
     return [
         "mars-card",

@@ -1,4 +1,4 @@
-"""What a form asks of a drafter: which of its fields each takes, which a pair offers. Plain
+"""The form's view of a drafter: which of its fields each takes, which a pair offers. Plain
 values."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def choices(kinds: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def tree_shape(spec: PairSpec | None) -> TreeShape:
-    """What a tree looks like unless something else is asked for."""
+    """What a tree looks like unless something else is requested."""
     return spec.tree or SMALL_TREE if spec else TreeShape()
 
 

@@ -1,5 +1,5 @@
-"""The fields of a settings panel as plain values: what each asks for, what stands in it, whether it
-is shown. No gradio. A field shows what it can of the values that a browser holds.
+"""The fields of a settings panel as plain values: what each reads, what stands in it, whether it
+is displayed. No gradio. A field shows what it can of the values that a browser holds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ui.settings.values import SHARED, Values, as_number, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
-OWN = {
+CUSTOM_MODELS = {
     "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
     "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
     "own_head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
@@ -73,7 +73,7 @@ class LaneFields(NamedTuple):
 
 class Fields:
     """Fields by name, each with the value that was given for it or its default. ``scope``: what
-    their ids begin with; ``spec``: the chosen pair (None: one's own) of ``pairs``."""
+    their ids begin with; ``spec``: the chosen pair (None: a custom one) of ``pairs``."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Fields:
         self.by_name[name] = FormField(f"{self._scope}{id_}", name, kind, label, value, **more)
 
     def number(self, name: str, label: str, default: float, **more: Any) -> None:
-        """``most``: the largest that may be asked for. What is beyond it is refused by the reader,
+        """``most``: the largest that may be requested. What is beyond it is refused by the reader,
         which names the field."""
         most = more.get("most")
         value = self.values.get(name, default if most is None else min(default, most))
@@ -159,7 +159,7 @@ class Fields:
                 switches=switches,
             )
 
-    # what several tabs ask for
+    # of several tabs
 
     def bar(self, longest: int, *, lists: bool = False) -> None:
         """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter
@@ -180,7 +180,7 @@ class Fields:
         self.number("seed", "First seed" if lists else "Seed", 0)
         self.tree()
         custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
-        for name, (label, placeholder) in OWN.items():
+        for name, (label, placeholder) in CUSTOM_MODELS.items():
             more: dict[str, Any] = {"placeholder": placeholder, "list": self._models, "width": 200}
             self.text(name, label, visible=custom, redraws=True, **more)
 
@@ -190,7 +190,7 @@ class Fields:
         return self.spec.k if self.spec else 5
 
     def tree(self) -> None:
-        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are shown that
+        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are visible that
         the chosen drafter takes."""
         default = tree_shape(self.spec)
         self.choice(

@@ -16,13 +16,13 @@ LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at
 AUTO_REPEATS, AUTO_S = (
     3,
     2.0,
-)  # runs of each lane without a number of one's own, where none takes longer
+)  # runs of each lane where no number is set and none takes longer
 MOST_REPEATS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DraftForm:
-    """The fields from which a drafter is read: those of the whole form, or a lane's own."""
+    """The fields from which a drafter is read: those of the form, or of a lane."""
 
     drafter: str = "model"
     k: float | None = 5
@@ -36,7 +36,7 @@ class DraftForm:
 @dataclass(frozen=True, slots=True)
 class LaneForm:
     """The head of one lane: a rule and all parameter fields; those of other rules are ignored.
-    ``draft``: where its drafts come from, None for the form's own drafter."""
+    ``draft``: where its drafts come from, None for the form's drafter."""
 
     rule: str
     parameters: Mapping[str, float | str | None]
@@ -89,7 +89,7 @@ def form_with_theta(lanes: Sequence[LaneForm], theta: float) -> LaneForm:
 
 
 def settings_label(form: Form, catalog: Sequence[PairSpec]) -> str:
-    """What a form asks for, in one line; values that are missing or wrong as they are."""
+    """What a form requests, in one line; values that are missing or wrong as they are."""
     pair = next((spec.title for spec in catalog if spec.key == form.pair), "own pair")
     lanes = " | ".join(rule_label(lane.rule, lane.parameters) for lane in form.lanes)
     kind, fields = described(form.drafter), taken(form.drafter, form.shape)

@@ -22,7 +22,7 @@ _OF_PAIRS = ("drafter", "repeats")  # whose defaults on the page are not those o
 
 
 def settings_link(form: Form) -> dict[str, Any]:
-    """The names of an address that ask for this form; what has its default is left out."""
+    """The names of an address that hold this form; what has its default is left out."""
     values = form_values(form)
     named = {
         name: _text(values[name])
@@ -46,7 +46,7 @@ def _text(value: object) -> str:
 
 
 def _rule(lane: Values) -> str:
-    """``mars(theta=0.9)``, in a lane that drafts in its own way with the fields of that. What has no
+    """``mars(theta=0.9)``, in a lane that drafts in its way with the fields of that. What has no
     value has its default."""
     named = [
         f"{name}={_text(value)}"

@@ -4,7 +4,7 @@ keeps their values.
 The component's value is JSON. From here it is ``{"html": …, "values": …}``; once a visitor changed
 something it is ``{"values": …}``, as ``ui.settings.fields`` describes them. Its event ``select``
 comes with ``changes``, those that were not answered yet: of each ``changed``, the name of a field
-on which others depend, and ``lane`` where it is a lane's; ``input`` with what a button of the panel asks for.
+on which others depend, and ``lane`` where it is a lane's; ``input`` with the action of a button of the panel.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ui.kit.assets import asset, to_json, with_constants
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import OWN, Fields, LaneFields, lane
+from ui.settings.fields import CUSTOM_MODELS, Fields, LaneFields, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.readers import read_custom_pair, read_rule
@@ -41,7 +41,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
 EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 MOST_CHANGES = 20  # that are read of an event
 Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
-ABOUT_OWN = (
+ABOUT_CUSTOM = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
     "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
     "owner/name/file.gguf). Without both, drafts come from the text itself."
@@ -51,7 +51,7 @@ ABOUT_OWN = (
 class SettingsPanel:
     """The fields of a tab, laid out by the template ``SCOPE.html.jinja``. ``describe`` adds them to
     Fields. ``lanes``: how many there are at first, each described by ``describe_lane``. ``label``
-    sums the values up in one line; ``thresholds``: the rules that they ask for beside those of the
+    sums the values up in one line; ``thresholds``: the rules that they name beside those of the
     lanes."""
 
     def __init__(
@@ -110,7 +110,7 @@ class SettingsPanel:
         return fields
 
     def spec(self, values: Values) -> PairSpec | None:
-        """The chosen pair; None: one's own. A key that is unknown is the first pair's."""
+        """The chosen pair; None: a custom one. A key that is unknown is the first pair's."""
         key = values.get("pair")
         if key == CUSTOM and self.services.custom_models:
             return None
@@ -119,19 +119,19 @@ class SettingsPanel:
         )
 
     def _custom_pair(self, values: Values) -> tuple[PairSpec | None, str]:
-        """One's own pair; or why there is none, if anything is given."""
-        if not any(values.get(name) for name in OWN):
+        """The custom pair; or why there is none, if anything is given."""
+        if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
         try:
-            return read_custom_pair(*(as_text(values.get(name)) for name in OWN)), ""
+            return read_custom_pair(*(as_text(values.get(name)) for name in CUSTOM_MODELS)), ""
         except ValueError as error:
             return None, str(error)
 
     def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> Note:
-        """What the pair can do, and what memory it needs, which is not for strangers; of one's own
+        """What the pair can do, and what memory it needs, which is not for strangers; of a custom one
         what can be given."""
         if spec is None:
-            return wrong or ABOUT_OWN, "bad" if wrong else "ok", ()
+            return wrong or ABOUT_CUSTOM, "bad" if wrong else "ok", ()
         sizes = " → ".join(
             parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size
         )
@@ -152,7 +152,7 @@ class SettingsPanel:
             try:
                 rules = self._rules(values, each)
                 notes.append(threshold_note(rules, margins, default_theta(spec)))
-            except ValueError:  # said when the runs are asked for
+            except ValueError:  # reported when the runs are requested
                 notes.append(ThresholdNote(("",)))
         return notes
 
@@ -204,15 +204,15 @@ class SettingsPanel:
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:
-        """What follows from a changed field is shown. ``follow``: updates of ``outputs`` from the
+        """What follows from a changed field is displayed. ``follow``: updates of ``outputs`` from the
         names of such fields, all values and those of ``inputs``."""
 
-        def redraw(event: gr.EventData, value: str | None, *given: Any) -> Any:
-            listed = event_data(event).get("changes")
-            recent = listed[-MOST_CHANGES:] if isinstance(listed, list) else []
+        def redraw(event: gr.EventData, value: str | None, *arguments: Any) -> Any:
+            reported = event_data(event).get("changes")
+            recent = reported[-MOST_CHANGES:] if isinstance(reported, list) else []
             changes = [each for each in recent if isinstance(each, Mapping)]
             panel_value, values = self.changed(value, *changes)
-            followed = follow([each.get("changed") for each in changes], values, *given)
+            followed = follow([each.get("changed") for each in changes], values, *arguments)
             return {self.component: panel_value} | followed
 
         self.component.select(

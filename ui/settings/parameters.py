@@ -18,23 +18,23 @@ EXAMPLES = ("0.9 - 0.1*min(1, entropy/2)", "thinking")  # of a parameter, of WHE
 
 
 def default_theta(spec: PairSpec | None) -> Theta:
-    """A pair of one's own has the paper's."""
+    """A custom pair has the paper's."""
     return spec.theta if spec else PAPER_THETA
 
 
 def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
     """Values worth trying: around the paper's θ with the pair's own, else around the default."""
     if parameter.name == "theta":
-        found = sorted({*STUDIED_THETAS, default_theta(spec).value})
+        values = sorted({*STUDIED_THETAS, default_theta(spec).value})
     else:
         wide = [parameter.default * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
         wide = wide if parameter.default else [parameter.low, parameter.high]
         fitting = (min(max(value, parameter.low), parameter.high) for value in wide)
-        found = [
+        values = [
             float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
             for value in fitting
         ]
-    return ", ".join(f"{value:g}" for value in dict.fromkeys(found))
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(values))
 
 
 def step_of(parameter: Parameter) -> float:
@@ -76,6 +76,6 @@ def threshold_note(
 
 
 def other_theta(rules: Sequence[RuleConfig], theta: Theta) -> Theta:
-    """What the button offers: the paper's in place of the pair's, and else the pair's."""
+    """What the button offers: the paper's if the pair's is chosen, else the pair's."""
     chosen = [rule.parameters.get("theta") for rule in rules]
     return PAPER_THETA if theta.value in chosen else theta

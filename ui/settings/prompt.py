@@ -11,7 +11,7 @@ from ui.kit.events import LATEST, event_data
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import parse
 
-LONGEST = 128  # new tokens, unless something else is asked for
+LONGEST = 128  # new tokens, unless something else is requested
 
 
 def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
@@ -29,7 +29,7 @@ def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
 
 
 def examples_of(spec: PairSpec | None) -> tuple[str, ...]:
-    """Example prompts of a pair; None: one's own."""
+    """Example prompts of a pair; None: a custom one."""
     return tuple(spec.prompts if spec else GENERAL_PROMPTS)
 
 

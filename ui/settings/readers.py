@@ -156,7 +156,7 @@ def _drafter(lane: LaneForm, form: Form) -> DrafterConfig:
 
 
 def read_drafter(form: DraftForm) -> DrafterConfig:
-    """The drafter with its own parameters; fields that it does not take are not read. Raises
+    """The drafter with its parameters; fields that it does not take are not read. Raises
     ValueError."""
     kind, fields = drafter_kind(form.drafter), taken(form.drafter, form.shape)
     if kind.name == PLAIN:

@@ -1,4 +1,4 @@
-"""A stored comparison as the form that asks for it again: its pair, drafter, sampling and lanes."""
+"""A stored comparison as the form that repeats it: its pair, drafter, sampling and lanes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ui.settings.readers import processor_values, thinking_word
 
 
 def stored_form(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Form:
-    """The fields of Compare that ask for this comparison again. Raises ValueError where it has no
+    """The fields of Compare that repeat this comparison. Raises ValueError where it has no
     run, or goes on from earlier turns. What is not a field of the form, the machine and a
     continuation, is not in it."""
     config = richest(stored)
@@ -86,7 +86,7 @@ def _draft(drafter: DrafterConfig) -> DraftForm:
 
 
 def _lane(config: RunConfig, shared: DraftForm) -> LaneForm:
-    """A lane with its own drafter where that is not the one of the form."""
+    """A lane with its drafter where that is not the one of the form."""
     values = _draft(config.drafter)
     shares = values == shared or config.rule.name == PLAIN
     return LaneForm(config.rule.name, {**config.rule.parameters}, None if shares else values)

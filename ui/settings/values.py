@@ -21,7 +21,7 @@ SHARED = "above"  # a lane's drafts come from the form's drafter
 
 
 def as_number(value: object) -> float | None:
-    """None for what is none."""
+    """None unless it is a number of at most ``MOST``."""
     if isinstance(value, str) and value.isascii() and value.isdigit():  # that of a choice
         value = int(value[:9])
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
@@ -30,19 +30,19 @@ def as_number(value: object) -> float | None:
 
 
 def as_parameter(value: object) -> float | str | None:
-    """A number, also as text, or the text of an expression; None for what is none."""
+    """A number, also as text, or the text of an expression; else None."""
     text = as_text(value).strip()
     number = as_number(as_value(text) if text else value)
     return text or None if number is None else number
 
 
 def as_text(value: object) -> str:
-    """Empty for what is none."""
+    """Empty unless it is a string."""
     return value if isinstance(value, str) else ""
 
 
 def parse(value: object) -> dict[str, Any]:
-    """The values of a panel, from the JSON that the browser sends; empty where it is none."""
+    """The values of a panel, from the JSON that the browser sends; empty if it is malformed."""
     try:
         values = json.loads(value)["values"] if isinstance(value, str) else {}
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -57,8 +57,8 @@ def lanes_of(values: Values) -> list[dict[str, Any]]:
 
 
 def read(form: type[Any], values: Values) -> dict[str, Any]:
-    """Arguments of a dataclass of fields from the values of that name. A number that is none
-    becomes None, which the form's reader refuses by name; a text that is none is empty. Fields that
+    """Arguments of a dataclass of fields from the values of that name. A malformed
+    number becomes None, which the form's reader refuses by name; a malformed text is empty. Fields that
     have a default and no value are left out."""
     readers: dict[Any, Callable[[Any], Any]] = {
         "str": as_text,
@@ -94,7 +94,7 @@ def lane_values(form: LaneForm) -> dict[str, Any]:
 
 
 def read_form(prompt: str | None, values: Values) -> Form:
-    """What the prompt and the panel of Compare or Votes ask for, as it is."""
+    """The values of the prompt and the panel of Compare or Votes, as they are."""
     return Form(
         **read(Form, values)
         | {"prompt": prompt or "", "lanes": tuple(map(lane_form, lanes_of(values)))}

@@ -18,7 +18,7 @@ Tile = tuple[str, str, str, str]  # name, value, unit, help
 
 @dataclass(frozen=True, slots=True)
 class LaneCounts:
-    """The running numbers of a lane, kept up step by step: O(1) a step, whatever the length of the
+    """The running numbers of a lane, updated step by step: O(1) a step, whatever the length of the
     run. ``tau``: where a server reports it without the steps."""
 
     tokens: int = 0

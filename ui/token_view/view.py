@@ -39,7 +39,7 @@ from ui.token_view.tiles import LaneCounts, Tile, counts_of, lane_check, stat_ti
 from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
-PLACES = {outcome: index for index, outcome in enumerate(OUTCOMES)}
+OUTCOME_INDEX = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 FIELDS: tuple[tuple[str, str], ...] = (
     ("r", "z₂/z₁ of the target's two best logits; above θ the margin is low"),
     ("z₁", "the target's best raw logit"),
@@ -47,7 +47,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("gap", "z₁ − z₂"),
     ("p", "probability of this token under the target"),
     ("q", "its probability under the drafter"),
-    ("rank", "place of this token in p; 1 is the likeliest"),
+    ("rank", "rank of this token in p; 1 is the likeliest"),
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
     ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
     (
@@ -62,7 +62,7 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("regret", "what the run had spent before this token, of rules with such a budget"),
     ("position", "output position, from 0; as in the CSV"),
     ("step", "decoding step, from 0"),
-    ("depth", "place in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
+    ("depth", "position in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
     ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
     ("id", "token id"),
 )
@@ -84,8 +84,8 @@ GREEDY, SAMPLED, BOUND = (
 
 
 class TokenRow(NamedTuple):
-    """One emitted token, as lane.js takes it. ``outcome``: its place in OUTCOMES, or PREFIX;
-    ``numbers``: one string, by FIELDS; ``own``: piece and id of the target's own draw, or nothing;
+    """One emitted token, as lane.js takes it. ``outcome``: its index in OUTCOMES, or PREFIX;
+    ``numbers``: one string, by FIELDS; ``own``: piece and id of the target's draw, or nothing;
     each of the ``refused`` siblings: piece and "id,p,q"; ``top``: the pieces, and "id,p,id,p,…";
     ``flags``: see ``row_flags``; ``story``: of a relaxed token, as relaxed_story tells it."""
 
@@ -149,7 +149,7 @@ class LaneView:
     run: str = ""
     start: int = 0
     rows: tuple[TokenRow, ...] = ()
-    whole: bool = True
+    complete: bool = True
     tiles: tuple[Tile, ...] = stat_tiles(LaneCounts())
     progress: float = 0.0
     diverges: int | None = None
@@ -159,7 +159,7 @@ class LaneView:
     judged: str = (
         ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
     )
-    theta: float | None = None  # of the run's own rule
+    theta: float | None = None  # of the run's rule
 
     def json(self) -> str:
         """The value of the component: ASCII, without ``<``."""
@@ -177,7 +177,7 @@ def row_flags(config: RunConfig, kind: ShiftKind) -> int:
 def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig) -> list[TokenRow]:
     """One row an emitted token; the rejected siblings before it become its struck-through
     alternatives. ``greedy``: temperature 0, where p is one-hot and the alternatives show the
-    distribution at temperature 1. On sampled ``drafts`` the target's own draw is not what strict
+    distribution at temperature 1. On sampled ``drafts`` the target's draw is not what strict
     would have written, and is left out."""
     rows: list[TokenRow] = []
     refused: list[Token] = []
@@ -210,7 +210,7 @@ def _row(
     relaxed = token.outcome is Outcome.RELAXED
     return TokenRow(
         displayable(text),
-        PLACES[token.outcome],
+        OUTCOME_INDEX[token.outcome],
         _visible(token.piece),
         NUMBERS % _numbers(token),
         (_visible(token.own_piece), token.own) if drawn else (),
@@ -233,8 +233,8 @@ def ended_view(
     note: str = "",
     rows: Sequence[TokenRow] | None = None,
 ) -> LaneView:
-    """A run that ended, whole: live and from History alike. ``rows``: its token rows, where they
-    were built while it ran; ``note``: a sentence below the text, in place of the error."""
+    """A run that ended, in full: live and from History alike. ``rows``: its token rows, where they
+    were built while it ran; ``note``: a sentence below the text, instead of the error."""
     amount = count(trace.summary.new_tokens)
     chips = {
         Status.COMPLETED: f"{amount} tokens, {STOP_TITLES[trace.stop_reason]}",
@@ -329,7 +329,7 @@ def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **prop
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
     """The component of one lane; ``scope`` names the result it belongs to (compare, history),
     ``lane`` its column. Its event ``select`` carries ``lane``, ``index``, the output position of a
-    chosen token, and, where ``continues``, ``token``: the id to continue with in its place."""
+    chosen token, and, where ``continues``, ``token``: the id to continue with instead."""
     name = f"{scope}-lane-{lane}"
     return _component("lane", LANE, view.json(), name, scope=scope, lane=lane, continues=continues)
 

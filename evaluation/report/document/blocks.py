@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class TableCell(NamedTuple):
-    """``small`` is shown under the text: an interval, an amount. ``mark``: bad, good, open or
+    """``small`` stands under the text: an interval, an amount. ``mark``: bad, good, open or
     empty."""
 
     text: str
@@ -167,7 +167,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class ReportDocument:
-    """``facts`` are shown under the title."""
+    """``facts`` stand under the title."""
 
     title: str
     facts: tuple[str, ...]

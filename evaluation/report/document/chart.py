@@ -113,7 +113,7 @@ class Chart(NamedTuple):
 
     @property
     def rows(self) -> list[tuple[str | float, ...]]:
-        """Every point under ``heads``; strict where it is drawn as a point of its own."""
+        """Every point under ``heads``; strict where it is drawn as a separate point."""
         varied = self.varied
         return [
             (

@@ -22,7 +22,7 @@ _FIRST = re.compile(r"^([-+](?=\s|$)|[-=]+(?=\s*$)|#{1,6}(?=\s|$)|\d{1,9}(?=[.)]
 
 
 class SafeMarkdown(str):
-    """Markdown of ours, not to be escaped."""
+    """Trusted Markdown, not to be escaped."""
 
 
 def html(document: ReportDocument) -> str:

@@ -120,7 +120,7 @@ DIFFERENCE = _scored(
 LOST = _scored(
     "Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell
 )
-TEST_HELP = "exact, two-sided; under it by sign flips of whole prompts, and after Holm's correction for all comparisons"
+TEST_HELP = "exact, two-sided; under it by sign flips per prompt, and after Holm's correction for all comparisons"
 TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
 VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
 SCORES = (
@@ -218,7 +218,7 @@ OVERVIEW_LEAD = (
     "Speed-up: ratio of means, all new tokens over all seconds, against decoding without drafts. "
     "τ: all new tokens over all steps. Recovery: mean score of the suite's first metric over "
     "strict's with the same drafts; at the stated margin ✓ supported, ✗ not supported, ? too few "
-    "prompts. What is not scored has relaxed tokens, equal texts and TV in its place. 95 % "
+    "prompts. What is not scored has relaxed tokens, equal texts and TV instead. 95 % "
     "intervals in brackets."
 )
 OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "

@@ -23,7 +23,7 @@ NO_SIGNAL = (
     "No better than random relaxation of as many tokens: its signal carries no information here"
 )
 BETTER = "Better than random relaxation of as many tokens"
-LISTED = 6  # settings in a sentence
+MOST_NAMED = 6  # settings in a sentence
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -91,12 +91,12 @@ def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
 
 
 def _few(named: Sequence[str]) -> str:
-    more = [f"{count(len(named) - LISTED)} more"] if len(named) > LISTED else []
-    return "; ".join([*named[:LISTED], *more])
+    more = [f"{count(len(named) - MOST_NAMED)} more"] if len(named) > MOST_NAMED else []
+    return "; ".join([*named[:MOST_NAMED], *more])
 
 
 def _judged(report: Report) -> list[LaneRow]:
-    """Every setting of whole suites that has a verdict by its main metric, worst first."""
+    """Every setting of complete suites that has a verdict by its main metric, worst first."""
     judged: list[tuple[int, bool, float, LaneRow]] = []
     for one in report.measured:
         if one.group in report.suite_groups and (score := one.main_score) and score.verdict:

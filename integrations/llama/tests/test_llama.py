@@ -157,7 +157,7 @@ def test_a_run_claims_only_what_the_server_reports(kind: str, tables: list[Resul
                 [{"role": "user", "content": prompt}], max_tokens=48, stop=settings.stop, logprobs=2
             )
             trace = answer_trace(config, answer)
-            whole = client.complete(
+            unstreamed = client.complete(
                 [{"role": "user", "content": prompt}],
                 max_tokens=48,
                 stop=settings.stop,
@@ -166,7 +166,7 @@ def test_a_run_claims_only_what_the_server_reports(kind: str, tables: list[Resul
             )
             accepted = answer.extra["timings"].get("draft_n_accepted", 0)
             assert (
-                trace.text == whole.text
+                trace.text == unstreamed.text
                 and trace.summary.new_tokens == answer.usage["completion_tokens"]
             )
             assert math.isnan(trace.summary.log_likelihood) or (

@@ -1,4 +1,4 @@
-"""What a request asks for: the rule and its parameters, read from ``SamplingParams.extra_args`` and
+"""What a request specifies: the rule and its parameters, read from ``SamplingParams.extra_args`` and
 the environment."""
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def default_rule(default: Mapping[str, Any]) -> str:
 def resolve(
     extra: Mapping[str, Any] | None, temperature: float, default: Mapping[str, Any], traced: bool
 ) -> RequestRule | None:
-    """The rule a request asks for; None if neither it nor the defaults name one.
+    """The rule a request specifies; None if neither it nor the defaults name one.
 
     The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is
     configured. Raises ValueError: one sentence with field, value and range.

@@ -105,7 +105,7 @@ def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
 
 
 def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
-    """A sentence where vLLM would not do what the request asks for, else None. ``params`` None
+    """A sentence where vLLM would not do what the request specifies, else None. ``params`` None
     checks the configuration only."""
     if wanted is None:
         return None

@@ -39,7 +39,7 @@ class _Step:
         ]
         self.table = async_tensor_h2d(
             rows, self.drafted.device, torch.float64
-        )  # the last column: place in the output
+        )  # the last column: output position
         self.best = Best(self.drafted, self.drafted)
         self.relaxed: Tensor = self.drafted < 0
 
@@ -62,7 +62,7 @@ class _Step:
         return self.relaxed & torch.eq(sampled.flatten()[self.table[:, -1].long()], self.drafted)
 
 
-_current: list[_Step] = []  # the step that is being sampled, if any of its requests asks for a rule
+_current: list[_Step] = []  # the step that is being sampled, if any of its requests has a rule
 
 
 def install() -> None:
@@ -141,7 +141,7 @@ def _engine(runner: Any) -> TracedEngine | None:
 
 
 def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
-    """What the requests of the batch ask for, in its order."""
+    """What the requests of the batch specify, in its order."""
     known: dict[str, RequestRule | None] = vars(runner).setdefault("_mars_rules", {})
     for request in runner.input_batch.req_ids:
         if request not in known:

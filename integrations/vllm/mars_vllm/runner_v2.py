@@ -22,7 +22,7 @@ from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
 class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not installed where types are checked
-    """Relaxes drafted tokens of the requests that ask for it. Requests are validated by the plugin
+    """Relaxes drafted tokens of the requests that specify it. Requests are validated by the plugin
     in the API server."""
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
@@ -39,7 +39,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Whether the request asks for a rule."""
+        """Whether the request specifies a rule."""
         wanted = self.rules[req_idx] = self.engine.resolve(sampling_params)
         self.params[req_idx] = sampling_params
         if wanted and wanted.group not in self.groups:
@@ -56,8 +56,8 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         present = {wanted.group for slot in ctx.idx_mapping_np if (wanted := self.rules[slot])}
         if not present:
             return logits
-        slots, places = ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos
-        follows = (slots[1:] == slots[:-1]) & (places[1:] == places[:-1] + 1)
+        slots, positions = ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos
+        follows = (slots[1:] == slots[:-1]) & (positions[1:] == positions[:-1] + 1)
         drafted = torch.full_like(slots, -1)
         drafted[:-1] = torch.where(follows, ctx.input_ids[1:].long(), -1)
         best, table = two_best(logits), self.table[slots]
@@ -65,7 +65,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         chosen = relaxed(groups, False, table, logits, best, drafted)
         if any(group.tempered for group in present):
             chosen |= relaxed(groups, True, table, logits / self.temperatures[slots], best, drafted)
-        self.judged.append((drafted, chosen, *best, slots, places))
+        self.judged.append((drafted, chosen, *best, slots, positions))
         return force(logits, drafted, chosen)
 
     def record(self, input_batch: Any, sampled: Tensor, num_sampled: Tensor) -> None:
@@ -74,7 +74,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         judged, self.judged = self.judged, []
         if not judged or not self.engine.writes:
             return
-        drafted, chosen, z, ids, slots, places = (
+        drafted, chosen, z, ids, slots, positions = (
             torch.cat(parts) for parts in zip(*judged, strict=True)
         )
         rows = JudgedStep(drafted, chosen, Best(z, ids))
@@ -86,7 +86,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         )
         drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
         total = sum(count for wanted, count in zip(rules, drafts, strict=True) if wanted)
-        self.engine.count(total, chosen & (places < accepted[slots]))
+        self.engine.count(total, chosen & (positions < accepted[slots]))
         traced = [i for i, wanted in enumerate(rules) if wanted and wanted.trace]
         lengths, tokens = (num_sampled.tolist(), sampled.tolist()) if traced else ([], [])
         for i in traced:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 from prometheus_client import Counter, Gauge
@@ -57,6 +57,20 @@ class JudgedStep(NamedTuple):
     best: Best
 
 
+class TracedStep(TypedDict):
+    """A step as a line of the trace has it: the drafted tokens, how many of them are in the text,
+    which the rule relaxed, the two best logits and ids at each, and the emitted tokens."""
+
+    drafted: list[int]
+    kept: int
+    relaxed: list[bool]
+    z1: list[float | None]
+    z2: list[float | None]
+    id1: list[int]
+    id2: list[int]
+    emitted: list[int]
+
+
 @dataclass
 class TraceRecord:
     """A request that is being recorded. ``head``: the fields of the line that do not change."""
@@ -64,7 +78,7 @@ class TraceRecord:
     head: dict[str, Any]
     max_tokens: int | None
     stops: frozenset[int]  # token ids that end the text
-    steps: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[TracedStep] = field(default_factory=list)
     ended: bool = False
 
     def step(self, emitted: Sequence[int], judged: JudgedStep | None, rows: slice) -> None:
@@ -140,7 +154,7 @@ class TracedEngine:
         self._event: Any = None  # recorded after the copy of the total to the host
 
     def resolve(self, params: Any) -> RequestRule | None:
-        """What a request with these sampling parameters asks for; it was validated when it was
+        """What a request with these sampling parameters specifies; it was validated when it was
         admitted."""
         try:
             return resolve(params.extra_args, params.temperature, self.default, bool(self.path))

@@ -1,4 +1,4 @@
-"""Runs of vLLM in an environment of its own, and what was measured in them.
+"""Runs of vLLM in a separate environment, and what was measured in them.
 ``integrations/vllm/try`` starts these tests.
 
 Environment: VLLM_PYTHON, the interpreter of an environment with vLLM; MARS_VLLM_SITE, a folder in
@@ -119,8 +119,8 @@ class VllmRun:
             )
         self.log = (folder / "log").read_text()
         assert done.returncode == 0, self.log[-3000:]
-        found = json.loads((folder / "result.json").read_text())["batches"]
-        self.batches: dict[str, dict[str, Any]] = dict(zip(lanes, found, strict=True))
+        decoded = json.loads((folder / "result.json").read_text())["batches"]
+        self.batches: dict[str, dict[str, Any]] = dict(zip(lanes, decoded, strict=True))
         trace = folder / "trace.jsonl"
         self.traces = (
             [json.loads(line) for line in trace.read_text().splitlines()] if trace.exists() else []

@@ -1,4 +1,4 @@
-"""vLLM's server in a process of its own."""
+"""vLLM's server in a separate process."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
     ]
 
 
-def test_requests_of_one_batch_have_rules_of_their_own(runs: dict[str, VllmRun]) -> None:
+def test_requests_of_one_batch_have_separate_rules(runs: dict[str, VllmRun]) -> None:
     run = runs["draft_model"]
     together, strict, low = run.ids("mixed"), run.ids("none 0"), run.ids("low 0")
     for i, extra in enumerate(MIXED):
@@ -272,7 +272,7 @@ def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(
     tmp_path: Path, prompts: Any, stock: VllmRun
 ) -> None:
     """Stock vLLM draws other tokens there, which is the defect; a rule is refused unless the repair
-    is asked for."""
+    is requested."""
     wanted = {"none": VllmLane(1.0), "low": VllmLane(1.0, {"mars_theta": THETA}, prompts=1)}
     run = VllmRun(tmp_path, prompts, {"method": "draft_model"}, wanted, MARS_MEND_CPU="")
     assert (

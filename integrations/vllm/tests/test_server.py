@@ -14,8 +14,8 @@ from integrations.vllm.tests.serving import VllmServer
 pytestmark = pytest.mark.vllm
 
 
-def test_every_request_has_its_own_rule(server: VllmServer, prompts: Any) -> None:
-    """Sixteen requests at once with different θ; θ = 1 is the answer to a request that asks for
+def test_every_request_has_a_separate_rule(server: VllmServer, prompts: Any) -> None:
+    """Sixteen requests at once with different θ; θ = 1 is the answer to a request that specifies
     nothing."""
     thetas = [0.5 + i / 30 for i in range(15)] + [1.0]
 

@@ -38,7 +38,7 @@ def test_a_cell_cannot_leave_its_row_or_column() -> None:
     assert text.splitlines()[-2:] == [r"| x \| y z | – |", "| whole | 12 |"]
 
 
-def test_a_result_has_the_command_as_it_was_given_the_machine_and_facts_of_its_own(
+def test_a_result_has_the_command_the_machine_and_its_facts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = Command("bench.x", "What it is.", max_runs=7)

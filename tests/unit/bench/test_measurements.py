@@ -42,7 +42,7 @@ def test_what_was_measured_is_written(
     assert file.with_suffix(".json").exists()
 
 
-def test_runs_of_a_large_study_are_whole(tmp_path: Path) -> None:
+def test_runs_of_a_large_study_are_complete(tmp_path: Path) -> None:
     with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
         study_id = build(store, 2 * 2 * len(LANES), 12)
         results = store.results(study_id)

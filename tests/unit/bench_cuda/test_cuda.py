@@ -64,7 +64,7 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial)
     assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
 
 
-def test_captured_exact_steps_write_the_targets_own_text_also_when_continued(
+def test_captured_exact_steps_write_the_targets_text_also_when_continued(
     rehearsed: CudaTrial,
 ) -> None:
     figures = measured(rehearsed, "texts")
@@ -129,7 +129,7 @@ LATE = f"import pathlib, time; print({json.dumps(json.dumps({'name': 'one', 'val
         ("time.sleep(600)", "stopped after 0 s"),
     ],
 )
-def test_what_was_measured_before_an_end_is_kept(
+def test_what_was_measured_before_an_end_is_stored(
     ends: str, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Begun(subprocess.Popen[str]):

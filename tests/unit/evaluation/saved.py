@@ -1,4 +1,4 @@
-"""A study in a store, worked off through the store's own methods; no model runs."""
+"""A study in a store, worked off through the store's methods; no model runs."""
 
 from __future__ import annotations
 

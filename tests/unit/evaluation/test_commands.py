@@ -1,4 +1,4 @@
-"""The command that repeats a comparison is read by the real parser and asks for exactly the
+"""The command that repeats a comparison is read by the real parser and requests exactly the
 same."""
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def test_a_pair_of_the_catalog_is_named_by_its_key(spec: object, pair: Pair) -> 
 @pytest.mark.parametrize(
     ("thinking", "option"), [(True, "--thinking=on"), (False, "--thinking=off"), (None, None)]
 )
-def test_thinking_is_asked_for_as_it_was(
+def test_thinking_is_requested_as_it_was(
     pair: Pair, thinking: bool | None, option: str | None
 ) -> None:
     wanted = replace(config(pair), prompt=PromptConfig("hi", thinking=thinking))
@@ -219,8 +219,8 @@ def test_paths_do_not_matter(tmp_path: Path, pair: Pair) -> None:
     assert shlex.quote(f"--target={odd.target.name}") in comparison_commands([odd])
 
 
-def test_of_a_pair_with_a_theta_of_its_own_the_command_names_that_of_the_run(pair: Pair) -> None:
+def test_of_a_pair_with_a_separate_theta_the_command_names_that_of_the_run(pair: Pair) -> None:
     spec = CATALOG[0]
     assert spec.theta.pair_value not in (None, 0.9)
-    asked_for = replace(config(pair, drafter=DrafterConfig("ngram")), target=spec.target)
-    assert "--set=theta=0.9 " in comparison_commands([asked_for])
+    requested = replace(config(pair, drafter=DrafterConfig("ngram")), target=spec.target)
+    assert "--set=theta=0.9 " in comparison_commands([requested])

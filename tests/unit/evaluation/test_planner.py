@@ -45,7 +45,7 @@ CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, ())
 
 @pytest.mark.parametrize("rates", [(0.9,), (0.8, 0.6, 0.7), (1.0, 0.0, 0.5), (0.95,) * 8])
 def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...]) -> None:
-    """A pass emits the kept beginning of the chain and one token of the target."""
+    """A pass emits the accepted beginning of the chain and one token of the target."""
     draws = np.random.default_rng(0).random((100_000, len(rates))) < np.array(rates)
     emitted = 1 + np.cumprod(draws, axis=1).sum(axis=1)
     assert expected_tokens(rates) == pytest.approx(
@@ -55,7 +55,7 @@ def test_expected_tokens_are_those_of_simulated_chains(rates: tuple[float, ...])
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("rule", ["strict", "mars"])
-def test_at_the_k_of_the_run_the_plan_has_the_runs_own_tokens_a_pass(rule: str, seed: int) -> None:
+def test_at_the_k_of_the_run_the_plan_has_the_runs_tokens_a_pass(rule: str, seed: int) -> None:
     trace = make_trace(rule=rule, new_tokens=300, k=4, seed=seed)
     trace = replace(trace, steps=trace.steps[:-1])  # the last one may be cut by the token limit
     run = acceptance_of(trace)

@@ -115,7 +115,7 @@ def answer_files(
 MARS = ("mars_theta=0.9", "temperature-1/")
 
 
-def test_lm_evals_own_readers_find_and_show_the_files(lm_eval_files: tuple[Path, ...]) -> None:
+def test_readers_of_lm_eval_find_and_show_the_files(lm_eval_files: tuple[Path, ...]) -> None:
     names = [str(path) for path in lm_eval_files]
     assert len(get_results_filenames(names)) == len(LANES) * len(PLAN.temperatures)
     samples = get_sample_results_filenames(names)
@@ -197,7 +197,7 @@ def test_samples_have_lm_evals_fields_and_every_turn_and_seed(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_samples_load_as_a_dataset(lm_eval_files: tuple[Path, ...], tmp_path: Path) -> None:
-    """As the Hub shows them, and lm-eval's own tracker reads them."""
+    """As the Hub shows them, and lm-eval's tracker reads them."""
     from datasets import Dataset
 
     for suite, rows in (("gsm8k", 6), ("talk", 2)):

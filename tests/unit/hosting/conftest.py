@@ -1,4 +1,4 @@
-"""A store of its own for each test."""
+"""A separate store for each test."""
 
 from __future__ import annotations
 

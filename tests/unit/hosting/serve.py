@@ -17,7 +17,7 @@ from starlette.routing import Route
 from hosting.health import health_routes
 from hosting.logs import set_up
 from hosting.metrics import ServerMetrics
-from hosting.middleware import OWN, Guard
+from hosting.middleware import SPACE_FRAMES, Guard
 from ui.kit.errors import ErrorPages
 
 
@@ -48,7 +48,7 @@ def main(port: int) -> None:
         typed.submit(breaks, typed, output, api_name="breaks")
         typed.change(breaks_later, typed, output, api_name="breaks_later")
         typed.blur(breaks, typed, output, api_name="unqueued", queue=False)
-    layers = [Middleware(Guard, frames=OWN, requests=True), Middleware(ErrorPages)]
+    layers = [Middleware(Guard, frames=SPACE_FRAMES, requests=True), Middleware(ErrorPages)]
     blocks.launch(
         server_name="127.0.0.1",
         server_port=port,

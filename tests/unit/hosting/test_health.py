@@ -137,5 +137,5 @@ def test_a_pair_that_is_loading_or_hangs_or_cannot_be_loaded(
     assert probe() == health.NO_PAIR
     pairs.append("another")
     assert probe() == ""
-    pairs.clear()  # another pair takes its place
+    pairs.clear()  # another pair replaces it
     assert probe() == ""

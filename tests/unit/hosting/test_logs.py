@@ -1,4 +1,4 @@
-"""The log: whole lines, the id of a fault in them, and nothing that a visitor typed."""
+"""The log: complete lines, the id of a fault in them, and nothing that a visitor typed."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
 
 
 @pytest.mark.parametrize("where", ["printed", "thread"])
-def test_what_would_be_printed_is_a_record_of_its_own(
+def test_what_would_be_printed_is_a_separate_record(
     begin: Begin, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = begin()

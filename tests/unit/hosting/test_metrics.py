@@ -122,11 +122,11 @@ def test_positions_are_bounded() -> None:
     trace = make_trace()
     metrics = observed(replace(trace, steps=(replace(trace.steps[0], kept=POSITIONS + 9),)))
     labels = [sample.labels for sample in samples(metrics)]
-    places = [each["position"] for each in labels if "position" in each]
-    assert places == [str(position) for position in range(POSITIONS)]
+    positions = [each["position"] for each in labels if "position" in each]
+    assert positions == [str(position) for position in range(POSITIONS)]
 
 
-def test_a_scrape_is_what_prometheus_reads_and_asks_the_line() -> None:
+def test_a_scrape_is_what_prometheus_reads_and_reads_the_queue() -> None:
     metrics = ServerMetrics({}, RULES, lambda: (1, 7))
     metrics.observe(make_trace())
     log = logging.getLogger("mars.faults")

@@ -53,7 +53,7 @@ class Page:
 
     def __init__(self, path: Path, url: str, token: str = TOKEN, repo: str = REPO) -> None:
         self.backup = backup_at(path, url, token, repo)
-        self.told = self.backup.restore()
+        self.notice = self.backup.restore()
         self.store = RunStore(f"sqlite:///{path}")
         self.backup._store = self.store
         follow(self.store, repo)

@@ -71,7 +71,7 @@ class Hub:
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
         self.faults: dict[str, list[Fault]] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.token = TOKEN  # the one that is valid
         self.lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         path = self.path.split("?")[0]
-        self.hub.asked.append(f"{self.command} {path}")
+        self.hub.requests.append(f"{self.command} {path}")
         fault = self.hub.fault(path)
         if fault.delay_s:
             time.sleep(fault.delay_s)

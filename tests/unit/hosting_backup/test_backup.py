@@ -22,7 +22,7 @@ from hosting.backup import repository, service
 from storage import RunStore, Search
 from storage.export.columns import NODES, RUNS, TOKENS, described
 from storage.schema import ComparisonRow
-from tests.data.release import OWNER, said
+from tests.data.release import OWNER, contents
 from tests.traces import ENVIRONMENT, make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
@@ -38,7 +38,7 @@ def save(store: RunStore, prompt: str, runs: int = 1) -> str:
 
 
 def commits(hub: Hub) -> int:
-    return sum("/commit/" in request for request in hub.asked)
+    return sum("/commit/" in request for request in hub.requests)
 
 
 def table(hub: Hub, folder: str, repo: str = REPO) -> list[dict[str, Any]]:
@@ -71,18 +71,18 @@ def test_everything_comes_back_as_it_was(
     every_kind: str, tmp_path: Path, hub: Hub, page: Open
 ) -> None:
     first = page(every_kind)
-    assert "The existing database is used" in first.told
+    assert "The existing database is used" in first.notice
     before = first.rows
     assert all(before.values()), "a table without rows is not tested"
     assert first.push() == "" and first.backup.pushed_at
     second = page("second")
-    assert second.told == f"Restored from the dataset repository {REPO}; comparisons: 20."
+    assert second.notice == f"Restored from the dataset repository {REPO}; comparisons: 20."
     assert second.rows == before
-    assert said(second.store) == said(first.store)
+    assert contents(second.store) == contents(first.store)
     for text in ("STRASSE", "task", "name"):
         totals = [store.find(Search(text=text)).total for store in (first.store, second.store)]
         assert totals[0] == totals[1] > 0
-    assert said(second.store.of(OWNER)) == said(first.store.of(OWNER))
+    assert contents(second.store.of(OWNER)) == contents(first.store.of(OWNER))
     pushed = commits(hub)
     assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
     left = [
@@ -172,7 +172,7 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(hub: Hub, pa
     assert first.tidy() == ""
     assert b"secret words" not in everything_stored(hub)
     assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md"]
-    assert "no backup" in page("second").told
+    assert "no backup" in page("second").notice
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_page_that_started_without_the_hub_adds_its_runs(hub: Hub, page: Open)
     first.push()
     hub.fail("/api/datasets/", *[Fault(status=503)] * 30)
     second = page("second")
-    assert "answered with HTTP 503." in second.told
+    assert "answered with HTTP 503." in second.notice
     save(second.store, "meanwhile")
     hub.faults.clear()
     assert second.push() == ""
@@ -271,7 +271,7 @@ def test_a_push_that_fails_is_made_up_for_and_no_token_is_written(
     hub.token = "hf_a_new_one"  # the page's has expired
     sentence = "the token may not read and write the dataset repository mars/backup (HTTP 401)."
     assert first.push() == f"The backup was not pushed: {sentence}"
-    assert page("second").told == f"The backup was not restored: {sentence}"
+    assert page("second").notice == f"The backup was not restored: {sentence}"
     hub.token = TOKEN
     assert first.push() == ""
     assert len(table(hub, "data/runs")) == 1
@@ -287,7 +287,7 @@ def test_a_repository_that_is_not_for_backups_is_refused(hub: Hub, page: Open) -
     ):
         hub.repos[REPO] = repo
         first = page(name)
-        assert sentence in first.told
+        assert sentence in first.notice
         save(first.store, "a prompt")
         assert sentence in first.push()
         assert not table(hub, "data")
@@ -323,7 +323,7 @@ def test_a_file_that_is_damaged_or_newer_leaves_no_database(hub: Hub, page: Open
         repo.commit({**repo.files, path: content})
         assert sentence in page(f"{len(content)}").backup.problem
     repo.commit({**repo.files, path: original})
-    assert "comparisons: 1." in page("last").told
+    assert "comparisons: 1." in page("last").notice
 
 
 @pytest.mark.usefixtures("first")
@@ -337,7 +337,7 @@ def test_a_run_whose_comparison_was_not_pushed_is_left_out(hub: Hub, page: Open)
         }
     )
     second = page("second")
-    assert "comparisons: 0." in second.told
+    assert "comparisons: 0." in second.notice
     assert not any(second.rows.values())
 
 
@@ -375,7 +375,7 @@ def test_a_restore_changes_no_file_that_is_there(
 
 
 @pytest.mark.usefixtures("first")
-def test_a_restore_that_was_given_up_touches_nothing(
+def test_an_abandoned_restore_touches_nothing(
     hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is saved meanwhile stays, though the thread goes on; it leaves nothing behind."""
@@ -389,7 +389,8 @@ def test_a_restore_that_was_given_up_touches_nothing(
     monkeypatch.setattr(service.Backup.restore, "__defaults__", (0.1,))
     second = page("second")
     assert (
-        second.told == f"The backup was not restored: the dataset repository {REPO} took too long."
+        second.notice
+        == f"The backup was not restored: the dataset repository {REPO} took too long."
     )
     save(second.store, "meanwhile")
     threads = [thread for thread in threading.enumerate() if thread.name == "backup"]
@@ -407,7 +408,7 @@ def test_a_restore_that_was_given_up_touches_nothing(
         and not list(second.backup._folder.iterdir())
         and second.backup.problem == problem
     )
-    assert second.store.count() == 1 and hub.asked
+    assert second.store.count() == 1 and hub.requests
 
 
 @pytest.mark.usefixtures("first")

@@ -95,14 +95,14 @@ def test_a_page_without_the_hub_works_and_says_so(hub: Hub, backup: Backup) -> N
 
 def test_a_page_whose_database_is_another_one_pushes_nothing(hub: Hub, backup: Backup) -> None:
     backup.restore()
-    requests = len(hub.asked)
+    requests = len(hub.requests)
     backup.hold("the database is temporary.")
     with begun(backup):
         assert (
             backup.stop(1.0)
             == f"Nothing is pushed to the dataset repository {REPO}: the database is temporary."
         )
-    assert len(hub.asked) == requests
+    assert len(hub.requests) == requests
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
 ) -> None:
     hub.fail(word, *[fault] * 10)
     child = Child(page_to_be_killed, one, hub.url)
-    until(lambda: any(word in request for request in hub.asked))
+    until(lambda: any(word in request for request in hub.requests))
     if fault.late:
         until(lambda: table(hub, "data/runs"))
     child.kill()
@@ -137,7 +137,7 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
 @pytest.mark.usefixtures("first")
 def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub, word: str) -> None:
     """In a push or a restore; with all that an interpreter does at its end, so it is not forked."""
-    hub.asked.clear()
+    hub.requests.clear()
     hub.fail(word, *[Fault(delay_s=600)] * 20)
     last_s, restore_s = (60, 0.5) if word == "/resolve/" else (0.5, 60)
     code = "from tests.unit.hosting_backup.test_pages import *; "
@@ -147,7 +147,7 @@ def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub, word: str) -> No
         [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
     )
     try:
-        until(lambda: any(word in request for request in hub.asked))
+        until(lambda: any(word in request for request in hub.requests))
         assert ("did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]) is (
             word == "/commit/"
         )
@@ -162,14 +162,14 @@ def test_a_page_killed_while_it_restores_begins_again(
 ) -> None:
     hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
     child = Child(page_to_be_killed, one, hub.url)
-    until(lambda: any("/resolve/" in request for request in hub.asked))
+    until(lambda: any("/resolve/" in request for request in hub.requests))
     child.kill()
     hub.faults.clear()
     assert not one.exists()
     assert page("one").rows == first.rows
 
 
-def test_a_push_that_hangs_is_given_up(
+def test_a_push_that_hangs_is_abandoned(
     hub: Hub, backup: Backup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hosting.backup.service.PUSH_S", 0.2)

@@ -34,7 +34,7 @@ def test_hadolint_has_nothing_to_say() -> None:
     assert result.returncode == 0, result.stdout
 
 
-def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
+def test_it_runs_as_user_1000_on_port_7860_and_reports_its_health() -> None:
     assert "useradd --create-home --uid 1000 user" in LAST and "\nUSER 1000\n" in LAST
     assert "PORT=7860" in LAST and "\nEXPOSE 7860\n" in LAST and "HOST=0.0.0.0" in LAST
     command = json.loads(LAST[LAST.index("HEALTHCHECK") :].split("CMD ")[1].split("\n")[0])
@@ -43,16 +43,16 @@ def test_it_runs_as_user_1000_on_port_7860_and_can_be_asked_how_it_is() -> None:
 
 
 def test_its_user_can_change_data_alone() -> None:
-    """Whoever owns a folder can put another in the place of what is in it, so code stands outside
+    """Whoever owns a folder can replace what is in it, so code stands outside
     of the home folder."""
     assert "--chown" not in LAST and re.findall(
         r"install --directory --owner user .*?(/.*)", LAST
     ) == ["/home/user/data"]
-    places = [
+    folders = [
         *re.findall(r"^WORKDIR (.+)$", LAST, re.MULTILINE),
         *re.findall(r"^COPY --from=build \S+ (\S+)$", LAST, re.MULTILINE),
     ]
-    assert len(places) == 3 and not any(place.startswith("/home") for place in places)
+    assert len(folders) == 3 and not any(folder.startswith("/home") for folder in folders)
     assert LAST.index("\nUSER 1000\n") > LAST.rindex("\nCOPY ")
 
 

@@ -39,7 +39,7 @@ GRADIO = gradio_pin(REQUIREMENTS)
 
 
 class Hub:
-    """Takes what HfApi takes, by its own signatures, and keeps it. ``broken``: what a call
+    """Takes what HfApi takes, by its signatures, and keeps it. ``broken``: what a call
     raises."""
 
     def __init__(self, present: tuple[str, ...] = (), **broken: Exception) -> None:
@@ -173,7 +173,7 @@ def test_only_what_belongs_goes(project: Path) -> None:
     assert set(DOCKER) <= docker.keys() and b"ARG VARIANT=cuda\n" in docker["Dockerfile"]
 
 
-def test_a_tree_that_is_not_clean_is_refused_unless_told(
+def test_a_tree_that_is_not_clean_is_refused_by_default(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")

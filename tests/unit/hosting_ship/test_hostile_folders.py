@@ -18,7 +18,7 @@ from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig
 from tests.checkpoints import tiny_checkpoint
 from tests.folders import edit, load, refusal
-from tests.unit.ui.places import failing
+from tests.unit.ui.helpers import failing
 
 ROOT = Path(__file__).parents[3]
 EVIL = {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}
@@ -47,7 +47,7 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-def test_a_tokenizer_with_code_of_its_own_is_refused(copy: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_with_custom_code_is_refused(copy: Path, tmp_path: Path) -> None:
     edit(copy, "tokenizer_config.json", tokenizer_class="EvilTokenizer", auto_map=EVIL)
     assert "brings its own Python code" in refusal(copy)
     assert not (tmp_path / "ran").exists()

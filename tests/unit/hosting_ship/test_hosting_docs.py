@@ -69,7 +69,7 @@ def test_the_metrics_are_those_that_the_page_serves() -> None:
     assert text.partition("\n\n* ")[2] == "\n".join(lines)[2:] + "\n"
 
 
-def test_every_field_of_the_log_is_listed() -> None:
+def test_every_field_of_the_log_is_documented() -> None:
     assert {
         "time",
         "level",

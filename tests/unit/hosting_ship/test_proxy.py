@@ -51,7 +51,7 @@ def test_nginx_takes_the_examples(pages: str, tmp_path: Path) -> None:
 
 
 class Holding(BaseHTTPRequestHandler):
-    """A page: what it is asked for as ``/hold`` it begins to answer, and ends once the test has
+    """A page: a request of ``/hold`` it begins to answer, and ends once the test has
     seen enough."""
 
     seen = threading.Event()

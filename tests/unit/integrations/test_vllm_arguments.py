@@ -1,4 +1,4 @@
-"""What a request to vLLM may ask for, and what it gets where it may not."""
+"""What a request to vLLM may contain, and the refusal of what it may not."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def named(extra: dict[str, Any], temperature: float = 0.0) -> RequestRule:
 
 
 @pytest.mark.parametrize("extra", [None, {}, {"other": 1, 3: 4}])
-def test_a_request_that_asks_for_nothing_gets_nothing(extra: dict[str, Any] | None) -> None:
+def test_a_request_without_fields_gets_nothing(extra: dict[str, Any] | None) -> None:
     assert resolved(extra) is None
 
 
@@ -78,7 +78,7 @@ PROTECT = r"mars_protect must be token ids in .{1,90}\."
         (COINS, 1.0, r"mars_accumulated must be 1 above temperature 0, not 0\.5\."),
     ],
 )
-def test_what_cannot_be_asked_for_is_one_sentence(
+def test_an_invalid_request_is_refused_in_one_sentence(
     extra: dict[str, Any], temperature: float, message: str
 ) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):

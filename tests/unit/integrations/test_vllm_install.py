@@ -77,7 +77,7 @@ CPU, V2 = config(device="cpu"), config(v2=True, processors=[PROCESSOR])
             "mars_rule needs speculative decoding; ",
         ),
         (CPU, 0.7, "mars", "temperature must be 0 with mars_rule, not 0.7: vLLM for CPUs loses"),
-        (CPU, 0.7, "strict", None),  # vLLM's own sampling
+        (CPU, 0.7, "strict", None),  # vLLM's sampling
         (CPU, 0.0, "mars", None),
         (config(), 0.7, "mars", None),
         (V2, 0.0, "mars", None),

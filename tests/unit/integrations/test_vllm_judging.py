@@ -30,11 +30,11 @@ def request(name: str, temperature: float, **values: float) -> RequestRule:
 
 
 def decide(
-    asks: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor
+    requests: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor
 ) -> Tensor:
     """bool [P], as a runner does it: raw logits first, then what the target draws from."""
-    groups = sorted({each.group for each in asks if each})
-    table = torch.tensor([entry(each, groups) for each in asks], dtype=torch.float64)
+    groups = sorted({each.group for each in requests if each})
+    table = torch.tensor([entry(each, groups) for each in requests], dtype=torch.float64)
     best = two_best(logits)
     chosen = relaxed(groups, False, table, logits, best, drafted)
     return chosen | relaxed(groups, True, table, logits / temperatures[:, None], best, drafted)
@@ -68,24 +68,24 @@ def test_what_is_forced_is_what_the_rule_relaxes(name: str, temperature: float) 
     assert relaxed > 5 or name == "strict" or (name, temperature) == ("typical", 0.0)
 
 
-def test_each_row_of_a_mixed_batch_is_judged_by_its_own_rule() -> None:
+def test_each_row_of_a_mixed_batch_is_judged_by_its_rule() -> None:
     generator = torch.Generator().manual_seed(1)
     more = request("mars", 0, theta=0.5), request("mars", 0.7, theta=0.95)
-    asks = [None, *(request(name, t) for name, t in OFFERS), *more] * 20
-    logits = torch.randn(len(asks), 8, generator=generator) + 3
+    requests = [None, *(request(name, t) for name, t in OFFERS), *more] * 20
+    logits = torch.randn(len(requests), 8, generator=generator) + 3
     drafted = logits.topk(3).indices.gather(
-        -1, torch.randint(3, (len(asks), 1), generator=generator)
+        -1, torch.randint(3, (len(requests), 1), generator=generator)
     )[:, 0]
     temperatures = torch.tensor(
-        [1.0 if wanted is None or wanted.greedy else 0.7 for wanted in asks]
+        [1.0 if wanted is None or wanted.greedy else 0.7 for wanted in requests]
     )
-    together = decide(asks, logits, drafted, temperatures)
+    together = decide(requests, logits, drafted, temperatures)
     alone = [
         bool(decide([wanted], logits[i : i + 1], drafted[i : i + 1], temperatures[i : i + 1]))
-        for i, wanted in enumerate(asks)
+        for i, wanted in enumerate(requests)
     ]
     assert together.tolist() == alone and any(alone)
-    assert not together[[wanted is None for wanted in asks]].any()
+    assert not together[[wanted is None for wanted in requests]].any()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.7])
@@ -97,13 +97,13 @@ def test_random_relaxes_its_share_whatever_the_batch(
     count, generator = 20_000, torch.Generator().manual_seed(2)
     logits = torch.randn(count, 50, generator=generator).mul_(3).bfloat16().float()
     drafted, temperatures = torch.zeros(count).long(), torch.full((count,), temperature or 1.0)
-    asks: list[RequestRule | None] = [request("random", temperature, probability=probability)]
-    chosen = decide(asks * count, logits, drafted, temperatures)
+    requests: list[RequestRule | None] = [request("random", temperature, probability=probability)]
+    chosen = decide(requests * count, logits, drafted, temperatures)
     judged = chosen[logits.argmax(-1) != 0] if temperature == 0 else chosen
     share = float(judged.double().mean())
     assert abs(share - probability) <= 5 * (probability * (1 - probability) / len(judged)) ** 0.5
     few = slice(100, 140)
-    again = decide(asks * 40, logits[few], drafted[few], temperatures[few])
+    again = decide(requests * 40, logits[few], drafted[few], temperatures[few])
     assert torch.equal(again, chosen[few])
 
 

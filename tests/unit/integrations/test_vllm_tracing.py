@@ -19,7 +19,7 @@ from mars_vllm.judging import Best
 from mars_vllm.tracing import JudgedStep, TracedEngine
 from tests.unit.storage.exports import file_limit
 
-ASK = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
+REQUEST = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
 NAME = 'a\n"b'  # of a request
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
@@ -66,7 +66,7 @@ def lines(recorder: TracedEngine) -> list[dict[str, Any]]:
 
 
 def test_a_finished_request_is_one_line(recorder: TracedEngine) -> None:
-    recorder.begin(NAME, ASK, params(), [3, 4])
+    recorder.begin(NAME, REQUEST, params(), [3, 4])
     recorder.records[NAME].step([5], None, slice(0, 0))
     recorder.records[NAME].step([6, 7], judged([1, 6, 8], [False, True, True]), slice(1, 3))
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_a_trace_ends_with_the_text(
     expected: list[int],
     accepted: int,
 ) -> None:
-    recorder.begin("a", ASK, params(**fields), None)
+    recorder.begin("a", REQUEST, params(**fields), None)
     record = recorder.records["a"]
     record.step([5], None, slice(0, 0))
     record.step(emitted, judged([6, 7], [True, True]), slice(0, 2))
@@ -131,11 +131,11 @@ def test_a_trace_ends_with_the_text(
 def append(path: str, name: str) -> None:
     recorder = engine_at(Path(path))
     for _ in range(20):
-        recorder.begin(name, ASK, params(), [1] * 20_000)
+        recorder.begin(name, REQUEST, params(), [1] * 20_000)
         recorder.finish([name])
 
 
-def test_processes_that_write_at_once_write_whole_lines(recorder: TracedEngine) -> None:
+def test_processes_that_write_at_once_write_complete_lines(recorder: TracedEngine) -> None:
     context = multiprocessing.get_context("fork")
     processes = [context.Process(target=append, args=(recorder.path, str(i))) for i in range(4)]
     for process in processes:
@@ -151,10 +151,10 @@ def test_processes_that_write_at_once_write_whole_lines(recorder: TracedEngine) 
 def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
     recorder: TracedEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder.begin("short", ASK, params(), [])
+    recorder.begin("short", REQUEST, params(), [])
     recorder.finish(["short"])
     with file_limit(Path(recorder.path).stat().st_size + 100):
-        recorder.begin("long", ASK, params(), [1] * 1000)
+        recorder.begin("long", REQUEST, params(), [1] * 1000)
         recorder.finish(["long"])
     assert [line["id"] for line in lines(recorder)] == ["short"]
     assert "could not write the trace" in caplog.text

@@ -24,7 +24,7 @@ print(json.dumps([list(RULES), all(m.__file__.startswith(sys.argv[1]) for m in m
 """
 
 
-def test_the_wheel_is_whole_without_mars_core(tmp_path: Path) -> None:
+def test_the_wheel_is_complete_without_mars_core(tmp_path: Path) -> None:
     source = tmp_path / "source"
     shutil.copytree(ROOT / "integrations" / "vllm", source / "integrations" / "vllm")
     shutil.copytree(ROOT / "mars_core", source / "mars_core", ignore=shutil.ignore_patterns("demo"))

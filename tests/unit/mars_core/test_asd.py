@@ -81,9 +81,9 @@ def test_at_temperature_0_the_path_is_that_of_the_source(
         u = replace(u, noise=None)
         verdict = walk(judged(logits, draft, u, state.regret, **values).tolist())
         drafted = draft.ids[1:].tolist()
-        kept, spent = longest(logits.tolist(), drafted, state.regret, values)
+        accepted, spent = longest(logits.tolist(), drafted, state.regret, values)
         state = state.after(verdict, [0] * len(verdict.path), None)
-        assert (len(verdict.path) - 1, state.regret) == (kept, pytest.approx(spent))
+        assert (len(verdict.path) - 1, state.regret) == (accepted, pytest.approx(spent))
         assert state.regret <= budget + 1e-12
         relaxed += sum(not verdict.nodes.column("strict")[node] for node in verdict.path[1:])
     assert (relaxed > 0) is (0 not in values.values())
@@ -120,10 +120,10 @@ def test_decisions_have_their_distribution_and_the_tv_is_its_distance(
                 u = picked([y], [0], uniform=[min(max(accepts, 0), 1 - 1e-9), 0.5])
                 node = rows_of(judged(logits, one, u, spent, sampling, mode, scale=scale)).nodes
                 assert node[0].tv == pytest.approx(total_variation(expected, p), abs=1e-9)
-                kept = x == y or fits[x]
+                accepted = x == y or fits[x]
                 if mode is DraftMode.SAMPLED:
-                    kept = fits[x] or (not high and accept[x] > 1e-9)
-                assert node[1].keep == kept or accept[x] == 1
+                    accepted = fits[x] or (not high and accept[x] > 1e-9)
+                assert node[1].keep == accepted or accept[x] == 1
 
 
 def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts() -> None:
@@ -131,8 +131,8 @@ def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts(
     logits = torch.tensor([[2.0, 1.2, 0.0]] * 4, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 1, 1, 1]), torch.ones(3))
 
-    def decided(*own: int, **values: float) -> Decoded:
-        u = picked(*([each] for each in (*own, 0)), size=3)
+    def decided(*drawn_ids: int, **values: float) -> Decoded:
+        u = picked(*([each] for each in (*drawn_ids, 0)), size=3)
         return rows_of(judged(logits, draft, u, 0.0, Sampling(1.0), gate=10, **values))
 
     assert decided(0, 0, 0, budget=9.0).path == (0, 1, 2)  # M = 2

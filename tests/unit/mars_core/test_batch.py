@@ -91,8 +91,8 @@ def drawn(pair: Pair, drafter: DrafterConfig, dice: random.Random, count: int) -
             options |= {"theta": f"0.95 - {read}/9", "where": f"{read} < position/9"}
         config = config_for(pair, drafter, sampling, seed=seed, **options)
         if dice.random() < 0.3:
-            given = decoded(pair, config).token_ids[: dice.randint(0, 4)]
-            config = replace(config, prefix=given)
+            prefix = decoded(pair, config).token_ids[: dice.randint(0, 4)]
+            config = replace(config, prefix=prefix)
         configs.append(config)
     return configs
 
@@ -153,12 +153,12 @@ def test_captured_batches_are_the_same(
 def test_passes_of_one_shape_have_all_texts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of ended ones are filled up."""
     fixed = replace(pair, shapes=PassShapes(8, 8, 128), engines=Engines())
-    passes, own = set[int](), FastCache._chain
+    passes, original = set[int](), FastCache._chain
 
     def chain(self: FastCache, ids: torch.Tensor, rows: Rows, *rest: Any, **more: Any) -> Any:
         if rows.starts[0] > 40:
             passes.add(len(ids))
-        return own(self, ids, rows, *rest, **more)
+        return original(self, ids, rows, *rest, **more)
 
     monkeypatch.setattr(FastCache, "_chain", chain)
     configs = [config_for(pair, DRAFTERS["ngram"], prompt=TEXT, new=new) for new in (5, 12, 20)]
@@ -209,10 +209,10 @@ def test_one_row_is_cancelled_and_the_others_go_on(pair: Pair) -> None:
 def test_a_failing_row_is_yielded_and_the_others_go_on(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = Engine.step
+    original = Engine.step
 
     def step(self: Engine) -> list[Any]:
-        steps = own(self)
+        steps = original(self)
         if steps and steps[0][0] == 0 and len(steps) == 3:
             self.end(0)
             steps[0] = 0, InvalidLogitsError()
@@ -228,13 +228,13 @@ def test_a_failing_row_is_yielded_and_the_others_go_on(
 def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, calls = Engine.step, cycle([False, True, False, False, False])
+    original, calls = Engine.step, cycle([False, True, False, False, False])
     counted = islice(calls, 5)
 
     def step(self: Engine) -> list[Any]:
         if next(counted, False):
             raise RuntimeError("CUDA error: unspecified launch failure")
-        return own(self)
+        return original(self)
 
     monkeypatch.setattr(Engine, "step", step)
     traces = together(pair, [config_for(pair, DRAFTERS["none"], new=6)] * 4, 2)
@@ -244,7 +244,7 @@ def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
 @pytest.mark.parametrize("name", ["none", "ngram", "tree"])
 def test_ended_runs_are_released(pair: Pair, name: str) -> None:
     """While others of their batch run, without the collector's help; all that an engine has of a
-    text too, when every text is decoded in its own way."""
+    text too, when every text is decoded in its way."""
     configs = (
         config_for(
             pair,

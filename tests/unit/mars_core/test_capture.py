@@ -170,7 +170,7 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     assert stand_in.captures == 3 * made, "the first of the two that overlap had the idle engine"
 
 
-def test_only_a_few_idle_engines_are_kept(llama: Pair, stand_in: type[Replayed]) -> None:
+def test_only_a_few_idle_engines_are_cached(llama: Pair, stand_in: type[Replayed]) -> None:
     captured, last = capturing(llama), MAX_IDLE + 2
     for k in range(1, last + 1):
         written(captured, DrafterConfig("model", k=k), new=8)
@@ -273,7 +273,7 @@ def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(
         "graph_pool_handle": lambda: (0, 7),
     }.items():
         monkeypatch.setattr(torch.cuda, name, value)
-    device = torch.device("cuda", 77)  # what is kept a device must be made under the stand-ins
+    device = torch.device("cuda", 77)  # what is cached a device must be made under the stand-ins
     made = [Captured(lambda: noted.append(("function", None)), device) for _ in range(2)]
     made[0].replay()
     graphs = [values for what, values in noted if what == "graph"]
@@ -312,7 +312,7 @@ WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
     [*((name, SAMPLINGS[0]) for name in DRAFTERS), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
     ids=str,
 )
-def test_a_replay_never_asks_the_host(
+def test_a_replay_never_reads_from_the_host(
     llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
 ) -> None:
     pair, drafter, watch = classified(llama), DRAFTERS[name], Operations()

@@ -93,13 +93,11 @@ def test_table_for_people_is_safe_for_a_terminal(models: str, call: Call) -> Non
     assert "nan" not in out
     assert out.count("On this pair θ = 0.9 calls ") == 1
     (row,) = (line.split() for line in out.splitlines() if line.startswith("none "))
-    assert row[7] == "–"  # nothing was drafted, so that no share of it was kept
+    assert row[7] == "–"  # nothing was drafted, so that no share of it was accepted
     assert "\x1b" not in out
 
 
-def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
-    models: str, eagle: str, call: Call
-) -> None:
+def test_a_tv_that_is_a_bound_or_missing_is_labelled(models: str, eagle: str, call: Call) -> None:
     out = call(f"compare {models} --temperature 1 --rule lenience --rule mars")[1]
     bounds = {
         line.split()[0]: line.count("≤")
@@ -111,7 +109,7 @@ def test_a_tv_that_is_a_bound_or_missing_is_said_to_be_so(
     assert "TV and KL are not known" in call(f"run {eagle} --temperature 1 --rule mars {tree}")[1]
 
 
-def test_a_pair_that_is_not_exact_is_said_to_be_so(
+def test_a_pair_that_is_not_exact_is_reported(
     models: str, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "not exact" not in call(f"run {models}")[1]
@@ -286,7 +284,7 @@ runpy.run_module("mars_playground", run_name="__main__", alter_sys=True)
 """
 
 
-def test_a_process_of_its_own_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
+def test_a_separate_process_reads_the_prompt_and_looks_up_no_operator_of_onednn_where_there_is_none(
     models: str,
 ) -> None:
     words = f"run {models} --prompt - --rule none --json"

@@ -85,7 +85,7 @@ def spans(trace: Trace) -> list[PrefixToken]:
 @pytest.mark.parametrize(
     ("sampling", "lengths"), [(SAMPLINGS[0], (1, NEW - 1)), (SAMPLINGS[1], (7,))], ids=str
 )
-def test_from_its_own_tokens_a_run_writes_the_rest_of_its_text(
+def test_from_its_tokens_a_run_writes_the_rest_of_its_text(
     pair: Pair, name: str, sampling: Sampling, lengths: tuple[int, ...]
 ) -> None:
     original = run(pair, name, sampling)
@@ -131,9 +131,7 @@ def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> 
 
 
 @pytest.mark.parametrize("rule", ["mars", "typical", "fly"])
-def test_every_rule_goes_on_from_given_tokens_and_draws_by_output_position(
-    free: Pair, rule: str
-) -> None:
+def test_every_rule_continues_a_prefix_and_draws_by_output_position(free: Pair, rule: str) -> None:
     original = run(free, "chain", SAMPLINGS[1], rule=rule)
     for n in range(1, 7):
         rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=original.token_ids[:n])
@@ -197,7 +195,7 @@ def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
     assert len(stopped.tokens) == 1
 
 
-def test_a_run_that_never_began_has_its_given_text(free: Pair) -> None:
+def test_a_run_that_never_began_has_the_text_of_its_prefix(free: Pair) -> None:
     original = run(free, "chain")
     trace = Session(free).start(config(free, "chain", prefix=original.token_ids[:5])).trace()
     assert trace.text == original.text[: original.tokens[4].end]

@@ -156,7 +156,7 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
 
 @torch.no_grad()
 @pytest.mark.parametrize("kind", [*FAST, "gemma3"])
-def test_whole_passes_are_tight_ones(kind: str) -> None:
+def test_passes_over_the_full_width_equal_those_that_end_at_the_text(kind: str) -> None:
     """From a start on the host and, over fast layers, on the device: chains, a tree, and a prompt
     that has not begun."""
     model, ids = prepared(built(kind)), random_ids(40)
@@ -202,7 +202,7 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     torch.testing.assert_close(steps.reread(ids[:50], 0), feature_layers[:50], atol=1e-4, rtol=1e-3)
 
 
-def test_a_layer_with_a_scaling_of_its_own_is_replaced_and_one_that_computes_something_else_is_not() -> (
+def test_a_layer_with_a_custom_scaling_is_replaced_and_one_that_computes_something_else_is_not() -> (
     None
 ):
     plain = built("llama")
@@ -299,7 +299,7 @@ def test_the_width_of_a_tokens_pass_follows_from_its_position(
         self: FastCache, ids: Tensor, layout: PassLayout, logits: int
     ) -> tuple[Tensor, Tensor]:
         for segment in layout.segments:
-            at = layout.positions[segment.whole].flatten().tolist()
+            at = layout.positions[segment.region].flatten().tolist()
             widths.update((each, segment.width) for each in at if each < segment.width)
         return computed(self, ids, layout, logits)
 
@@ -407,7 +407,7 @@ def test_only_plain_layers_in_a_dtype_of_the_processor_are_packed_and_counts_sta
     )
 
 
-def test_layers_that_compute_something_of_their_own_are_not_plain() -> None:
+def test_layers_that_compute_something_else_are_not_plain() -> None:
     hooked, quantised = nn.Linear(4, 4), nn.Linear(4, 4)
     hooked.forward = lambda x: 2 * x  # type: ignore[method-assign]
     quantised.weight = nn.Parameter(torch.zeros(4, 4, dtype=torch.int8), requires_grad=False)

@@ -92,7 +92,7 @@ LITERALS = [
 def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
     names: Mapping[str, object], words: set[str], home: str, elsewhere: set[str]
 ) -> None:
-    """A new one is its own module, and of a drafter a row. ``words`` mean other things as well."""
+    """A new one is one module, and of a drafter a row. ``words`` mean other things as well."""
     known = names.keys() - words
     paths = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
     assert paths == elsewhere

@@ -179,7 +179,7 @@ def defined_tree(
 ) -> dict[tuple[int, ...], float]:
     """EAGLE-2's tree from its definition: expand the best ``top_k`` of each depth, keep the best
     ``tokens`` of all candidates. They are compared by q divided by the ``exponential`` noise of
-    their place."""
+    their position."""
     chance: dict[tuple[int, ...], float] = {}
     score = {(): 0.0}
     frontier: list[tuple[int, ...]] = [()]

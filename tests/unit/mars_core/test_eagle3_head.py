@@ -150,7 +150,7 @@ def test_what_either_family_writes_is_loaded_bit_for_bit(
     assert MESSAGES[-1].endswith(": weights")
 
 
-def test_absent_embeddings_are_the_targets_own(full_head: Eagle3Head, shelf: Shelf) -> None:
+def test_absent_embeddings_are_those_of_the_target(full_head: Eagle3Head, shelf: Shelf) -> None:
     shelf.save(full_head, without=["embed_tokens.weight", "lm_head.weight", "d2t", "t2d"])
     loaded = shelf.load()
     assert loaded.embed_tokens is shelf.target.get_input_embeddings()
@@ -158,7 +158,7 @@ def test_absent_embeddings_are_the_targets_own(full_head: Eagle3Head, shelf: She
     assert torch.equal(loaded.target_ids(torch.arange(VOCABULARY)), torch.arange(VOCABULARY))
 
 
-def test_a_tied_output_is_the_heads_own_embedding_if_it_has_one(
+def test_a_tied_output_is_the_heads_embedding_if_it_has_one(
     full_head: Eagle3Head, shelf: Shelf
 ) -> None:
     tied, embedding = (
@@ -536,16 +536,16 @@ class Straight:
         raw = json.loads((folder / "config.json").read_text())
         self.raw, self.c = raw, raw.get("transformer_layer_config", raw)
         self.w = {"embed_tokens.weight": embedding, **load_file(folder / "model.safetensors")}
-        self.place = {"eagle": "midlayer.", "speculators": "layers.0."}[family]
+        self.prefix = {"eagle": "midlayer.", "speculators": "layers.0."}[family]
         self.keys: list[Tensor] = []
         self.values: list[Tensor] = []
 
     def layer(self, name: str) -> Tensor:
-        return self.w[f"{self.place}{name}.weight"]
+        return self.w[f"{self.prefix}{name}.weight"]
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         biased = self.c.get("attention_bias" if name.startswith("self_attn") else "mlp_bias")
-        return self.layer(name) @ x + (self.w[f"{self.place}{name}.bias"] if biased else 0)
+        return self.layer(name) @ x + (self.w[f"{self.prefix}{name}.bias"] if biased else 0)
 
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x / (x.pow(2).mean() + self.c["rms_norm_eps"]).sqrt() * weight
@@ -612,7 +612,7 @@ class Straight:
 
 
 def slowed(turn: float, rope: Mapping[str, Any]) -> float:
-    """Llama 3.1: long waves are stretched by ``factor``, short ones kept, those between blended."""
+    """Llama 3.1: long waves are stretched by ``factor``, short ones unchanged, those between blended."""
     turns = (
         rope["original_max_position_embeddings"] * turn / (2 * math.pi)
     )  # over the original context

@@ -113,7 +113,7 @@ def test_strict_with_chains_is_the_target_alone(
         assert numbers(trace) != numbers(alone), "else nothing is tested"
 
 
-def test_a_run_goes_on_from_its_own_tokens_as_it_went_on(
+def test_a_run_continues_from_its_tokens_as_it_continued(
     pair: Pair, written: Callable[[DrafterConfig, float], Trace]
 ) -> None:
     for temperature, drafter in (
@@ -147,7 +147,7 @@ def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
     ],
     ids=["rows", "start"],
 )
-def test_what_depends_on_its_neighbours_is_found_out(
+def test_what_depends_on_its_neighbours_is_detected(
     pair: Pair,
     broken: Callable[[tuple[int, int]], float],
     expected: PassShapes,
@@ -188,7 +188,7 @@ def test_the_sum_of_a_single_row_is_that_of_the_row_among_others() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_the_bundled_pair_is_exact_on_its_own_prompt(dtype: str) -> None:
+def test_the_bundled_pair_is_exact_on_its_prompt(dtype: str) -> None:
     bundled = ModelPool(device="cpu", dtype=dtype).get(BUNDLED_PAIR)
     assert bundled.exact, bundled.inexact
     prompt = PromptConfig(BUNDLED_PAIR.prompts[0])

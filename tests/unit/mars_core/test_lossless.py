@@ -76,7 +76,7 @@ def test_strict_is_the_target_alone_for_every_k(
 
 @pytest.mark.parametrize("rule", ["mars", "mars-gap"])
 @pytest.mark.parametrize("seed", range(2))
-def test_relaxed_text_is_strict_text_up_to_the_first_forgiven_token(
+def test_relaxed_text_is_strict_text_up_to_the_first_relaxed_token(
     written: Callable[..., Trace], rule: str, seed: int
 ) -> None:
     strict, relaxed = (

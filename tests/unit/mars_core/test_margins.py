@@ -21,7 +21,7 @@ from tests.unit.mars_core.test_rules import accept
 
 WITH_ROOM = [rule for rule in RULES.values() if rule.room]
 EXAMPLE = ((10.0, 9.5), (20.0, 10.0), (30.0, 29.0))
-OWN = Theta(0.97, "the logits of this pair are large.")
+PAIR_THETA = Theta(0.97, "the logits of this pair are large.")
 NONE = Namespace(theta="", set=[], scope="all")
 
 
@@ -77,7 +77,7 @@ def test_the_ratio_is_that_from_which_the_rule_relaxes(
     assert meaning(rule, margins) == pytest.approx((len(margins), share, median, tenth))
 
 
-def test_the_sentence_names_share_and_ratio_and_what_cannot_be_said_is_left_out() -> None:
+def test_the_sentence_names_share_and_ratio_and_leaves_out_what_is_unknown() -> None:
     assert sentence(RuleConfig("mars"), EXAMPLE) == (
         "On this pair θ = 0.9 calls 67 % of 3 positions near ties: it keeps the runner-up above p₂/p₁ = 0.14 "
         "(in the median, 0.067 at the tenth percentile)."
@@ -97,25 +97,29 @@ def test_the_sentence_names_share_and_ratio_and_what_cannot_be_said_is_left_out(
 
 
 @pytest.mark.parametrize("typed", ["", "0.97", "0.9"])
-def test_a_pairs_own_theta_comes_with_its_reason_and_any_other_without(typed: str) -> None:
+def test_the_theta_of_a_pair_comes_with_its_reason_and_any_other_without(typed: str) -> None:
     (mars, _) = rules = read_rules(
-        ["mars", "mars-gap"], Namespace(**vars(NONE) | {"theta": typed}), OWN.value
+        ["mars", "mars-gap"], Namespace(**vars(NONE) | {"theta": typed}), PAIR_THETA.value
     )
     assert mars.parameters == {"theta": float(typed or 0.97)}
-    spec = replace(custom_pair("tests/target"), theta=OWN)
+    spec = replace(custom_pair("tests/target"), theta=PAIR_THETA)
     lines = threshold_lines(rules, cast(Pair, Namespace(spec=spec, margins=EXAMPLE)))
     why = "θ = 0.97 is the default of this pair: the logits of this pair are large. The paper's is 0.9."
     assert (lines[2:] == [why]) is (typed != "0.9") and len(lines) == (2 if typed == "0.9" else 3)
 
 
-def test_pairs_of_ones_own_have_the_papers_theta_and_another_draft_model_changes_neither_text_nor_theta(
+def test_custom_pairs_have_the_papers_theta_and_another_draft_model_changes_neither_text_nor_theta(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = custom_pair("tests/target", "tests/draft")
     assert (spec.theta.value, spec.theta.sentence, spec.text) == (0.9, "", GENERAL_TEXT)
     monkeypatch.setattr(
-        "mars_core.arguments.CATALOG", (replace(spec, key="own", theta=OWN, text="x"),)
+        "mars_core.arguments.CATALOG", (replace(spec, key="own", theta=PAIR_THETA, text="x"),)
     )
     other = find_spec("own", None, "tests/other", None)
-    assert (other.theta, other.text, other.draft and other.draft.name) == (OWN, "x", "tests/other")
+    assert (other.theta, other.text, other.draft and other.draft.name) == (
+        PAIR_THETA,
+        "x",
+        "tests/other",
+    )
     assert read_rules(["mars"], NONE, None) == [RuleConfig("mars", {})]

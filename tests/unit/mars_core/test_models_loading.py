@@ -206,7 +206,7 @@ def test_a_folder_that_is_no_model_is_refused(
     assert sentence in refusal(copy)
 
 
-def test_a_model_that_needs_its_own_code_is_refused_and_the_code_not_run(copy: Path) -> None:
+def test_a_model_that_needs_custom_code_is_refused_and_the_code_not_run(copy: Path) -> None:
     (copy / "evil.py").write_text(
         "import pathlib\npathlib.Path(__file__).with_name('ran').touch()\n"
     )

@@ -86,14 +86,14 @@ class Remembering(LlamaForCausalLM):
         return output
 
 
-def test_a_hidden_state_is_found_out() -> None:
+def test_a_hidden_state_is_detected() -> None:
     model = Remembering(tiny_config("llama")).eval()
     with pytest.raises(ModelError, match=r"forgetful .* after a rollback its logits are off by"):
         check(model, reference_logits(model, "forgetful"), trees=False)
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
-def test_a_cache_that_does_not_forget_is_found_out(
+def test_a_cache_that_does_not_forget_is_detected(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def update(
@@ -219,7 +219,7 @@ def test_a_pass_that_computes_something_else_is_not_run(
 
 
 class RoundedLinear(nn.Linear):
-    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in whole
+    """A quantised layer as bitsandbytes and FP8 have them: a subclass, its weight in full
     numbers."""
 
     scale: Tensor
@@ -250,7 +250,7 @@ class PackedWords(nn.Module):
     ("quantised", "kind"),
     [(RoundedLinear, "llama"), (PackedWords, "mistral"), (RoundedLinear, "qwen3")],
 )
-def test_models_with_quantised_layers_are_run_over_the_librarys_own(
+def test_models_with_quantised_layers_are_run_over_the_librarys_modules(
     quantised: type[Any], kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One projection is enough. The text of strict is that of the target alone."""
@@ -281,11 +281,11 @@ def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
         ({"quant_method": "fp8"}, 32),
     ],
 )
-def test_memory_is_planned_for_the_weights_as_they_are_kept(
+def test_memory_is_planned_for_the_weights_as_they_are_stored(
     stored: Any, bits: int, tmp_path: Path
 ) -> None:
     """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings
-    are kept in full."""
+    are stored in full."""
     folder = tiny_checkpoint("llama", tmp_path, hidden_size=256, intermediate_size=1024)
     plain = loading.plan(custom_pair(str(folder)), lambda _message: None).target
     config = json.loads((folder / "config.json").read_text())

@@ -222,7 +222,7 @@ def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
     assert not operations.uncaptured
 
 
-def test_a_continued_run_counts_what_was_given_as_output(pair: Pair) -> None:
+def test_a_continued_run_counts_its_prefix_as_output(pair: Pair) -> None:
     sampling = Sampling(1.0, processors=WARM)
     trace = written(pair, DRAFTERS["chain"], sampling)
     config = replace(

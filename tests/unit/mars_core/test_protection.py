@@ -68,7 +68,7 @@ def _protected(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("mode", DraftMode)
 @every_sampling
 @pytest.mark.parametrize("rule", RELAXED)
-def test_a_protected_token_is_kept_only_where_strict_keeps_it(
+def test_a_protected_token_is_accepted_only_where_strict_accepts_it(
     rule: str, sampling: Sampling, mode: DraftMode
 ) -> None:
     """And where it is drafted alone, the same token is emitted as by strict."""
@@ -96,7 +96,7 @@ def test_a_protected_token_is_kept_only_where_strict_keeps_it(
     "sampling", [Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3)], ids=str
 )
 @pytest.mark.parametrize("rule", [name for name in RELAXED if name in RULES_BY_TOKEN])
-def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
+def test_on_greedy_drafts_tv_is_the_distance_of_the_decisions(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
     for tree in (each for each in TREES if takes(rule, each, sampling)):
@@ -116,7 +116,7 @@ def test_on_greedy_drafts_the_meter_is_the_distance_of_the_decisions(
 @pytest.mark.parametrize(
     "rule", [name for name in RELAXED if name != "asd" and DraftMode.SAMPLED in RULES[name].modes]
 )
-def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_distance(
+def test_on_sampled_drafts_decisions_have_their_distribution_and_tv_its_distance(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
     """A rejected protected token is replaced as by strict, except under rules that emit top-1."""
@@ -146,15 +146,15 @@ def test_on_sampled_drafts_decisions_have_their_distribution_and_the_meter_its_d
     measured = column(rows, "tv")[0], column(rows, "kl")[0]
     assert measured == pytest.approx(distances, abs=1e-9, nan_ok=True)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
-    for (x, low, y), kept, other in zip(trials, keep, emit, strict=False):
+    for (x, low, y), relaxed_or_drawn, other in zip(trials, keep, emit, strict=False):
         if 1e-6 < accept[x] < 1 - 1e-6:
-            assert kept == (low < 0.5)
+            assert relaxed_or_drawn == (low < 0.5)
         if accept[x] < 1 and corrections[x][y] > 1e-9:
             assert other == y
 
 
 def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
-    """P of the emitted token of a coupled chain. A protected draft is kept where it is y."""
+    """P of the emitted token of a coupled chain. A protected draft is accepted where it is y."""
     distribution, joint_p = [0.0] * V, joint(p, q)
     top1 = max(range(V), key=z.__getitem__)
     for a in (each for each in range(V) if q[each]):
@@ -174,7 +174,7 @@ def expected_after(rule: str, z: list[float], p: list[float], q: list[float]) ->
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rule", [name for name in BY_TOKEN if name in RELAXED])
-def test_on_coupled_chains_decisions_have_their_distribution_and_the_meter_its_distance(
+def test_on_coupled_chains_decisions_have_their_distribution_and_tv_its_distance(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
     """A chain of equal positions, each with separate noise."""
@@ -187,8 +187,8 @@ def test_on_coupled_chains_decisions_have_their_distribution_and_the_meter_its_d
     x = draw(distribution, drawn[:count]).ids
     ids = torch.cat([x[:1], x])
     draft = chain_draft(ids, distribution.gather(-1, x[:, None])[:, 0], distribution)
-    given = z.expand(count + 1, -1), draft, rule, sampling, Chance(uniform, drawn, None)
-    nodes = walk(columns(*given, mode=DraftMode.COUPLED, telemetry=False).tolist()).nodes
+    arguments = z.expand(count + 1, -1), draft, rule, sampling, Chance(uniform, drawn, None)
+    nodes = walk(columns(*arguments, mode=DraftMode.COUPLED, telemetry=False).tolist()).nodes
     keep, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
     tokens = torch.where(keep[1:] > 0, x, emit[:-1].long())
     expected = expected_after(rule, z[0].tolist(), p, q)

@@ -119,7 +119,7 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
 def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(
     loaded: Callable[[str], Pair],
 ) -> None:
-    """But for places where the two best logits are nearer than they are rounded."""
+    """But for positions where the two best logits are nearer than they are rounded."""
     pair, full = loaded("auto"), loaded("float32")
     assert (pair.exact, str(pair.dtype)) == (True, "torch.int4"), pair.inexact
     for temperature, prompt in (*((0.0, prompt) for prompt in PROMPTS), (1.0, PROMPTS[5])):

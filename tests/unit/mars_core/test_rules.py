@@ -233,10 +233,10 @@ def test_easd_refuses_where_both_are_unsure_about_the_same_tokens() -> None:
 
 def test_contrastive_keeps_what_the_target_prefers_more_than_the_drafter() -> None:
     q = [0.8, 0.1, 0.1]
-    for alpha, kept in ((0.5, 1), (0.7, 0)):  # 0.3 of 0.5 is plausible with the first
+    for alpha, accepted in ((0.5, 1), (0.7, 0)):  # 0.3 of 0.5 is plausible with the first
         options = {"drafter": q, "beta": 10.0, "alpha": alpha}
         assert [accept("contrastive", LN, x, cold=True, **options) for x in range(3)] == [
-            float(x == kept) for x in range(3)
+            float(x == accepted) for x in range(3)
         ]
     goal = [a**1.5 * b**-0.5 for a, b in zip(SOFT, q, strict=True)]
     expected = [each / sum(goal) for each in goal]

@@ -50,7 +50,7 @@ def column(random_words: list[int], use: Use) -> Tensor:
 @pytest.mark.parametrize(
     ("min_p", "typical_p"), [(0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (0.0, 0.6), (0.02, 0.9)]
 )
-def test_law_is_that_of_the_warpers_of_generate(
+def test_distribution_is_that_of_the_warpers_of_generate(
     temperature: float, top_k: int, top_p: float, min_p: float, typical_p: float
 ) -> None:
     logits = torch.randn(7, 50, generator=torch.Generator().manual_seed(1)) * 3
@@ -90,7 +90,7 @@ def test_noise_is_a_function_of_seed_position_and_id() -> None:
 
 
 def test_of_the_words_of_two_steps_at_one_position_only_the_drawing_ones_are_equal() -> None:
-    """A rule may have looked at the others without using the place: there they must not decide
+    """A rule may have looked at the others without using the position: there they must not decide
     again."""
     first, second = words(7, 10, 6), words(7, 12, 6)
     assert column(first, Use.DRAW)[2:].tolist() == column(second, Use.DRAW)[:4].tolist()
@@ -183,7 +183,7 @@ def test_top_k_keeps_all_that_tie_with_the_last() -> None:
     assert (distribution > 0).tolist() == [[True, True, True, False]]
 
 
-def test_the_shown_law_is_p_and_at_temperature_0_the_softmax() -> None:
+def test_the_displayed_distribution_is_p_and_at_temperature_0_the_softmax() -> None:
     logits = torch.tensor([[1.0, 3.0, 2.0]])
     for sampling in (Sampling(0.0), Sampling(0.7, top_k=2)):
         p = target_distribution(logits, sampling)

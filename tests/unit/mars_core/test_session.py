@@ -212,7 +212,7 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     logits = headed.target(ids).logits[0, len(trace.prompt_ids) - 1 : -1]
     for token in (
         token for step in trace.steps for token in step.tokens
-    ):  # a rejected one has the place of the next
+    ):  # a rejected one has the position of the next
         row = logits[token.position]
         distribution = (row / temperature if temperature else row).softmax(-1)
         p = distribution[token.id] if temperature else float(row.argmax() == token.id)
@@ -228,12 +228,14 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     assert summary.perplexity == pytest.approx(math.exp(-summary.log_likelihood / 40))
 
 
-def test_a_run_without_the_meter_decides_the_same(headed: Pair) -> None:
+def test_a_run_without_telemetry_decides_the_same(headed: Pair) -> None:
     config = config_for(headed, kind="eagle3", tree=TreeShape(20, 4, 5), new=40)
     run = Session(headed).start(config, telemetry=False)
     tokens = [token for step in run for token in step.tokens]
-    metered = [token for step in decoded(headed, config).steps for token in step.tokens]
-    assert [(t.id, t.outcome, t.own) for t in tokens] == [(t.id, t.outcome, t.own) for t in metered]
+    measured = [token for step in decoded(headed, config).steps for token in step.tokens]
+    assert [(t.id, t.outcome, t.own) for t in tokens] == [
+        (t.id, t.outcome, t.own) for t in measured
+    ]
     assert all(math.isnan(token.tv) and not token.top for token in tokens)
 
 
@@ -288,7 +290,7 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: float) -> None:
-    """mars on greedy drafts: kept iff it is the target's token or one of the two best at low
+    """mars on greedy drafts: accepted iff it is the target's token or one of the two best at low
     margin; TV = f (1 − p)."""
     trace = traced(pair, sampling=Sampling(temperature), new=80)
     outcomes = set()

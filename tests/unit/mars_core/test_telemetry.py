@@ -33,9 +33,9 @@ RATES = "tau acceptance_rate relaxed_share draft_s verify_s"
 def step(outcomes: Sequence[Outcome], elapsed_s: float, *depths: int) -> Step:
     """A step whose drafted nodes have these depths."""
     nodes = tuple(DraftNode(0, "", depth - 1, depth, 0.5, 0.5, R) for depth in depths)
-    kept = sum(outcome in (A, X) for outcome in outcomes)
+    accepted = sum(outcome in (A, X) for outcome in outcomes)
     tokens = tuple(replace(TOKEN, outcome=outcome) for outcome in outcomes)
-    return Step(0, len(depths), kept, 0.1, 0.2, elapsed_s, nodes, tokens)
+    return Step(0, len(depths), accepted, 0.1, 0.2, elapsed_s, nodes, tokens)
 
 
 def measured(*values: tuple[float, float, float], outcomes: Sequence[Outcome] = ()) -> Step:
@@ -216,7 +216,7 @@ CHOSEN = replace(BEGUN, given=(*BEGUN.given[:3], BEGUN.given[3]._replace(id=100_
         (BEGUN, CHOSEN, (3, Cause.CHOSEN)),
     ],
 )
-def test_runs_part_by_output_position_given_tokens_included(
+def test_runs_part_by_output_position_prefix_included(
     one: Trace, other: Trace, expected: tuple[int, Cause] | None
 ) -> None:
     for divergence in (first_divergence(one, other), first_divergence(other, one)):

@@ -156,7 +156,7 @@ def sentencepiece_like() -> PreTrainedTokenizerFast:
     "text",
     ["plain words", "naïve café", "日本語", "👩‍👩‍👧 family", "a\u0301", "\ufffd?", "\x00\n\t"],
 )
-def test_pieces_are_whole_characters_and_make_the_text(
+def test_pieces_are_complete_characters_and_make_the_text(
     byte_level: PreTrainedTokenizerFast, text: str
 ) -> None:
     detokenizer = Detokenizer(byte_level)

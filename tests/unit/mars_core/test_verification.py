@@ -236,7 +236,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     assert root.top_p == pytest.approx(p[[1, 2, 0]].tolist())
 
 
-def test_at_most_five_alternatives_are_shown() -> None:
+def test_at_most_five_alternatives_are_reported() -> None:
     logits, draft = case("siblings", 0)
     for node, z in zip(
         decide(logits, draft, "mars", Sampling(1.0), chance(draft, 0)).nodes, logits, strict=True
@@ -253,16 +253,16 @@ def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: Draf
         if not takes(rule, tree, sampling, mode):
             continue
         logits, draft = case(tree, 3)
-        metered = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
+        measured = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
         plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, telemetry=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
-            assert column(metered, name) == column(plain, name)
-        full, bare = decoded(metered), decoded(plain)
+            assert column(measured, name) == column(plain, name)
+        full, bare = decoded(measured), decoded(plain)
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
 
-def test_the_path_goes_to_the_first_child_that_is_kept() -> None:
+def test_the_path_goes_to_the_first_accepted_child() -> None:
     nothing = torch.zeros(6)
     row = pack(
         {
@@ -347,7 +347,7 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
 
 @every_sampling
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
+def test_a_rule_never_emits_what_p_excludes_unless_kl_is_infinite(
     rule: str, sampling: Sampling
 ) -> None:
     """At the ends of the uniform too, and with all noise for one token. No distance is negative."""
@@ -368,7 +368,7 @@ def test_a_rule_never_says_what_p_excludes_unless_the_meter_reads_infinity(
                 assert p[number, int(token)] > 0 or node.kl == math.inf
 
 
-def test_a_child_that_the_target_draws_goes_before_a_forgiven_one() -> None:
+def test_a_child_that_the_target_draws_goes_before_a_relaxed_one() -> None:
     logits = torch.tensor([[5.0, 4.9, 0.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=torch.float64)
     parents, depths = torch.tensor([0, 0]), torch.tensor([0, 1, 1])
     draft = Draft(torch.tensor([2, 0, 1]), parents, depths, torch.ones(2), 1, False)

@@ -81,10 +81,10 @@ def position(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distr
 @pytest.mark.parametrize("seed", range(4))
 @every_draw
 @pytest.mark.parametrize("rule", BY_TOKEN)
-def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_from_p(
+def test_distribution_of_the_decisions_is_the_published_one_and_tv_its_distance_from_p(
     rule: str, sampling: Sampling, seed: int
 ) -> None:
-    """A chain of equal places tries every drafted token, weighted by q, with all coins and all
+    """A chain of equal nodes tries every drafted token, weighted by q, with all coins and all
     noise that could matter."""
     z, p, q = position(sampling, seed)
     accept = accepted(rule, z[0].tolist(), p, q)
@@ -102,8 +102,8 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
     rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
     keep, emit = column(rows, "keep")[1:], column(rows, "emit")
     counted = [0.0] * V
-    for (token, accepting, drawing), kept_token, other in zip(trials, keep, emit, strict=False):
-        counted[token if kept_token else int(other)] += q[token] * accepting[1] * drawing[1]
+    for (token, accepting, drawing), accepted_token, other in zip(trials, keep, emit, strict=False):
+        counted[token if accepted_token else int(other)] += q[token] * accepting[1] * drawing[1]
     assert counted == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
     if RULES[rule].reach is Reach.DRAFTED:
         assert all(math.isnan(column(rows, name)[0]) for name in ("tv", "kl", "overshoot", "mass"))
@@ -121,7 +121,7 @@ def test_law_of_the_decisions_is_the_published_one_and_the_meter_its_distance_fr
 
 @every_draw
 @pytest.mark.parametrize("rule", ["strict", "block"])
-def test_the_meter_of_the_lossless_rules_reads_nothing(rule: str, sampling: Sampling) -> None:
+def test_tv_of_the_lossless_rules_is_0(rule: str, sampling: Sampling) -> None:
     for seed in range(20):
         logits, draft = case("chain of 3", seed)
         assert draft.distribution is not None
@@ -267,7 +267,9 @@ def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None
     assert max(gains) > 0.01
 
 
-def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclusive() -> None:
+def test_entropy_is_that_of_the_three_best_in_the_full_distribution_and_the_bound_is_inclusive() -> (
+    None
+):
     logits, draft = case("chain of 3", 2)
     draft = chain_draft(
         torch.cat([draft.ids[:1], logits[0].argsort()[:1], logits[1:3].argmax(-1)]), torch.ones(3)
@@ -284,7 +286,7 @@ def test_entropy_is_that_of_the_three_best_in_the_full_law_and_the_bar_is_inclus
             assert len(path) - 1 == count
 
 
-def test_what_p_excludes_is_never_forgiven() -> None:
+def test_what_p_excludes_is_never_relaxed() -> None:
     logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
     draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
     u = picked([0], [0], [0], uniform=[0.1] * 3, size=3)
@@ -360,7 +362,7 @@ def test_window_shares_are_those_of_all_outcomes(seed: int, window: int) -> None
 @pytest.mark.parametrize("window", [1, 2])
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
-def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
+def test_distribution_and_tv_of_fly_are_those_of_all_outcomes_of_its_decisions(
     sampling: Sampling, seed: int, window: int
 ) -> None:
     values = {"window": window, "entropy": 0.5}
@@ -402,7 +404,7 @@ def test_law_and_meter_of_fly_are_those_of_all_outcomes_of_its_decisions(
         assert node.kl == pytest.approx(kl, abs=1e-9)
 
 
-def test_after_a_refusal_the_meter_of_the_next_step_tells_the_law_of_its_token() -> None:
+def test_after_a_rejection_the_tv_of_the_next_step_is_that_of_its_token() -> None:
     """Noise belongs to positions, accepting uniforms to steps, as the engine has it: the next draw
     is one from p.
 

@@ -85,7 +85,7 @@ def distributions(seed: int, sampling: Sampling) -> tuple[Tensor, list[float], l
 
 @every_draw
 @pytest.mark.parametrize("seed", range(4))
-def test_the_joint_law_is_that_of_the_draws_and_the_integral_gives_it(
+def test_the_joint_distribution_is_that_of_the_draws_and_the_integral_gives_it(
     seed: int, sampling: Sampling
 ) -> None:
     _, p, q = distributions(seed, sampling)
@@ -126,7 +126,7 @@ def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_else
 
 
 @pytest.mark.parametrize("rule", ["mars", "mars-gap"])
-def test_places_that_relax_nothing_are_left_out_without_a_difference(
+def test_nodes_that_relax_nothing_are_left_out_without_a_difference(
     rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(20):
@@ -173,7 +173,7 @@ def test_what_moves_to_the_two_best_tokens_is_as_in_the_plain_formula() -> None:
 
 def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[float]:
     """P of the emitted token: y, or x where the rule relaxes it, or what a rule emits that has no
-    place for y."""
+    position for y."""
     distribution, joint_p = [0.0] * V, joint(p, q)
     for a in range(V):
         if not q[a]:
@@ -193,10 +193,10 @@ def after(rule: str, z: list[float], p: list[float], q: list[float]) -> list[flo
 @every_draw
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("rule", BY_TOKEN)
-def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_from_p_or_a_bound(
+def test_decisions_have_the_distribution_of_the_joint_draw_and_tv_is_its_distance_from_p_or_a_bound(
     rule: str, seed: int, sampling: Sampling
 ) -> None:
-    """A chain of equal places, each with separate noise."""
+    """A chain of equal nodes, each with separate noise."""
     count = 20_000
     z, p, q = distributions(seed, sampling)
     drawn = noise(keys(seed, 1, count + 1), V)
@@ -255,7 +255,7 @@ def test_decisions_have_the_law_of_the_joint_draw_and_the_meter_is_its_distance_
 @every_draw
 @pytest.mark.parametrize("children", [1, 3])
 @pytest.mark.parametrize("rule", [name for name in BY_TOKEN if takes(name, "siblings")])
-def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distance(
+def test_after_a_node_of_a_tree_tv_or_the_relaxed_share_bounds_the_distance(
     rule: str, children: int, sampling: Sampling
 ) -> None:
     """Equal nodes, each with separate noise and with its best tokens in ln q + g as children."""
@@ -279,9 +279,9 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
             [torch.arange(count + 1), torch.full_like(x, count + 1)]
         )  # a depth has one noise
         draft = Draft(ids, parents, depths, torch.tensor(q)[ids[1:]], count + 1, is_chain=False)
-        given_z, u = z.expand(len(ids), -1), Chance(uniform, drawn, None)
+        expanded_z, u = z.expand(len(ids), -1), Chance(uniform, drawn, None)
         nodes = walk(
-            columns(given_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
+            columns(expanded_z, draft, rule, sampling, u, mode=DraftMode.COUPLED).tolist()
         ).nodes
         keep, strict, emit = (nodes.column(name) for name in ("keep", "strict", "emit"))
         for node in range(1, count + 1):
@@ -302,7 +302,7 @@ def test_after_a_node_of_a_tree_the_meter_or_the_relaxed_share_bounds_the_distan
 
 @every_sampling
 @pytest.mark.parametrize("tree", TREES)
-def test_a_token_is_kept_only_if_it_is_the_own_one_or_relaxed(
+def test_a_token_is_accepted_only_if_it_is_the_targets_or_relaxed(
     tree: str, sampling: Sampling
 ) -> None:
     """So strict follows the target's draws. Where strict's TV is 0, a relaxed tree's is

@@ -134,16 +134,16 @@ def tokens_at(
 ) -> list[int]:
     """The token after the cell's node for each pair of noise and accepting uniform."""
     trials = [0] * (draft.size + 1)
-    places = []
+    trial_and_node = []
     for cell, _ in points:
-        places.append((trials[cell.node], cell.node))
+        trial_and_node.append((trials[cell.node], cell.node))
         trials[cell.node] += 1
     uniform = torch.full((max(trials), draft.size + 1), 0.5, dtype=torch.float64)
     noise = torch.ones(*uniform.shape, V, dtype=torch.float64)
-    for (cell, accept), (trial, node) in zip(points, places, strict=True):
+    for (cell, accept), (trial, node) in zip(points, trial_and_node, strict=True):
         uniform[trial, node], noise[trial, node] = accept, picked(cell.first).noise
     after = outcomes(logits, draft, rule, sampling, uniform, noise).tolist()
-    return [int(after[trial][node]) for trial, node in places]
+    return [int(after[trial][node]) for trial, node in trial_and_node]
 
 
 def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int, Shift]:
@@ -201,7 +201,7 @@ def enumerated(rule: str, tree: str, sampling: Sampling, seed: int) -> dict[int,
     ],
     ids=str,
 )
-def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance_from_p(
+def test_decisions_have_the_published_distribution_and_tv_is_its_distance_from_p(
     rule: str, tree: str, sampling: Sampling, seed: int
 ) -> None:
     """And a coupled rule replaces the target's token no oftener than two variables of distributions
@@ -238,7 +238,7 @@ def test_decisions_have_the_published_distribution_and_the_meter_is_its_distance
 @every_sampling
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("rule", LOSSLESS)
-def test_strict_follows_the_tokens_that_the_target_draws_and_its_meter_reads_nothing(
+def test_strict_follows_the_tokens_that_the_target_draws_and_its_tv_is_0(
     rule: str, tree: str, sampling: Sampling
 ) -> None:
     for seed in range(10):
@@ -295,7 +295,7 @@ def test_limits_of_the_rules_are_strict_decision_by_decision(
         TREES, enumerate([(torch.float64, 1e-12), (torch.float32, 1e-7)])
     ):
         if takes(rule, tree):
-            logits, draft = case(tree, seed, shift=8.0)  # all positive, as θ = 1 asks for
+            logits, draft = case(tree, seed, shift=8.0)  # all positive, as θ = 1 requires
             z, u = logits.to(dtype), chance(draft, seed)
             rows = columns(z, draft, rule, sampling, u, values)
             assert decided(rows) == decided(columns(z, draft, "strict", sampling, u))

@@ -57,13 +57,13 @@ def parts(values: Chance) -> list[torch.Tensor]:
 
 
 def alone(draft: Draft, text: int) -> Draft:
-    own = draft.of([text], draft.size, draft.depth)
-    shape = {} if draft.is_chain else {"parents": own.parents[0], "depths": own.depths[0]}
+    separate = draft.of([text], draft.size, draft.depth)
+    shape = {} if draft.is_chain else {"parents": separate.parents[0], "depths": separate.depths[0]}
     rest = {
-        name: None if (value := getattr(own, name)) is None else value[0]
+        name: None if (value := getattr(separate, name)) is None else value[0]
         for name in ("distribution", "odds")
     }
-    return replace(own, ids=own.ids[0], q=own.q[0], **shape, **rest)
+    return replace(separate, ids=separate.ids[0], q=separate.q[0], **shape, **rest)
 
 
 def varied(rule: Rule) -> dict[str, str]:
@@ -100,13 +100,13 @@ def compare(
         logits, draft, rule, values, sampling, mode, random, True, raw, runs, SPAN, score
     )
     for text in range(texts):
-        own = Chance(
+        separate = Chance(
             *(
                 None if each is None else each[text]
                 for each in (random.uniform, random.noise, random.draft)
             )
         )
-        before = logits[text], alone(draft, text), rule, values, sampling, mode, own, True
+        before = logits[text], alone(draft, text), rule, values, sampling, mode, separate, True
         row = judge(*before, raw[text], runs[text], SPAN, score[text])
         assert row.numpy().tobytes() == together[text].numpy().tobytes(), (
             name,

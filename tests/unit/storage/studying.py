@@ -54,7 +54,7 @@ def worked_off(store: RunStore, study_id: str) -> OpenTask:
 
 
 def conversation(rule: str, answers: tuple[str, ...]) -> list[Trace]:
-    """One run a turn; each has the answers of its own lane before it."""
+    """One run a turn; each has the answers of its lane before it."""
     traces = []
     for turn in range(len(answers) + 1):
         history = tuple(Exchange(f"turn {number}", answers[number]) for number in range(turn))

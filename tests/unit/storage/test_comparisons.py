@@ -130,7 +130,7 @@ def test_a_record_says_where_its_run_is(store: RunStore) -> None:
         assert record.name == "A name" and record.created_at >= made.created_at
 
 
-def test_order_is_that_asked_for(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_order_is_as_requested(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.scope.batches.__defaults__", (2,))
     ids = [
         run.id

@@ -30,7 +30,7 @@ def test_they_come_back_to_their_owner_and_in_exports(store: RunStore) -> None:
     anna, boris = store.of("anna"), store.of("boris")
     comparison, run = run_of(anna)
     anna.save_counterfactuals(run, [TWO, replace(ONE, changed=False)])
-    anna.save_counterfactuals(run, [ONE])  # in place of the earlier one
+    anna.save_counterfactuals(run, [ONE])  # instead of the earlier one
     assert repr(anna.counterfactuals([run])) == repr({run: (ONE, TWO)})
     assert boris.counterfactuals([run]) == {}
     with failing("There is no run with the id"):

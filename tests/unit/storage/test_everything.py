@@ -1,4 +1,4 @@
-"""One file has all that is somebody's, and nothing of others; it appears whole or not at all."""
+"""One file has all that is somebody's, and nothing of others; it appears completely or not at all."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES = {"README.txt", *JSON, *(f"{name}.csv" for name in EXPORTS)}
 TABLES = ("runs", "tokens", "nodes", "votes")
 
 
-def test_file_has_all_that_is_ones_own(store: RunStore, tmp_path: Path) -> None:
+def test_file_has_everything_of_its_owner(store: RunStore, tmp_path: Path) -> None:
     anna, boris = (make(store.of(name), f"{name}s things") for name in ("anna", "boris"))
     mine = store.of("anna")
     mine.annotate(anna.comparison, comment=HOSTILE)

@@ -235,7 +235,7 @@ def test_exports_take_constant_memory(
     for _ in range(72):
         save(sqlite_store, trace)
     many = peak(lambda: export(sqlite_store, tmp_path))
-    # What is read ahead is a matter of chance, a third more or less; what is kept would triple it.
+    # What is read ahead is a matter of chance, a third more or less; a leak would triple it.
     assert many < 2 * few
 
 

@@ -1,4 +1,4 @@
-"""A database of release 0.1.0 is migrated with every value, as a whole or not at all."""
+"""A database of release 0.1.0 is migrated with every value, completely or not at all."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
         store.annotate(str(id_), name="found again")
         assert store.find(Search(text="FOUND again")).frame["id"].tolist() == [
             id_
-        ]  # the index is kept up to date
+        ]  # the index is updated
         if store.path:
             with store.read() as connection:
                 assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []

@@ -1,4 +1,4 @@
-"""Name, tags and comment are kept exactly, within their limits; and nothing else of a comparison
+"""Name, tags and comment are stored exactly, within their limits; and nothing else of a comparison
 changes."""
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ def test_notes_that_are_not_set_stay(store: RunStore) -> None:
 @settings(max_examples=40)
 @with_hostile(tags=())
 @given(text=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=19))
-def test_any_notes_are_kept(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:
+def test_any_notes_are_stored(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:
     comparison_id = lasting_store.new_comparison(PromptConfig("x"))
     lasting_store.annotate(comparison_id, name=text, tags=[*tags, text], comment=text)
     expected = tuple(sorted({tag.strip() for tag in [*tags, text]} - {""}))
     assert notes(lasting_store.load(comparison_id)) == (text.strip(), expected, text)
     assert set(expected) <= {*lasting_store.choices().tags}
-    assert comparison_id in lasting_store.found_ids(Search(tag=text.strip(), text=text, limit=1000))
+    assert comparison_id in lasting_store.matching_ids(
+        Search(tag=text.strip(), text=text, limit=1000)
+    )
 
 
 @pytest.mark.parametrize(

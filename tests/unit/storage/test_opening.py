@@ -21,7 +21,7 @@ from tests.traces import make_trace
 from tests.unit.children import Child
 from tests.unit.storage.exports import failing, save
 
-NOT_KEPT = "Runs are stored only until the page stops. The database "
+NOT_STORED = "Runs are stored only until the page stops. The database "
 NOBODY = 65534
 
 
@@ -170,7 +170,7 @@ def test_a_database_that_a_process_has_open_is_not_moved(path: Path) -> None:
     other = Child(open_it, path)
     assert other.pipe.recv() == "open"
     with opened(path) as (store, notice):
-        assert isinstance(store, TemporaryStore) and notice.startswith(NOT_KEPT)
+        assert isinstance(store, TemporaryStore) and notice.startswith(NOT_STORED)
         assert_works(store)
     assert [each.name for each in path.parent.iterdir()] == [
         "runs.db"
@@ -196,7 +196,7 @@ def move_and_die(_pipe: object, path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "moved"), [(1, False), (2, True)])
-def test_killed_while_it_is_moved_a_database_stays_whole(
+def test_killed_while_it_is_moved_a_database_stays_complete(
     path: Path, number: int, moved: bool
 ) -> None:
     """With its journal, under one of the names; the next start says where it is."""
@@ -234,7 +234,7 @@ def test_file_that_never_was_a_database_stays_where_it_is(path: Path) -> None:
     letter.write_text("Dear reader, " * 500)
     with opened(letter) as (store, notice):
         assert notice.startswith(
-            f"{NOT_KEPT}could not be opened: file is not a database ({letter})."
+            f"{NOT_STORED}could not be opened: file is not a database ({letter})."
         )
         assert_works(store)
     assert letter.read_text() == "Dear reader, " * 500
@@ -248,7 +248,7 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
     with opened(path) as (store, notice):
         assert isinstance(store, TemporaryStore)
         assert notice.startswith(
-            f"{NOT_KEPT}has the schema '9999', which this version of MARS Playground does not know"
+            f"{NOT_STORED}has the schema '9999', which this version of MARS Playground does not know"
         )
         assert_works(store)
         store.of("anna").close()  # the store of one owner ends nothing of the others'
@@ -275,7 +275,7 @@ def test_locked_database_is_left_as_it_is(
     other = Child(lock_it, path, lock)
     assert other.pipe.recv() == "locked"
     with opened(path) as (store, notice):
-        assert notice.startswith(NOT_KEPT)
+        assert notice.startswith(NOT_STORED)
         assert "database is locked" in notice and "Another program is writing to it" in notice
         assert_works(store)
     other.kill()
@@ -323,7 +323,7 @@ def test_database_without_rights_is_left_as_it_is(
     before = path.read_bytes()
     wanted = path.parent / "new" / "runs.db" if file is None else path
     with without_rights(), opened(wanted) as (store, notice):
-        assert notice.startswith(NOT_KEPT) and words in notice
+        assert notice.startswith(NOT_STORED) and words in notice
         assert len(notice.splitlines()) == 1
         assert isinstance(store, TemporaryStore)
         assert_works(store)

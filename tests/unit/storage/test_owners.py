@@ -151,12 +151,12 @@ LISTS: dict[str, Call] = {
     },
     "comparisons": lambda s, _: s.comparisons().to_csv(),
     "find": lambda s, t: [s.find(each).frame.to_csv() for each in searches(t)],
-    "found_ids": lambda s, t: [s.found_ids(each) for each in searches(t)],
+    "matching_ids": lambda s, t: [s.matching_ids(each) for each in searches(t)],
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "accepted_by_step": lambda s, t: s.accepted_by_step([t.run, t.deleted_run, t.studied_run]),
     "counterfactuals": lambda s, t: s.counterfactuals([t.run, t.deleted_run, t.studied_run]),
 }
-NUMBERS = ("count", "counts", "vote_counts", "found_ids", "shares")  # or nothing of his
+NUMBERS = ("count", "counts", "vote_counts", "matching_ids", "shares")  # or nothing of his
 OF_THE_STORE_ITSELF = {
     "close",
     "of",
@@ -233,7 +233,7 @@ def test_what_is_anothers_is_unknown(world: World, whose: str) -> None:
 
 
 @pytest.mark.usefixtures("untouched")
-def test_lists_have_ones_own_and_nothing_of_another(world: World) -> None:
+def test_lists_have_everything_of_an_owner_and_nothing_of_another(world: World) -> None:
     store, anna, boris, _ = world
     mine = store.of("boris")
     for name, read in LISTS.items():

@@ -124,7 +124,7 @@ def test_deleted_comparisons_leave_the_results(lasting_store: RunStore) -> None:
     lasting_store.restore(comparisons[1])
     assert len(lasting_store.load(comparisons[1]).runs) == 2
     lasting_store.purge(datetime.now(UTC) + timedelta(days=1))
-    third = saved(lasting_store, at, 2, NONE)  # in the place of what is gone
+    third = saved(lasting_store, at, 2, NONE)  # replaces what is gone
     lasting_store.finish_task(at.study_id, 0, {})
     assert [result.data for result in lasting_store.results(at.study_id)] == [DATA] * 3
     again = [record.comparison_id for record in lasting_store.records(third)]
@@ -164,14 +164,14 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
         worked_off(lasting_store, id_)
     text = "".join(HOSTILE)
     judge(lasting_store, study_id, 0, 1, Preferred.RULE, swapped=True, judge="replaced")
-    places = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
-    choices = dict(zip(places, (*Preferred, Preferred.TIE), strict=True))
+    keys = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
+    choices = dict(zip(keys, (*Preferred, Preferred.TIE), strict=True))
     for (task, lane, swapped), choice in choices.items():
         more = {"swapped": swapped, "judge": text, "text": text}
         judge(lasting_store, study_id, task, lane, choice, **more)
     results = lasting_store.judgements(study_id)
-    assert [(one.task, one.lane, one.swapped) for one in results] == sorted(places)
-    assert [one.choice for one in results] == [choices[place] for place in sorted(places)]
+    assert [(one.task, one.lane, one.swapped) for one in results] == sorted(keys)
+    assert [one.choice for one in results] == [choices[key] for key in sorted(keys)]
     assert {(one.judge, one.text) for one in results} == {(text, text)}
     assert abs(results[0].created_at - datetime.now(UTC)) < timedelta(minutes=1)
     assert lasting_store.judgements(other) == ()

@@ -85,7 +85,7 @@ PROCESSORS = Processors(
 )
 
 
-def whole_configuration() -> Trace:
+def full_configuration() -> Trace:
     trace = make_trace(rule="mars", new_tokens=6)
     drafter = DrafterConfig(
         "eagle3", ModelRef("org/draft", None), 64, DraftMode.SAMPLED, TreeShape(1023, 12, 16)
@@ -164,7 +164,7 @@ TRACES: dict[str, Callable[[], Trace]] = {
         make_trace(new_tokens=0, status=Status.FAILED, prefix=(2, 1)), given=(), text=""
     ),
     "no steps": partial(make_trace, new_tokens=0, status=Status.FAILED),
-    "whole configuration": whole_configuration,
+    "full configuration": full_configuration,
     "long prompt": partial(make_trace, prompt="é\x00<b>" * 25_000, new_tokens=1),
 }
 
@@ -198,7 +198,7 @@ def hostile_trace(text: str) -> Trace:
 @settings(max_examples=40)
 @with_hostile()
 @given(text=ANY_TEXT)
-def test_any_text_is_kept(lasting_store: RunStore, text: str) -> None:
+def test_any_text_is_stored(lasting_store: RunStore, text: str) -> None:
     assert same(saved_and_loaded(lasting_store, hostile_trace(text)), hostile_trace(text))
 
 

@@ -1,4 +1,4 @@
-"""A run is saved whole or not at all, and the database survives what happens to processes and
+"""A run is saved completely or not at all, and the database survives what happens to processes and
 disks."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def file_of(url: str) -> Path:
 
 
 def seeds_in(store: RunStore) -> list[int]:
-    """The seeds of the stored runs; each must be the whole trace of its seed."""
+    """The seeds of the stored runs; each must be the full trace of its seed."""
     loaded = [store.load(comparison_id) for comparison_id in store.comparisons(limit=1000)["id"]]
     traces = [run.trace for comparison in loaded for run in comparison.runs]
     for trace in traces:
@@ -190,7 +190,7 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
     )
     assert [counts(store)[name] for name in ("comparisons", "runs", "run_traces")] == [1, 0, 0]
     store.save_run(comparison_id, trace, lane=0, order=0)
-    refused(trace, "The run was not saved")  # the place is taken
+    refused(trace, "The run was not saved")  # the number is taken
     (run,) = store.load(comparison_id).runs
     assert same(run.trace, trace)
 

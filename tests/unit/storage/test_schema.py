@@ -54,7 +54,7 @@ def other_default(
 ) -> Any:
     """PostgreSQL has no equality of JSON; None leaves a column to alembic."""
     if isinstance(inspected.type, LargeBinary):
-        return False  # each database spells bytes in its own way
+        return False  # each database spells bytes differently
     if not isinstance(inspected.type, JSON) or default is None:
         return None
     return default.removesuffix("::jsonb").removesuffix("::json").strip("'") != str(rest[-1]).strip(

@@ -33,7 +33,7 @@ def matches(store: RunStore, **criteria: object) -> list[str]:
             result = store.find(Search(**criteria))  # type: ignore[arg-type]
             ways.append(result.frame["id"].tolist())
             assert (result.total, result.more) == (len(ways[-1]), False)
-            assert store.found_ids(Search(**criteria)) == ways[-1]  # type: ignore[arg-type]
+            assert store.matching_ids(Search(**criteria)) == ways[-1]  # type: ignore[arg-type]
     assert ways[0] == ways[1] == ways[2]
     return ways[0]
 
@@ -49,7 +49,7 @@ def with_summary(trace: Trace, **numbers: float) -> Trace:
     return replace(trace, summary=replace(trace.summary, **numbers))  # type: ignore[arg-type]
 
 
-def test_nothing_found_gives_an_empty_frame(store: RunStore) -> None:
+def test_no_match_gives_an_empty_frame(store: RunStore) -> None:
     for wanted in (Search(), Search(text="x", rule="mars", tag="t", sort=Sort.TAU)):
         result = store.find(wanted)
         assert (result.total, list(result.frame.columns[:2])) == (0, ["id", "created_at"])
@@ -118,8 +118,8 @@ def test_a_text_is_found_where_it_stands_and_nowhere_else(store: RunStore) -> No
             == [id_ for text, id_ in ids.items() if each.casefold() in text.casefold()][::-1]
         ), each
     for text in filter(None, HOSTILE):
-        assert store.found_ids(Search(target=text)) == [ids[text]]
-        assert store.found_ids(Search(tag=text)) == store.found_ids(Search(rule=text)) == []
+        assert store.matching_ids(Search(target=text)) == [ids[text]]
+        assert store.matching_ids(Search(tag=text)) == store.matching_ids(Search(rule=text)) == []
     assert store.choices().targets == tuple(sorted(filter(None, HOSTILE)))
 
 
@@ -193,7 +193,7 @@ def test_the_best_run_counts_and_what_has_no_number_comes_last(store: RunStore) 
         assert matches(store, sort=sort, descending=False) == [low, middle, high, empty]
 
 
-def test_pages_join_to_the_whole(store: RunStore) -> None:
+def test_pages_join_to_the_full_list(store: RunStore) -> None:
     ids = fill(store, 25)
     for sort, descending in product(Sort, (True, False)):
         wanted = Search(sort=sort, descending=descending, limit=10)
@@ -227,7 +227,7 @@ def test_exactly_every_part_of_a_text_is_found(
     lasting_store.delete(comparison_id)
 
 
-def test_more_than_are_counted_are_said_to_be_more(
+def test_more_than_are_counted_are_reported_as_more(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("storage.runs.search.FEW", -1)
@@ -244,18 +244,18 @@ def test_what_changes_a_comparison_changes_what_finds_it(store: RunStore) -> Non
     comparison_id = save(store, with_summary(strict, tau=2.0))
     other = save(store, with_summary(strict, tau=3.0))
 
-    def found(sorted_: list[str], of_mars: list[str]) -> bool:
+    def finds(sorted_: list[str], of_mars: list[str]) -> bool:
         rules = ("mars", "strict") if of_mars else ("strict",)
         assert store.choices().rules == rules
         return (matches(store, sort=Sort.TAU), matches(store, rule="mars")) == (sorted_, of_mars)
 
-    assert found([other, comparison_id], [])
+    assert finds([other, comparison_id], [])
     store.save_run(comparison_id, with_summary(mars, tau=4.0), lane=1, order=1)
-    assert found([comparison_id, other], [comparison_id])
+    assert finds([comparison_id, other], [comparison_id])
     store.delete(comparison_id)
-    assert found([other], [])
+    assert finds([other], [])
     store.restore(comparison_id)
-    assert found([comparison_id, other], [comparison_id])
+    assert finds([comparison_id, other], [comparison_id])
     store.purge(datetime.now(UTC))
     assert store.counts().runs == 3
 

@@ -44,13 +44,13 @@ def equal(left: object, right: object) -> bool:
 
 @settings(max_examples=30)
 @given(plan=st.dictionaries(ANY_TEXT, ANY_JSON, max_size=3), name=ANY_TEXT)
-def test_any_plan_is_kept(lasting_store: RunStore, plan: dict[str, object], name: str) -> None:
+def test_any_plan_is_stored(lasting_store: RunStore, plan: dict[str, object], name: str) -> None:
     study = lasting_store.study(lasting_store.new_study(name, plan, 1))
     assert equal(study.plan, plan)
     assert (study.name, study.tasks, study.done) == (name.strip(), 1, 0)
 
 
-def test_studies_are_listed_latest_first_without_their_plans(lasting_store: RunStore) -> None:
+def test_lists_of_studies_begin_with_the_latest_and_have_no_plans(lasting_store: RunStore) -> None:
     ids = [
         lasting_store.new_study(f"study {number}", {"long": "x" * 9}, number + 1)
         for number in range(3)
@@ -79,7 +79,7 @@ def test_studies_are_listed_latest_first_without_their_plans(lasting_store: RunS
         ("", {"x": object()}, 1, "The study was not saved: .*JSON has no type for object"),
     ],
 )
-def test_study_that_cannot_be_kept_is_refused(
+def test_study_that_cannot_be_stored_is_refused(
     lasting_store: RunStore, name: str, plan: dict[str, object], tasks: int, message: str
 ) -> None:
     before = len(lasting_store.studies(limit=1000))

@@ -32,7 +32,7 @@ from tests.unit.storage.exports import failing
 from tests.unit.storage.test_roundtrip import TRACES as ROUND_TRIPS
 
 DATA = Path(__file__).parents[2] / "data"
-PLACES = ("token.token", "token.own", "top.token", "node.token")  # numbers of words
+WORD_COLUMNS = ("token.token", "token.own", "top.token", "node.token")  # numbers of words
 COUNTS = ("step.tokens", "step.nodes", "token.top")
 FIXED = (*COUNTS, "vocabulary.piece")
 HOSTILE = ["", "\x00", "\ud800␛", "=1\r\n", "日本", "␛0000"]
@@ -75,7 +75,7 @@ def exact(column: Any) -> list[str]:
     ]
 
 
-def test_several_runs_read_together_are_each_its_own() -> None:
+def test_several_runs_read_together_are_as_read_separately() -> None:
     flats = [flat_of(trace) for trace in TRACES.values()]
     together = unpack([pack(flat) for flat in flats], [flat["run.seed"][0] for flat in flats])
     starts = np.cumsum([0, *(len(flat["vocabulary.piece"]) for flat in flats)])
@@ -85,7 +85,7 @@ def test_several_runs_read_together_are_each_its_own() -> None:
             assert [decode(piece) for piece in column.to_pylist()] == list(map(decode, expected))
         else:
             moved = [
-                np.array(flat[name]) + start if name in PLACES else flat[name]
+                np.array(flat[name]) + start if name in WORD_COLUMNS else flat[name]
                 for flat, start in zip(flats, starts, strict=False)
             ]
             assert exact(column) == exact(np.concatenate(moved)), name
@@ -125,7 +125,7 @@ def any_flat(draw: st.DrawFn) -> Flat:
     names = [name for name in flat if not name.startswith("run.") and name not in FIXED]
     for name in draw(st.sets(st.sampled_from(names), max_size=4)):
         ends = -(2**63), 2**63 - 1
-        if name in PLACES:
+        if name in WORD_COLUMNS:
             ends = 0, len(flat["vocabulary.id"]) - 1
         elif name.endswith("outcome"):
             ends = 0, len(OUTCOMES) - 1

@@ -26,7 +26,7 @@ def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
     return comparison_id, left.id, right.id
 
 
-def test_vote_is_kept_and_exported(store: RunStore, tmp_path: Path) -> None:
+def test_vote_is_stored_and_exported(store: RunStore, tmp_path: Path) -> None:
     for choice, prompt in zip(Choice, ("=1+1", "\x00", "c", "d"), strict=True):
         comparison_id, plain, mars = pair(store, prompt)
         vote_id = store.add_vote(

@@ -73,7 +73,7 @@ def planned(url: str, tasks: int) -> str:
 
 
 def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
-    """Every lane of every task has one result, whose run is there and whole; nothing else is."""
+    """Every lane of every task has one result, whose run is there and complete; nothing else is."""
     results = store.results(study_id)
     assert [(one.task, one.lane) for one in results] == [
         (task, lane) for task in range(tasks) for lane in range(LANES)

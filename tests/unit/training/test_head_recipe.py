@@ -111,10 +111,10 @@ def _open(folder: Path) -> tuple[Any, Any]:
 
 
 @torch.inference_mode()
-def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_the_target_s_own(
+def test_written_texts_have_the_values_of_a_plain_pass_and_greedy_answers_are_the_targets(
     target: Path,
 ) -> None:
-    """Rows stand at positions of their own and start anew; the oracle is transformers'
+    """Rows have separate positions and start anew; the oracle is transformers'
     attention over one text."""
     model, tokenizer = _open(target)
     pack(model)

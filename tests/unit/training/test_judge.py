@@ -68,10 +68,10 @@ def test_each_rejected_token_is_tried_in_the_text_that_gives_the_answer(
     monkeypatch.setattr("training.judge._states", states)
     prompt = "Ravi has 32 books and Omar has 28. How many more does Ravi have?"
     config = config_for(pair, DrafterConfig("model", k=3), prompt=prompt, new=40)
-    found = list(
+    measured = list(
         mismatches(pair, [config, config_for(pair, config.drafter, prompt="Tell.", new=4)])
     )
-    assert found and len(found) == len(tried) and {each.prompt for each in found} == {0}
-    for (before, example), after in zip(zip(tried, found, strict=True), tried[1:], strict=False):
+    assert measured and len(measured) == len(tried) and {each.prompt for each in measured} == {0}
+    for (before, example), after in zip(zip(tried, measured, strict=True), tried[1:], strict=False):
         assert len(before) < len(after)
         assert (after[: len(before)] == before) is not example.changes

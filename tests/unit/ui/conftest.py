@@ -17,7 +17,7 @@ from storage import RunStore
 from tests.eagle_pair import eagle_pair
 from tests.pairs import tiny_pair
 from tests.unit.storage.exports import save
-from tests.unit.ui.places import FORM, one_loop, run_comparison, traces_of
+from tests.unit.ui.helpers import FORM, one_loop, run_comparison, traces_of
 from ui.jobs.services import Services
 from ui.tabs.compare.frames import DisplayedComparison
 

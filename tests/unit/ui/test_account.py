@@ -1,4 +1,4 @@
-"""A visitor's own data: told, shared, taken along, exported and deleted, always that of whoever
+"""A visitor's data: displayed, shared, taken along, exported and deleted, always that of whoever
 asks."""
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from starlette.responses import PlainTextResponse, Response
 from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
 from tests.panels import assert_inert, read_panel
-from tests.unit.ui import places
-from tests.unit.ui.places import HOSTILE, client_of, failing, one_loop
+from tests.unit.ui import helpers
+from tests.unit.ui.helpers import HOSTILE, client_of, failing, one_loop
 from ui.app import build_app
 from ui.jobs.services import Services
 from ui.public.limits import PUBLIC_LIMITS
@@ -36,7 +36,7 @@ ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
 
 
 @dataclass
-class Asking:
+class FakeRequest:
     """What a request is to the page: a cookie, and perhaps a session that gradio signed."""
 
     secret: str = ONE
@@ -59,21 +59,21 @@ def services(store: RunStore) -> Services:
     return Services(ModelPool(device="cpu"), store, public=True, sign_in=True, retention_days=30)
 
 
-def store_of(services: Services, request: Asking | None = None) -> RunStore:
-    return services.for_visitor(request or Asking()).store
+def store_of(services: Services, request: FakeRequest | None = None) -> RunStore:
+    return services.for_visitor(request or FakeRequest()).store
 
 
-def keep(services: Services, request: Asking, prompt: str = "Tell me.") -> str:
-    return places.keep(store_of(services, request), prompt, new_tokens=4)
+def keep(services: Services, request: FakeRequest, prompt: str = "Tell me.") -> str:
+    return helpers.keep(store_of(services, request), prompt, new_tokens=4)
 
 
-def prompts(services: Services, request: Asking) -> list[str]:
+def prompts(services: Services, request: FakeRequest) -> list[str]:
     return list(store_of(services, request).comparisons()["prompt"])
 
 
 def test_what_is_stored_and_for_how_long_only_its_owner_reads(services: Services) -> None:
-    keep(services, Asking())
-    mine, other = look(services, Asking()), look(services, Asking(TWO))
+    keep(services, FakeRequest())
+    mine, other = look(services, FakeRequest()), look(services, FakeRequest(TWO))
     assert (
         "1 comparison with 2 runs" in mine.counts and mine.anything and "30 days" in mine.retention
     )
@@ -84,15 +84,17 @@ def test_what_is_stored_and_for_how_long_only_its_owner_reads(services: Services
 
 
 def test_the_panel_says_who_the_visitor_is(services: Services) -> None:
-    assert "random number in a cookie" in look(services, Asking()).who
-    assert "does not store cookies" in look(services, Asking("")).who
-    assert "Signed in as name of 7." in look(services, Asking(subject="7")).who
+    assert "random number in a cookie" in look(services, FakeRequest()).who
+    assert "does not store cookies" in look(services, FakeRequest("")).who
+    assert "Signed in as name of 7." in look(services, FakeRequest(subject="7")).who
 
 
-def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(services: Services) -> None:
-    gone, other = keep(services, Asking(), "gone"), keep(services, Asking(TWO), "stays")
+def test_deleting_requires_the_word_and_takes_only_what_the_visitor_owns(
+    services: Services,
+) -> None:
+    gone, other = keep(services, FakeRequest(), "gone"), keep(services, FakeRequest(TWO), "stays")
     store_of(services).share(Shared.COMPARISON, gone)
-    panel = read_panel(look(services, Asking()).html())
+    panel = read_panel(look(services, FakeRequest()).html())
     (field,) = [field for field in panel.all("input") if field.attributes.get("name") == "word"]
     pattern = re.compile(field.attributes["pattern"])
     assert all(map(pattern.fullmatch, ("delete", " DELETE ", "Delete"))) and not any(
@@ -103,30 +105,32 @@ def test_deleting_asks_for_the_word_and_takes_ones_own_things_alone(services: Se
         and panel.one("form").hidden
     )
     for word in (None, "", "no", ["delete"], HOSTILE):
-        answer = act(services, Asking(), {"action": "delete", "word": word, "owner": "browser:x"})
-        assert answer.state == "failed" and prompts(services, Asking()) == ["gone"]
-    answer = act(services, Asking(), {"action": "delete", "word": " Delete "})
+        answer = act(
+            services, FakeRequest(), {"action": "delete", "word": word, "owner": "browser:x"}
+        )
+        assert answer.state == "failed" and prompts(services, FakeRequest()) == ["gone"]
+    answer = act(services, FakeRequest(), {"action": "delete", "word": " Delete "})
     assert (
         answer.message.startswith("Deleted for good: 1 comparison with 2 runs.")
         and answer.state == "done"
     )
     assert not answer.anything and not answer.shares
-    assert prompts(services, Asking(TWO)) == ["stays"] and services.store.load(other)
+    assert prompts(services, FakeRequest(TWO)) == ["stays"] and services.store.load(other)
     with pytest.raises(StorageError):
         services.store.load(gone)
 
 
 def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None:
-    shared = keep(services, Asking(), "before")
+    shared = keep(services, FakeRequest(), "before")
     store_of(services).share(Shared.COMPARISON, shared)
-    keep(services, Asking(TWO), "another's")
-    signed = Asking(subject="7")
-    for asking in (
-        Asking(),
-        Asking(TWO),
-        Asking("", subject="7"),
+    keep(services, FakeRequest(TWO), "another's")
+    signed = FakeRequest(subject="7")
+    for request in (
+        FakeRequest(),
+        FakeRequest(TWO),
+        FakeRequest("", subject="7"),
     ):  # without signing in, or without a cookie
-        assert act(services, asking, {"action": "move"}).state == "failed"
+        assert act(services, request, {"action": "move"}).state == "failed"
     assert "1 comparison with 2 runs" in look(services, signed).movable
     assert (
         act(services, signed, {"action": "move"}).message
@@ -134,18 +138,18 @@ def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None
     )
     assert (
         prompts(services, signed) == ["before"]
-        and prompts(services, Asking()) == []
+        and prompts(services, FakeRequest()) == []
         and look(services, signed).movable == ""
     )
     assert [link.object_id for link in look(services, signed).shares] == [shared]
-    assert prompts(services, Asking(TWO)) == ["another's"]
+    assert prompts(services, FakeRequest(TWO)) == ["another's"]
 
 
-def test_sharing_refuses_what_is_no_thing_and_hides_where_it_has_no_place(
+def test_sharing_refuses_what_cannot_be_shared_and_hides_where_it_is_unavailable(
     services: Services, store: RunStore
 ) -> None:
-    comparison = keep(services, Asking())
-    mine = services.for_visitor(Asking())
+    comparison = keep(services, FakeRequest())
+    mine = services.for_visitor(FakeRequest())
     share = {"action": "share"}
     for press in ({}, share, share | {"kind": "comparison", "id": "../x"}, {"id": [1], "kind": {}}):
         assert act_share(mine, press) == HIDDEN
@@ -171,16 +175,16 @@ def test_a_failing_store_is_one_sentence(
 ) -> None:
     monkeypatch.setattr(RunStore, "counts", failing("The database could not be read."))
     for account in (
-        look(services, Asking()),
-        act(services, Asking(), {"action": "delete", "word": "delete"}),
+        look(services, FakeRequest()),
+        act(services, FakeRequest(), {"action": "delete", "word": "delete"}),
     ):
         assert account.message == "The database could not be read." and account.state == "failed"
 
 
 def test_what_the_panel_says_is_safe_in_any_page(services: Services) -> None:
-    comparison = keep(services, Asking(subject=HOSTILE), HOSTILE)
-    store_of(services, Asking(subject=HOSTILE)).share(Shared.COMPARISON, comparison)
-    html = look(services, Asking(subject=HOSTILE)).html()
+    comparison = keep(services, FakeRequest(subject=HOSTILE), HOSTILE)
+    store_of(services, FakeRequest(subject=HOSTILE)).share(Shared.COMPARISON, comparison)
+    html = look(services, FakeRequest(subject=HOSTILE)).html()
     assert_inert(html)
     panel = read_panel(html)
     assert (
@@ -190,10 +194,10 @@ def test_what_the_panel_says_is_safe_in_any_page(services: Services) -> None:
     assert panel.all("a")[0].attributes["href"] == f"?comparison={comparison}"
 
 
-def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> None:
+def test_a_link_is_displayed_once_and_ends_where_it_is_ended(services: Services) -> None:
     """By its owner alone: beside what is shared, or in the panel."""
-    comparison = keep(services, Asking(), HOSTILE)
-    mine, other = services.for_visitor(Asking()), services.for_visitor(Asking(TWO))
+    comparison = keep(services, FakeRequest(), HOSTILE)
+    mine, other = services.for_visitor(FakeRequest()), services.for_visitor(FakeRequest(TWO))
     press, end = (
         {"action": action, "kind": "comparison", "id": comparison}
         for action in ("share", "unshare")
@@ -219,17 +223,17 @@ def test_a_link_is_shown_once_and_ends_where_it_is_ended(services: Services) -> 
     refused = act_share(other, press)
     assert refused.token == "" and "There is no comparison" in refused.message
     assert share_of(other, Shared.COMPARISON, comparison) == HIDDEN
-    (row,) = look(services, Asking()).shares
+    (row,) = look(services, FakeRequest()).shares
     assert (row.kind, row.object_id) == ("comparison", comparison)
     assert (
-        look(services, Asking(TWO)).shares == ()
-        and act(services, Asking(TWO), end).state == "failed"
+        look(services, FakeRequest(TWO)).shares == ()
+        and act(services, FakeRequest(TWO), end).state == "failed"
     )
     assert services.store.through(link.token).count() == 1
     ended = read_panel(act_share(mine, end).html())
     assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
     token = act_share(mine, press).token
-    assert act(services, Asking(), end).shares == ()
+    assert act(services, FakeRequest(), end).shares == ()
     for gone in (token, link.token):
         with pytest.raises(StorageError):
             services.store.through(gone)
@@ -244,9 +248,9 @@ def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
         built = build_app(private)
     assert not built.expects_oauth
     assert "account" not in {block.elem_id for block in built.blocks.values()}
-    keep(private, Asking())
+    keep(private, FakeRequest())
     assert (
-        act(private, Asking(), {"action": "delete", "word": "delete"}).state == "failed"
+        act(private, FakeRequest(), {"action": "delete", "word": "delete"}).state == "failed"
         and store.count() == 1
     )
 
@@ -262,26 +266,26 @@ def test_none_of_its_events_is_an_endpoint_for_programs(
     assert {event.api_visibility for event in page.fns.values()} == {"private"}
 
 
-def test_a_panel_whose_link_still_works_stays_as_it_is(services: Services, page: gr.Blocks) -> None:
-    comparison = keep(services, Asking())
+def test_a_panel_whose_link_works_stays_as_it_is(services: Services, page: gr.Blocks) -> None:
+    comparison = keep(services, FakeRequest())
     with page:
         wire_share(services, share_component("history"))
     (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
     store_of(services).share(Shared.COMPARISON, comparison)
     known = {"kind": "comparison", "id": comparison, "shared": True}
-    assert refresh(gr.EventData(None, known), Asking()) == gr.skip()
+    assert refresh(gr.EventData(None, known), FakeRequest()) == gr.skip()
     store_of(services).unshare(Shared.COMPARISON, comparison)
-    assert "Only you" in refresh(gr.EventData(None, known), Asking())
+    assert "Only you" in refresh(gr.EventData(None, known), FakeRequest())
 
 
 PATH = "/mine/export.zip"
 
 
-def test_the_export_is_ones_own_and_leaves_nothing_behind(
+def test_the_export_has_what_the_visitor_owns_and_leaves_nothing_behind(
     services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    keep(services, Asking(), "my own words")
+    keep(services, FakeRequest(), "my own words")
     client = client_of(services)
     before = set(tmp_path.iterdir())
     answer = client.get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})

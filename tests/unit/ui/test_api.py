@@ -28,7 +28,7 @@ from mars_core.rules import RULES
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Source
 from tests.serving import PATIENCE_S, ROOT, Server
-from tests.unit.ui.places import rows_of
+from tests.unit.ui.helpers import rows_of
 from ui.api.documents import finite
 from ui.api.endpoints import Api, build_api
 from ui.jobs.queue import COMPUTES
@@ -36,7 +36,12 @@ from ui.jobs.services import Services
 
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
 DOCS = ROOT / "docs" / "api.md"
-ASK: dict[str, Any] = {"prompt": "Once upon", "max_new_tokens": 24, "temperature": 1.0, "seed": 2}
+REQUEST: dict[str, Any] = {
+    "prompt": "Once upon",
+    "max_new_tokens": 24,
+    "temperature": 1.0,
+    "seed": 2,
+}
 LONG = {
     "prompt": "Once",
     "max_new_tokens": 4000,
@@ -53,15 +58,15 @@ def saved(server: Server) -> Iterator[RunStore]:
 
 @pytest.fixture(scope="module")
 def client(server: Server) -> Iterator[Client]:
-    asking = Client(server.url, verbose=False)
-    yield asking
-    asking.close()
+    client = Client(server.url, verbose=False)
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="module")
 def compared(client: Client) -> dict[str, Any]:
     """One comparison, run over HTTP."""
-    answer: dict[str, Any] = client.predict(**ASK, api_name="/compare")
+    answer: dict[str, Any] = client.predict(**REQUEST, api_name="/compare")
     return answer
 
 
@@ -81,16 +86,16 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
     )
 
 
-def test_comparisons_of_studies_are_listed_only_on_request(services: Services) -> None:
+def test_comparisons_of_studies_are_returned_only_on_request(services: Services) -> None:
     single, *batches = (
         services.store.new_comparison(PromptConfig("x"), source=source)
         for source in (Source.COMPARE, Source.STUDY)
     )
     api = Api(services)
-    listed, everything = (
+    ids, everything = (
         [row["id"] for row in api.comparisons(batches=wanted)] for wanted in (False, True)
     )
-    assert single in listed and not set(batches) & set(listed)
+    assert single in ids and not set(batches) & set(ids)
     assert {single, *batches} <= set(everything)
 
 
@@ -111,7 +116,7 @@ def test_a_comparison_is_answered_as_it_is_saved(
 ) -> None:
     stored = saved.load(compared["id"])
     assert [run["rule"] for run in compared["runs"]] == ["strict", "mars"]
-    assert (compared["state"], compared["prompt"]) == ("completed", ASK["prompt"])
+    assert (compared["state"], compared["prompt"]) == ("completed", REQUEST["prompt"])
     for run, one in zip(compared["runs"], stored.runs, strict=True):
         summary = one.trace.summary
         assert (run["text"], run["tau"], run["tokens_per_s"]) == (
@@ -127,23 +132,25 @@ def test_a_comparison_is_answered_as_it_is_saved(
     assert row["tau"] == [run["tau"] for run in compared["runs"]]
 
 
-def test_own_models_are_used_where_the_host_allows_it(services: Services, spec: PairSpec) -> None:
-    own = {"target": spec.target.name, "draft": spec.draft.name if spec.draft else ""}
-    *_, answer = Api(services).compare(**ASK | own | {"drafter": "auto"})
-    *_, of_the_pair = Api(services).compare(**ASK)
+def test_custom_models_are_used_where_the_host_allows_it(
+    services: Services, spec: PairSpec
+) -> None:
+    custom = {"target": spec.target.name, "draft": spec.draft.name if spec.draft else ""}
+    *_, answer = Api(services).compare(**REQUEST | custom | {"drafter": "auto"})
+    *_, of_the_pair = Api(services).compare(**REQUEST)
     assert [run["token_ids"] for run in answer["runs"]] == [
         run["token_ids"] for run in of_the_pair["runs"]
     ]
     public = Api(replace(services, public=True))
-    for models, said in ((own, "of its list only"), ({"draft": "a/b"}, "of its list only")):
-        with pytest.raises(gr.Error, match=said):
-            list(public.compare(**ASK | models))
+    for models, message in ((custom, "of its list only"), ({"draft": "a/b"}, "of its list only")):
+        with pytest.raises(gr.Error, match=message):
+            list(public.compare(**REQUEST | models))
     with pytest.raises(gr.Error, match="The target model is empty"):
-        list(Api(services).compare(**ASK | {"head": "a/b"}))
+        list(Api(services).compare(**REQUEST | {"head": "a/b"}))
 
 
 def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client) -> None:
-    compared = client.predict(**ASK | {"repeats": 3}, api_name="/compare")
+    compared = client.predict(**REQUEST | {"repeats": 3}, api_name="/compare")
     stored = saved.load(compared["id"])
     assert len(stored.runs) == len(compared["runs"]) == 2 and len(stored.repeats) == 4
     first, other = compared["runs"]
@@ -183,7 +190,11 @@ def test_tokens_of_a_prefix_are_returned_and_the_text_goes_on(
     client: Client, compared: dict[str, Any]
 ) -> None:
     strict = compared["runs"][0]
-    request = ASK | {"rules": ["strict"], "prefix": strict["token_ids"][:7], "max_new_tokens": 17}
+    request = REQUEST | {
+        "rules": ["strict"],
+        "prefix": strict["token_ids"][:7],
+        "max_new_tokens": 17,
+    }
     again = client.predict(**request, api_name="/compare")
     (run,) = again["runs"]
     assert (run["text"], run["token_ids"]) == (strict["text"], strict["token_ids"][7:])
@@ -195,7 +206,7 @@ def test_tokens_of_a_prefix_are_returned_and_the_text_goes_on(
 
 
 def test_what_json_cannot_hold_is_null_or_inf(client: Client, compared: dict[str, Any]) -> None:
-    greedy = client.predict(**ASK | {"temperature": 0.0, "rules": "mars"}, api_name="/compare")
+    greedy = client.predict(**REQUEST | {"temperature": 0.0, "rules": "mars"}, api_name="/compare")
     json.dumps(greedy, allow_nan=False)
     assert greedy["runs"][0]["kl_sum"] == "inf"
     tokens = client.predict(compared["id"], api_name="/tokens")
@@ -221,7 +232,7 @@ def test_rules_may_be_written_in_several_ways(client: Client) -> None:
         ]
 
 
-def test_rules_and_pairs_are_listed(client: Client, compared: dict[str, Any]) -> None:
+def test_rules_and_pairs_are_returned(client: Client, compared: dict[str, Any]) -> None:
     rules = {rule["name"]: rule for rule in client.predict(api_name="/rules")}
     assert set(rules) == {*RULES, "none"}
     (theta,) = rules["mars"]["parameters"]
@@ -233,9 +244,9 @@ def test_rules_and_pairs_are_listed(client: Client, compared: dict[str, Any]) ->
     assert (
         pairs[1]["drafters"] == ["eagle3", "suffix", "ngram", "none"] and pairs[0]["fits"] is True
     )
-    listed = client.predict(api_name="/comparisons")
+    comparisons = client.predict(api_name="/comparisons")
     # gradio_client takes every object with a path for a file to be fetched
-    assert not re.search(r'"path":', json.dumps([compared, rules, pairs, listed]))
+    assert not re.search(r'"path":', json.dumps([compared, rules, pairs, comparisons]))
 
 
 BAD = r"""
@@ -294,7 +305,7 @@ def test_bad_input_gets_one_sentence_and_saves_nothing(
 ) -> None:
     before = saved.count()
     with pytest.raises(AppError, match=re.escape(sentence)) as caught:
-        client.predict(**ASK | bad, api_name="/compare")
+        client.predict(**REQUEST | bad, api_name="/compare")
     assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
     assert saved.count() == before
 
@@ -314,7 +325,7 @@ def test_what_is_not_there_is_named(client: Client, compared: dict[str, Any]) ->
 
 
 def test_progress_comes_before_the_result(services: Services) -> None:
-    documents = list(Api(services).compare(**ASK))
+    documents = list(Api(services).compare(**REQUEST))
     assert [document["state"] for document in documents[:-1]] == ["running"] * (len(documents) - 1)
     shares = [document["progress"] for document in documents[:-1]]
     assert shares == sorted(shares) and shares[0] >= 0 and shares[-1] <= 1
@@ -340,7 +351,7 @@ def test_further_processors_are_read_and_returned(client: Client, compared: dict
     (first, *_) = compared["runs"][0]["token_ids"]
     chosen = {"repetition_penalty": 1.5, "logit_bias": {" the": -1}, "banned": [f"[{first}]"]}
     chosen |= {"protect": []}
-    (run, _) = client.predict(**ASK, processors=chosen, api_name="/compare")["runs"]
+    (run, _) = client.predict(**REQUEST, processors=chosen, api_name="/compare")["runs"]
     assert first not in run["token_ids"] and compared["runs"][0]["processors"] == {
         "protect": ["special"]
     }
@@ -368,14 +379,14 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) ->
     before = weight.clone()
     with torch.no_grad():
         weight.fill_(float("nan"))
-    *_, answer = Api(services).compare(**ASK)
+    *_, answer = Api(services).compare(**REQUEST)
     with torch.no_grad():
         weight.copy_(before)
     run, other = answer["runs"]
-    assert other["status"] == "failed"  # its own failure: the first one hinders no other
+    assert other["status"] == "failed"  # its failure: the first one hinders no other
     assert (answer["state"], run["status"], run["same_text"]) == ("failed", "failed", None)
     assert "not numbers" in run["error"]
-    *_, answer = Api(services).compare(**ASK)
+    *_, answer = Api(services).compare(**REQUEST)
     assert answer["state"] == "completed"
 
 

@@ -1,4 +1,4 @@
-"""Bad days of the page's runs, each brought about: what was written is kept, and the next run
+"""Bad days of the page's runs, each brought about: what was written is saved, and the next run
 works. And runs in a process of ZeroGPU."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
 from mars_core.run import Run
 from mars_core.types import Sampling, Status, StopReason, Trace
-from tests.unit.ui.places import (
+from tests.unit.ui.helpers import (
     FORM,
     LONG,
     SWEEP,
@@ -99,12 +99,12 @@ def works(ordered_services: Services) -> bool:
     ) == (0, 0)
 
 
-def shown_by(frames: Iterator[Frame]) -> DisplayedComparison:
-    """What a whole comparison shows."""
+def displayed_by(frames: Iterator[Frame]) -> DisplayedComparison:
+    """What a full comparison shows."""
     return [frame.displayed for frame in frames if frame.displayed][-1]
 
 
-def test_when_the_time_is_up_the_run_is_kept_and_the_page_says_so(
+def test_when_the_time_is_up_the_run_is_stored_and_the_page_says_so(
     ordered_services: Services,
 ) -> None:
     hasty = replace(ordered_services, limits=Limits(seconds=1))
@@ -281,7 +281,7 @@ def test_shutting_down_cancels_saves_and_lets_nobody_in(ordered_services: Servic
 def test_every_saved_run_is_observed_once(ordered_services: Services) -> None:
     seen: list[Trace] = []
     watched = replace(ordered_services, observers=(seen.append,))
-    displayed = shown_by(run_comparison(watched, FORM, "visitor"))
+    displayed = displayed_by(run_comparison(watched, FORM, "visitor"))
     list(run_comparison(watched, FORM, "visitor"))
     list(run_one_more(watched, displayed, ContinuationRequest(0, 3, 7), "visitor"))
     list(swept(watched, replace(SWEEP, values="0.9")))
@@ -323,7 +323,7 @@ def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
 
 
 def test_a_public_page_bounds_continuations_and_programs(public: Services, spec: PairSpec) -> None:
-    displayed = shown_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
+    displayed = displayed_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
     closed = replace(displayed, pair=replace(spec, key="custom", title="Own"))
     *_, end = run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v")
     assert "of its list only" in strip_text(end)[1]
@@ -371,12 +371,12 @@ def test_a_second_page_of_one_visitor_waits_behind_others_and_no_third(public: S
     for each in frames:
         each.close()  # type: ignore[attr-defined]
     assert public.queue.running == public.queue.waiting == 0
-    assert shown_by(run_comparison(public, FORM, "v"))
+    assert displayed_by(run_comparison(public, FORM, "v"))
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine may need longer for two runs than is asked for at least."""
+    """A busy machine may need longer for two runs than is requested at least."""
     monkeypatch.setattr(ZeroGpu, "MIN_S", 100)
 
 
@@ -401,7 +401,7 @@ def written(zero: Services, form: Form = FORM) -> list[tuple[str, tuple[int, ...
     ]
 
 
-def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
+def test_a_comparison_is_one_call_and_writes_what_a_thread_writes(
     services: Services, zero: Services, gpu: ForkingGpu
 ) -> None:
     assert written(zero) == written(services)
@@ -410,7 +410,7 @@ def test_a_whole_comparison_is_one_call_and_writes_what_a_thread_writes(
     assert written(zero, replace(FORM, seed=4)) == written(services, replace(FORM, seed=4))
     assert (
         len(gpu.durations) == 2 and len(set(gpu.pids)) == 1
-    )  # the process is kept for the next call
+    )  # the process stays for the next call
 
 
 def test_spaces_itself_changes_nothing_off_a_space(services: Services) -> None:
@@ -439,7 +439,7 @@ def test_only_a_job_and_a_path_cross(zero: Services, gpu: ForkingGpu) -> None:
     }
 
 
-def test_a_process_that_is_killed_fails_its_run_which_is_kept_and_the_next_one_works(
+def test_a_process_that_is_killed_fails_its_run_which_is_stored_and_the_next_one_works(
     zero: Services, gpu: ForkingGpu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
@@ -509,14 +509,14 @@ def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: Forki
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
 
 
-def test_the_time_asked_for_follows_from_the_job_and_the_pace(
+def test_the_requested_time_follows_from_the_job_and_the_pace(
     zero: Services, gpu: ForkingGpu
 ) -> None:
     granted = zero.accelerator.granted
     written(zero)
-    runs, asked = 2, 24 + ZeroGpu.WARM_UP
+    runs, tokens = 2, 24 + ZeroGpu.WARM_UP
     assert gpu.durations == [
-        max(ZeroGpu.MIN_S, round(1.5 * runs * asked * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S
+        max(ZeroGpu.MIN_S, round(1.5 * runs * tokens * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S
     ]
     (spec,) = zero.catalog
     config = traces_of(zero.store)[0].config
@@ -530,7 +530,7 @@ def test_the_time_asked_for_follows_from_the_job_and_the_pace(
     )  # two small models are faster than a guess
 
 
-def test_the_job_ends_before_the_time_that_was_asked_for(
+def test_the_job_ends_before_the_requested_time(
     zero: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ZeroGpu, "granted", lambda _, job: replace(job, seconds=0.3))
@@ -539,9 +539,9 @@ def test_the_job_ends_before_the_time_that_was_asked_for(
     assert [trace.stop_reason for trace in traces_of(zero.store)] == [StopReason.DEADLINE]
 
 
-def test_a_pair_that_was_not_placed_is_refused(zero: Services, spec: PairSpec) -> None:
+def test_a_pair_that_was_not_loaded_is_refused(zero: Services, spec: PairSpec) -> None:
     other = replace(spec, title="Another pair")
-    with pytest.raises(AcceleratorError, match="'Another pair' was not placed"):
+    with pytest.raises(AcceleratorError, match="'Another pair' was not loaded"):
         next(zero.accelerator.run(Job(other, (), ()), zero.stops.of("visitor")))
     state, words = strip_text(
         list(run_comparison(zero, replace(FORM, pair="custom", own_target="/x"), "visitor"))[-1]

@@ -16,8 +16,8 @@ from mars_core.models import ModelError, ModelPool
 from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source
 from tests.traces import same
-from tests.unit.ui.places import FORM as WHOLE
-from tests.unit.ui.places import failing, latest, run_comparison, run_one_more, write_answers
+from tests.unit.ui.helpers import FORM as LONG_FORM
+from tests.unit.ui.helpers import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
 from ui.jobs.driver import Batch, Started, drive
 from ui.jobs.queue import MOST_PASSED, Queue, Ticket
@@ -30,7 +30,7 @@ from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.votes.round import Rounds
 
-FORM = replace(WHOLE, max_new_tokens=8)
+FORM = replace(LONG_FORM, max_new_tokens=8)
 MOST = 2  # runs an hour: those of one comparison
 WAYS = ("compare", "continue", "vote", "endpoint")
 NO_TOKEN = 10**6
@@ -125,7 +125,7 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
 
 @pytest.mark.parametrize("status", [Status.CANCELLED, Status.FAILED])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_that_breaks_off_is_counted_saved_and_shown_with_what_it_wrote(
+def test_a_run_that_breaks_off_is_counted_saved_and_displayed_with_what_it_wrote(
     services: Services,
     displayed: DisplayedComparison,
     traces: tuple[Trace, ...],

@@ -32,7 +32,7 @@ from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
-from ui.figures.tree import OWN, Node, tree_figure, tree_nodes, tree_plot
+from ui.figures.tree import FROM_TARGET, Node, tree_figure, tree_nodes, tree_plot
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css
 from ui.result.details import Details
@@ -63,14 +63,15 @@ def test_both_runs_share_one_scale_with_theta_on_it() -> None:
 
 def test_the_colour_scale_rises_from_zero_to_one_for_every_theta() -> None:
     for theta in (0.0, 0.5, 0.84, 0.9, 0.98, 1.0):
-        places = [
-            place for place, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
+        positions = [
+            position
+            for position, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
         ]
-        assert places[0] == 0 and places[-1] == 1 and places == sorted(places), theta
+        assert positions[0] == 0 and positions[-1] == 1 and positions == sorted(positions), theta
 
 
 def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
-    """A place without a ratio counts as decisive; outcomes are marked by shape at their cells."""
+    """A position without a ratio counts as decisive; outcomes are marked by shape at their cells."""
     scale = margin_scale([RIGHT])
     plot = margin_plot(PlottedRun(RIGHT, 0, "run"), scale)
     assert [row[0] for row in plot.data.rows] == list(range(150))
@@ -90,7 +91,7 @@ def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
     assert len({trace.marker.symbol for trace in marks.values()}) == len(marks)
 
 
-def test_the_gap_rule_is_drawn_on_its_own_quantity() -> None:
+def test_the_gap_rule_is_drawn_on_its_quantity() -> None:
     trace = make_trace(rule="mars-gap")
     trace = replace(trace, config=replace(trace.config, rule=RuleConfig("mars-gap", {"gap": 0.7})))
     scale = margin_scale([LEFT, trace])
@@ -162,7 +163,7 @@ def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
     assert len(variables) == 5 and all(f"{name}:" in page_css() for name in variables)
 
 
-def test_the_library_of_the_pinned_plotly_is_served_and_kept() -> None:
+def test_the_library_of_the_pinned_plotly_is_served_and_cached() -> None:
     answer = TestClient(Starlette(routes=[Route(f"/{SOURCE}", plotly_file)])).get(f"/{SOURCE}")
     complete = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
     version = re.search(r"v[\d.]+", complete.read_text(encoding="utf-8")[:200])
@@ -182,7 +183,7 @@ def test_the_component_knows_its_texts_before_its_properties_arrive() -> None:
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
 TREE = make_tree_trace(new_tokens=60)
-KEPT = (Outcome.ACCEPTED, Outcome.RELAXED)
+ACCEPTED_OR_RELAXED = (Outcome.ACCEPTED, Outcome.RELAXED)
 CASES = {
     "one": {0: MARS},
     "plain": {0: PLAIN},
@@ -249,11 +250,11 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
     first = [position for _, _, position, _ in stacked]
     assert sum(length for *_, length in stacked) == len(trace.tokens) and first == sorted(first)
     for step in trace.steps:
-        own = [(below, length) for index, below, _, length in stacked if index == step.index]
-        assert [below for below, _ in own] == [
-            sum(length for _, length in own[:i]) for i in range(len(own))
+        spans = [(below, length) for index, below, _, length in stacked if index == step.index]
+        assert [below for below, _ in spans] == [
+            sum(length for _, length in spans[:i]) for i in range(len(spans))
         ]
-        assert len(step.emitted) == sum(length for _, length in own) <= reach.y[step.index]
+        assert len(step.emitted) == sum(length for _, length in spans) <= reach.y[step.index]
 
 
 def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
@@ -266,7 +267,7 @@ def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
 
 
 @pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
-def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> None:
+def test_the_timeline_is_the_full_run_without_gap_or_overlap(trace: Trace) -> None:
     steps = tuple(
         replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps
     )
@@ -289,8 +290,8 @@ def test_the_timeline_is_the_whole_run_without_gap_or_overlap(trace: Trace) -> N
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])
 def test_the_histogram_counts_every_judged_position_once(trace: Trace) -> None:
     plot = ratio_plot([PlottedRun(trace, 0, "a")], margin_scale([trace]))
-    without = re.search(r"; (\d+) places? without", plot.title)
-    accepted = sum(token.outcome in KEPT for token in trace.tokens)
+    without = re.search(r"; (\d+) positions? without", plot.title)
+    accepted = sum(token.outcome in ACCEPTED_OR_RELAXED for token in trace.tokens)
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
     assert counted + (int(without[1]) if without else 0) == accepted + refused
@@ -345,10 +346,10 @@ def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
 
 
 @pytest.mark.parametrize("trace", [TREE, MARS])
-def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> None:
+def test_every_node_has_different_coordinates_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
         nodes = tree_nodes(trace, step.index)
-        drawn = [token for token in step.emitted if token.outcome in OWN]
+        drawn = [token for token in step.emitted if token.outcome in FROM_TARGET]
         assert len(nodes) == 1 + len(step.nodes) + len(drawn)
         assert len({(node.x, node.y) for node in nodes}) == len(nodes)
         by_number = {node.number: node for node in nodes}
@@ -356,7 +357,7 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
         plot = tree_plot(trace, step.index)
         go.Figure(plot.figure.to_plotly_json())  # raises for what Plotly does not know
         assert len(plot.data.rows) == len(step.nodes) + len(step.emitted) - step.kept
-        # the kept path spells the emitted tokens in one straight line
+        # the accepted path spells the emitted tokens in one straight line
         path = sorted((node for node in nodes if node.accepted), key=lambda node: node.x)
         assert [node.outcome for node in path[1:]] == [token.outcome for token in step.emitted]
         assert {node.y for node in path} == {0.0}
@@ -364,19 +365,19 @@ def test_every_node_has_a_place_of_its_own_beside_its_parent(trace: Trace) -> No
         assert all(max(span) - min(span) == len({*span}) - 1 for span in spans)
 
 
-def _rows_under(places: list[Node], root: Node) -> list[float]:
+def _rows_under(nodes: list[Node], root: Node) -> list[float]:
     return [
         root.y,
         *(
             row
-            for child in places
+            for child in nodes
             if child.parent == root.number
-            for row in _rows_under(places, child)
+            for row in _rows_under(nodes, child)
         ),
     ]
 
 
-def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
+def test_the_figure_has_every_outcome_in_its_colour_and_shape() -> None:
     nodes = tree_nodes(TREE, first_choice({0: TREE})[1])
     figure = tree_figure(nodes)
     named = {mark.name: mark.marker for mark in figure.data if mark.name}
@@ -387,7 +388,7 @@ def test_the_figure_has_every_outcome_in_its_own_colour_and_shape() -> None:
     assert figure.data[1].line.width > figure.data[0].line.width
 
 
-def test_the_words_count_what_was_drafted_and_kept() -> None:
+def test_the_words_count_drafted_and_accepted_tokens() -> None:
     step = next(
         step
         for step in TREE.steps

@@ -47,7 +47,7 @@ def test_a_number_is_its_exact_value_rounded_once(value: float, digits: int) -> 
         categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00"
     )
 )
-def test_what_is_shown_hides_nothing(character: str) -> None:
+def test_displayable_text_hides_nothing(character: str) -> None:
     displayed = written.displayable(character)
     assert displayed == character or not character.isprintable()
     assert (

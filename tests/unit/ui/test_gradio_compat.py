@@ -21,7 +21,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 import ui
-from tests.unit.ui.places import one_loop
+from tests.unit.ui.helpers import one_loop
 from ui.kit import gradio_compat
 from ui.kit.gradio_compat import (
     FaultyBlocks,
@@ -65,7 +65,7 @@ def _call(page: gr.Blocks, session: str) -> str:
     return str(_run(page, session, 0, ["a secret", None])["value"])
 
 
-def test_values_are_kept_and_what_was_shown_is_not(page: gr.Blocks) -> None:
+def test_values_are_retained_and_displayed_ones_are_not(page: gr.Blocks) -> None:
     described = page.state_holder["before"]
     assert described.config_values  # what gradio keeps by itself
     forget_components(page)
@@ -181,7 +181,7 @@ def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks) -> Non
 
 
 def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slow headers, slow bodies and what comes after an answer; whole requests take as long as they
+    """Slow headers, slow bodies and what comes after an answer; complete requests take as long as they
     take."""
     monkeypatch.setattr(gradio_compat, "ARRIVAL_S", 0.3)
 
@@ -230,7 +230,7 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
         server.close()
 
 
-def test_blocks_build_no_server_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_build_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[gr.Blocks] = []
     monkeypatch.setattr(App, "create_app", built.append)
     with one_loop():
@@ -245,7 +245,7 @@ def test_blocks_build_no_server_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
 def test_importing_gradio_parses_none_of_its_sources_and_renders_no_documentation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def parse(*_given: object) -> None:
+    def parse(*_arguments: object) -> None:
         raise AssertionError("parsed")
 
     monkeypatch.setattr(component_meta, "extract_class_source_code", parse)

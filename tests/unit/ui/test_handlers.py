@@ -24,7 +24,7 @@ from storage import RunStore
 from tests.panels import read_panel
 from tests.traces import make_trace, same
 from tests.unit.storage.exports import save
-from tests.unit.ui.places import (
+from tests.unit.ui.helpers import (
     FORM,
     failing,
     latest,
@@ -81,7 +81,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"]
 )
 def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
-    """Of a whole comparison, with every step in a frame of its own."""
+    """Of a full comparison, with every step in a separate frame."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
         return list(run_comparison(lasting, request.param, "visitor"))
@@ -132,16 +132,16 @@ def test_judge_runs_on_the_bundled_pair_and_elsewhere_a_sentence_says_what_it_ne
     assert any(token.outcome is Outcome.RELAXED for token in judge.tokens)
 
 
-def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Services) -> None:
+def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services: Services) -> None:
     frames = list(run_comparison(services, replace(FORM, repeats=3), "visitor"))
     state, text = strip_text(frames[-1])
     assert state == "done" and "3 rounds" in text
     assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
     row = listing(services.store).rows[0]
-    stored = services.store.load(row["id"])
+    stored = services.store.load(row.id)
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
-    assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
+    assert len(row.run_ids) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
     assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [
         (view.rows, view.times) for view in again
@@ -152,7 +152,7 @@ def test_repeats_run_in_turns_and_are_shown_as_one_run_of_each_lane(services: Se
     )
 
 
-def test_short_runs_are_repeated_unless_a_number_is_given_but_not_long_ones_and_those_of_a_quota(
+def test_short_runs_are_repeated_unless_a_number_is_set_but_not_long_ones_and_those_of_a_quota(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unasked = replace(FORM, repeats=0)
@@ -173,10 +173,10 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
     assert state == "done" and "2 rounds" in text
 
 
-def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame]) -> None:
+def test_history_displays_what_was_displayed_live(lasting: Services, frames: list[Frame]) -> None:
     frame, store = frames[-1], lasting.store
     row = listing(store).rows[0]
-    result = reopened(store.load(row["id"]))
+    result = reopened(store.load(row.id))
     assert result.lanes == frame.lanes and frame.strip is not None
     assert result.strip == replace(frame.strip, side="")
     assert frame.details is not None and result.details is not None
@@ -188,13 +188,11 @@ def test_history_shows_what_was_shown_live(lasting: Services, frames: list[Frame
         if len(frame.lanes) == 2
         else ["Strict", "MARS θ = 0.9", "Lenience"]
     )
-    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row["rules"]] == labels and row[
-        "status"
-    ] == "completed"
-    assert (row["ratio"] == "") is (len(frame.lanes) == 3)
+    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row.rules] == labels
+    assert row.status == "completed" and (row.ratio == "") is (len(frame.lanes) == 3)
 
 
-def test_streamed_deltas_spell_the_whole_text(frames: list[Frame]) -> None:
+def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
     rows: list[object] = []
     ended = None
     for frame in frames:
@@ -267,7 +265,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     assert services.store.count() == 0
 
 
-def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
+def test_a_run_that_breaks_is_stored_as_failed_with_its_reason(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lose_device(monkeypatch, 12)
@@ -277,7 +275,7 @@ def test_a_run_that_breaks_is_kept_as_failed_with_its_reason(
 
 
 def test_a_page_that_lost_the_connection_can_run_again() -> None:
-    """What came of a run stays, and its details are shown once."""
+    """What came of a run stays, and its details are displayed once."""
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
@@ -313,7 +311,7 @@ def go_on(
 
 
 @pytest.mark.parametrize("index", [0, 7, 20])
-def test_strict_continued_from_its_own_token_writes_its_own_text(
+def test_strict_continued_from_its_token_writes_its_text(
     services: Services, displayed: DisplayedComparison, index: int
 ) -> None:
     strict = runs_of(services, displayed)[0]
@@ -446,7 +444,7 @@ def test_the_first_frame_of_a_run_is_its_first_step_and_the_rest_comes_by_interv
 def test_the_time_of_a_run_is_without_what_its_consumer_does(
     ordered_services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a clock of its own: a thousandth of a second between two looks, and what the consumer
+    """With a separate clock: a thousandth of a second between two looks, and what the consumer
     takes."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     now, pause_s, slept = [0.0], 1000.0, 0.0
@@ -509,7 +507,7 @@ def test_every_lane_is_warmed_up_directly_before_its_first_run(
     assert len(threads) == 1 and threads.pop().startswith("engine")
 
 
-MOST_BYTES = 2_000  # of all that is kept of a comparison of four runs
+MOST_BYTES = 2_000  # of all that is stored of a comparison of four runs
 
 
 def visitors(store: RunStore) -> StoredRuns:
@@ -590,7 +588,7 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
 
 
 @pytest.mark.usefixtures("page")
-def test_run_that_was_not_saved_is_shown_all_the_same(
+def test_run_that_was_not_saved_is_displayed_all_the_same(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RunStore, "save_run", failing("The disk is full."))

@@ -24,7 +24,7 @@ from storage import RunRecord, RunStore, Source
 from storage.importing import import_files
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.places import HOSTILE, failing, keep, latest, rows_of, services_of
+from tests.unit.ui.helpers import HOSTILE, failing, keep, latest, rows_of, services_of
 from ui.api.documents import comparison_document
 from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line
@@ -34,7 +34,7 @@ from ui.settings.form import LaneForm
 from ui.settings.readers import read_prompt
 from ui.settings.stored import few, stored_form
 from ui.tabs.history.chart import NUMBERS, run_chart
-from ui.tabs.history.list import NOT_FOUND, NOTHING, OF_A_MODEL, PAGE, listing
+from ui.tabs.history.list import NO_MATCH, NOTHING, OF_A_MODEL, PAGE, listing
 from ui.tabs.history.runs import (
     MOST_RUNS,
     TOO_MANY,
@@ -80,7 +80,7 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
     return [run.id for run in store.load(comparison).runs]
 
 
-def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
+def test_nothing_saved_no_match_and_a_failing_store_have_different_messages(
     store: RunStore, history: HistoryTab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert empty_text(history.list_updates(Address()), history) == NOTHING
@@ -89,7 +89,7 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
     rows = panel(updates, history.rows)
     empty = rows.one(".mars-history-empty")
     assert (
-        empty.one("span").text == NOT_FOUND and not empty.hidden and not empty.one("button").hidden
+        empty.one("span").text == NO_MATCH and not empty.hidden and not empty.one("button").hidden
     )
     assert not rows.all(".mars-history-row")
     monkeypatch.setattr(RunStore, "find", failing("The database could not be read."))
@@ -99,10 +99,10 @@ def test_nothing_saved_nothing_found_and_a_failing_store_are_told_apart(
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     ids = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row["id"] for row in first.rows] == ids[
+    assert [row.id for row in first.rows] == ids[
         :1:-1
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row["id"] for row in listing(store, Address(page=2)).rows] == ids[1::-1]
+    assert [row.id for row in listing(store, Address(page=2)).rows] == ids[1::-1]
     assert listing(store, Address(page=99)).page == 2
 
 
@@ -112,7 +112,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
     store.annotate(two, tags=["paper"])
     three = keep(store, "studying", source=Source.STUDY)
     names = {one: "one", two: "two", three: "three"}
-    for fields, found in rows_of("""
+    for fields, expected in rows_of("""
 {} -> two one
 {"source": "all"} -> three two one
 {"source": "study"} -> three
@@ -124,22 +124,22 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 {"since": "2001-01-01"} -> two one
 {"until": "2001-01-01"} ->
 """):
-        listed = [names[row["id"]] for row in listing(store, Address(**fields)).rows]
-        assert " ".join(listed) == found, fields
+        titles = [names[row.id] for row in listing(store, Address(**fields)).rows]
+        assert " ".join(titles) == expected, fields
 
 
 def test_by_model_every_model_has_its_latest_comparisons(store: RunStore) -> None:
     """Made-up runs have one model each; its name filters by it."""
-    kept = [keep(store, f"prompt {number_}") for number_ in range(OF_A_MODEL + 2)]
+    saved = [keep(store, f"prompt {number_}") for number_ in range(OF_A_MODEL + 2)]
     (target,) = store.choices().targets
     page = listing(store, Address(sort=BY_MODEL))
-    assert [row["id"] for row in page.rows] == kept[::-1][:OF_A_MODEL]
-    assert [row["model"] for row in page.rows] == [target] + [""] * (OF_A_MODEL - 1)
-    assert page.rows[0]["amount"] == f"{len(kept)} comparisons"
-    assert page.rows[0]["models"] == "demo/draft → demo/target"
+    assert [row.id for row in page.rows] == saved[::-1][:OF_A_MODEL]
+    assert [row.model for row in page.rows] == [target] + [""] * (OF_A_MODEL - 1)
+    assert page.rows[0].amount == f"{len(saved)} comparisons"
+    assert page.rows[0].models == "demo/draft → demo/target"
     view, _ = acted(store, Address(sort=BY_MODEL), {"action": "model", "target": target})
-    assert view == Address(target=target) and len(listing(store, view).rows) == len(kept)
-    assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NOT_FOUND
+    assert view == Address(target=target) and len(listing(store, view).rows) == len(saved)
+    assert listing(store, Address(sort=BY_MODEL, text="nothing")).message == NO_MATCH
 
 
 def test_any_two_numbers_of_the_runs_of_the_list_are_drawn(store: RunStore) -> None:
@@ -283,7 +283,7 @@ def test_an_eleventh_run_is_refused_in_one_sentence(store: RunStore, history: Hi
     )
 
 
-def test_name_tags_and_comment_are_kept(store: RunStore, history: HistoryTab) -> None:
+def test_name_tags_and_comment_are_stored(store: RunStore, history: HistoryTab) -> None:
     comparison_id = keep(store)
     view, sent = Address(comparison=comparison_id), {"tags": "b, a,, b", "comment": "fine"}
     updates = history.act(view, {"action": "save", "name": " mine "} | sent)
@@ -357,7 +357,7 @@ def test_hostile_text_is_inert_and_reaches_fields_unchanged(
     assert updates[history.address].isascii() and "<" not in updates[history.address]
 
 
-def test_the_form_asks_for_the_same_runs(store: RunStore) -> None:
+def test_the_form_requests_the_same_runs(store: RunStore) -> None:
     comparison_id = keep(store, "a lantern", rules=("none", "mars"), seed=7)
     form = stored_form(store.load(comparison_id), ())
     config = store.load(comparison_id).runs[1].trace.config
@@ -406,13 +406,13 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     comparison = keep(store, rules=("none", *("strict", "mars") * 3))
     runs = [run.id for run in store.load(comparison).runs]
     first = history.go(Address(comparison=comparison))
-    assert "Shown are 4 of 7 runs" in first[history.detail.head]
+    assert "4 of 7 runs are visible" in first[history.detail.head]
     titles = [json.loads(first[lane])["title"] for lane in history.detail.view.lanes]
     assert titles == ["Target alone", "Strict", "MARS θ = 0.9", "Strict"]
     chosen = history.go(Address(comparison=comparison, runs=(runs[6], runs[1])))
     titles = [json.loads(chosen[lane])["title"] for lane in history.detail.view.lanes[:2]]
     assert titles == ["Strict", "MARS θ = 0.9"]
-    assert "Shown are 2 of 7 runs" in chosen[history.detail.head]
+    assert "2 of 7 runs are visible" in chosen[history.detail.head]
     assert len(stored_form(few(store.load(comparison), ()), CATALOG).lanes) == 4
 
 
@@ -486,7 +486,7 @@ def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after
     assert with_run([left], other) == (left.id, other.id)
 
 
-def test_hostile_text_is_spelt_out_and_a_tree_told_by_its_shape() -> None:
+def test_hostile_text_is_spelt_out_and_a_tree_named_by_its_shape() -> None:
     hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
     table = run_table([hostile])
     text = row(table, "Text").cells[0].text + table.columns[0]["name"]
@@ -566,10 +566,10 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
     )
     assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
     (row,) = listing(store).rows
-    assert (row["source"], row["settings"]) == ("server", ("Server, K 5", "T –", "seed –"))
+    assert (row.source, row.settings) == ("server", ("Server, K 5", "T –", "seed –"))
 
 
-def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
+def test_metrics_show_tau_and_what_is_not_reported_is_unknown(
     store: RunStore, tmp_path: Path
 ) -> None:
     result = reopened(opened(store, tmp_path, METRICS))
@@ -579,7 +579,7 @@ def test_metrics_show_tau_and_what_is_not_reported_is_said_to_be_unknown(
     assert (counts.mean_length, counts.relaxed, tiles["Shift"]) == (2.5, UNKNOWN, "–")
     stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
     assert stored.runs[0].trace.config.target.name == "unknown"
-    assert listing(store).rows[0]["settings"] == ("Server, K –", "T –", "seed –")
+    assert listing(store).rows[0].settings == ("Server, K –", "T –", "seed –")
 
 
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(

@@ -1,4 +1,4 @@
-"""The page as a whole, without a browser: how it starts, closed doors, texts and help that agree
+"""The full page, without a browser: how it starts, closed doors, texts and help that agree
 with the code, downloads, its address."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mars_core.types import Cause, ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import PanicException, client_of, contrast, failing, keep, services_of
+from tests.unit.ui.helpers import PanicException, client_of, contrast, failing, keep, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit import documents
@@ -47,7 +47,7 @@ from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
 
 
-def test_the_page_needs_no_host_but_its_own(page: gr.Blocks, store: RunStore) -> None:
+def test_the_page_needs_no_other_host(page: gr.Blocks, store: RunStore) -> None:
     sheet = page_css() + "".join(page_theme()._font_css)
     assert "http" not in sheet and not any(page_theme()._stylesheets)
     options = launch_options(page, services_of(store))
@@ -90,7 +90,7 @@ def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read()
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
-def test_downloads_are_whole_files_and_leave_nothing_behind(
+def test_downloads_are_complete_files_and_leave_nothing_behind(
     store: RunStore, client: TestClient, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -157,7 +157,7 @@ PROMISED = [
 ]
 
 
-def test_a_button_names_its_term_and_opens_its_own_card_without_a_script() -> None:
+def test_a_button_names_its_term_and_opens_its_card_without_a_script() -> None:
     assert set(PROMISED) <= set(TERMS)
     assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
     ids = []
@@ -232,7 +232,7 @@ def test_an_address_comes_back_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "address",
     [
         {
             "tab": "../x",
@@ -251,8 +251,10 @@ def test_an_address_comes_back_as_it_was_written() -> None:
         {"page": "9" * 400, "tab": None, "runs": None},
     ],
 )
-def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(said: dict[str, object]) -> None:
-    assert read_address(said) == Address()
+def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(
+    address: dict[str, object],
+) -> None:
+    assert read_address(address) == Address()
     assert read_address({"runs": f"{ID},{ID}"}).runs == (ID,)
     read = read_address(
         {"text": "x" * 10_000, "runs": ",".join(f"{n:032x}" for n in range(500)), "zone": 10**5}
@@ -378,14 +380,14 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
     )
 
 
-@pytest.mark.parametrize(("given", "used"), [(None, [1]), ("2", [])])
+@pytest.mark.parametrize(("chosen", "used"), [(None, [1]), ("2", [])])
 def test_runs_leave_a_core_to_the_page_unless_omp_num_threads_is_set(
-    given: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chosen: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[tuple[str, int]] = []
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if given:
-        monkeypatch.setenv("OMP_NUM_THREADS", given)
+    if chosen:
+        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     monkeypatch.setattr(
         "torch.set_num_threads",

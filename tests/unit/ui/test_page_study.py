@@ -22,7 +22,7 @@ from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, PairSpec
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
-from tests.unit.ui.places import rows_of
+from tests.unit.ui.helpers import rows_of
 from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.values import plain
@@ -110,7 +110,7 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
 
 
 def test_k_can_be_what_a_sweep_varies(services: Services) -> None:
-    """Then strict has a curve of its own."""
+    """Then strict has a separate curve."""
     list(started(services, "visitor", replace(SWEEP, values="0.9", ks="2 3 5")))
     (head,) = services.store.studies()
     assert drawn(services, head.id) == {"strict": [2, 3, 5], "mars": [2, 3, 5]}
@@ -347,7 +347,7 @@ def test_what_a_study_can_decide_comes_before_the_start(
     assert estimated(services, replace(FORM, **change)).endswith(words)
 
 
-def test_advice_has_fields_of_its_own_and_defaults_that_can_decide() -> None:
+def test_advice_has_separate_fields_and_defaults_that_can_decide() -> None:
     fields = Fields({"purpose": ADVISE}, spec=BUNDLED_PAIR, pairs=[("", BUNDLED_PAIR.key)])
     describe(fields)
     values = {name: field.value for name, field in fields.by_name.items()}

@@ -25,7 +25,7 @@ from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, TreeS
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
 from tests.reports import make_plan
-from tests.unit.ui.places import FORM, HOSTILE, client_of, keep, services_of
+from tests.unit.ui.helpers import FORM, HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
@@ -126,7 +126,7 @@ def test_an_unshared_result_opens_for_its_owner_and_a_link_for_everybody_to_read
         replace(FORM, prompt=HOSTILE, lanes=(LaneForm("none", {}),), seed=2**40, repeats=0),
     ],
 )
-def test_a_link_asks_for_the_same_settings(form: Any) -> None:
+def test_a_link_has_the_same_settings(form: Any) -> None:
     link = settings_link(form)
     values, wrong = read_link({**link, "rules": link["rule"]})
     assert wrong == ""
@@ -169,7 +169,7 @@ def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ({"k": "abc"}, "k is 'abc'; it must be a number."),
         ({"seed": "inf"}, "seed is 'inf'; it must be a finite number."),
@@ -184,10 +184,10 @@ def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:
     ],
 )
 def test_a_bad_value_is_one_sentence_and_the_rest_fills_the_form(
-    opening: Opening, words: dict[str, Any], said: str
+    opening: Opening, words: dict[str, Any], expected: str
 ) -> None:
     updates = opened(opening, **{"prompt": HOSTILE, "max_new_tokens": "40"} | words)
-    assert said in sentence(opening, updates)
+    assert expected in sentence(opening, updates)
     assert_inert(updates[opening.view.strip])
     assert updates[opening.prompt_panel.prompt] == HOSTILE
     assert parse(updates[opening.prompt_panel.panel.component])["max_new_tokens"] == 40
@@ -262,7 +262,7 @@ def test_a_preview_says_what_a_comparison_was_only_where_it_is_shared(store: Run
     assert previewed(services, f"/?comparison={comparison}&share={token}") == home
 
 
-def test_an_own_pair_that_is_not_offered_here_is_shown_without_its_settings(
+def test_a_custom_pair_that_is_not_offered_is_displayed_without_its_settings(
     store: RunStore, page: gr.Blocks
 ) -> None:
     assert page is not None

@@ -38,7 +38,7 @@ from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import client_of, failing, one_loop, services_of
+from tests.unit.ui.helpers import client_of, failing, one_loop, services_of
 from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
@@ -134,8 +134,8 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
     text = (folder / "results" / "bundled-arithmetic.csv").read_text("utf-8")
     heads, *published = csv.reader(text.splitlines())
-    shown = [[row[head] for head in heads] for row in table]
-    assert len(shown) == len(published) == 84
+    computed = [[row[head] for head in heads] for row in table]
+    assert len(computed) == len(published) == 84
 
     def values(row: list[str]) -> list[object]:
         cells = ",".join(row).replace("[", "").replace("]", "").split(",")
@@ -143,7 +143,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
             float(cell) if re.fullmatch(r" *-?[\d.]+(e-?\d+)?", cell) else cell for cell in cells
         ]
 
-    for ours, theirs in zip(shown, published, strict=True):
+    for ours, theirs in zip(computed, published, strict=True):
         for one, other in zip(values(ours), values(theirs), strict=True):
             assert one == (
                 pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
@@ -312,7 +312,7 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
     assert narrowed(report, ["absent"], 7.0, None) == report
 
 
-def test_the_charts_are_the_report_s_own_with_their_numbers() -> None:
+def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:
     report = make_report()
     panel, page = read_panel(charts_html(report)), html(document(report, {}))
     cards = panel.all(".mars-quality-chart")
@@ -370,7 +370,7 @@ def _sent(reports: Reports, name: str, study: str) -> Any:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_download_comes_whole_or_says_why_not(
+def test_every_download_is_complete_or_explains_why_not(
     reports: Reports, study: str, name: str
 ) -> None:
     answer = _sent(reports, name, study)

@@ -36,7 +36,7 @@ from storage import RunStore, StoredComparison
 from tests.panels import Element, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import keep
+from tests.unit.ui.helpers import keep
 from ui.api.documents import comparison_document
 from ui.figures.plot import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
@@ -119,7 +119,7 @@ def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
     assert f"{speed_ratio(*traces).ratio.value:.2f}×" in columns
 
 
-def test_runs_are_told_apart_by_as_little_as_that_takes() -> None:
+def test_titles_of_runs_have_only_what_differs() -> None:
     assert "tree of 24, depth 6, top-k 4 · coupled EAGLE-3 drafts" in settings_line(
         make_tree_trace().config
     )
@@ -243,7 +243,9 @@ def level(left: Trace, right: Trace, factor: float) -> Trace:
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
 
 
-def test_the_first_relaxed_token_is_told_with_the_tied_pair_and_the_three_numbers_name_it() -> None:
+def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_numbers_name_it() -> (
+    None
+):
     sentence = plain(verdict([LEFT, level(LEFT, RIGHT, 1.234)]))
     first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
     story = "".join(relaxed_story(first, RIGHT.config.rule, sampled=False))
@@ -251,13 +253,15 @@ def test_the_first_relaxed_token_is_told_with_the_tied_pair_and_the_three_number
         f"MARS first differs from Strict at position {first.position}: {story}"
         " Time: 1.23× faster (one run)."
     )
-    for p, said in (
+    for p, expected in (
         ((0.5, 0.4), "(40 %), nearly tied."),
         ((0.36, 0.19), "(19 %), near enough for MARS."),
     ):
         top = [(id_, piece, each) for (id_, piece, _), each in zip(first.top[:2], p, strict=True)]
         story = "".join(relaxed_story(replace(first, top=top), RIGHT.config.rule, sampled=False))
-        assert f"{said} The draft said" in story and "so MARS kept it; strict had drawn" in story
+        assert (
+            f"{expected} The draft said" in story and "so MARS kept it; strict had drawn" in story
+        )
     (numbers,) = headlines(("Strict", "MARS"), {0: LEFT, 1: RIGHT})
     assert [name for name, _ in numbers.runs] == ["Strict", "MARS"]
     for (_, counts), trace in zip(numbers.runs, (LEFT, RIGHT), strict=True):
@@ -322,7 +326,7 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     )
 
 
-def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -> None:
+def test_every_other_run_gets_its_line_and_its_links_point_into_its_lane() -> None:
     third = make_trace(rule="mars-gap", new_tokens=120, theta=0.8)
     sentence = verdict([LEFT, RIGHT, third])
     lines = plain(sentence).split("\n")
@@ -345,7 +349,7 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
 
 
 @pytest.mark.parametrize(
-    ("rounds", "said"),
+    ("rounds", "expected"),
     [
         ([1.9, 2.0, 2.1], " Time: 2.00× faster (3 rounds: 1.76× to 2.26×)."),
         ([1 / 1.9, 0.5, 1 / 2.1], " Time: 2.00× slower (3 rounds: 1.76× to 2.26×)."),
@@ -355,9 +359,9 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_own_lane() -
         ([], " Time: not measured."),
     ],
 )
-def test_the_time_of_repeats_has_an_interval(rounds: list[float], said: str) -> None:
+def test_the_time_of_repeats_has_an_interval(rounds: list[float], expected: str) -> None:
     speeds = [100.0] * len(rounds), [100 * ratio for ratio in rounds]
-    assert plain(verdict([LEFT, RIGHT], speeds)).endswith(said)
+    assert plain(verdict([LEFT, RIGHT], speeds)).endswith(expected)
 
 
 def test_a_continued_run_names_the_chosen_token_at_its_position() -> None:
@@ -402,7 +406,7 @@ CODE = ast.dump(ast.parse("x=1"))
 
 
 @pytest.mark.parametrize(
-    ("prompt", "left", "right", "found"),
+    ("prompt", "left", "right", "expected"),
     [
         ("How many legs?", "So 12.", "It has 12 legs.", ("number", "12", "12")),
         ("What is 3 + 4?", "It is 7", "It is 8", ("number", "7", "8")),
@@ -422,9 +426,9 @@ CODE = ast.dump(ast.parse("x=1"))
     ],
 )
 def test_the_answers_are_compared_where_both_texts_have_one(
-    prompt: str, left: str, right: str, found: tuple[str, str, str] | None
+    prompt: str, left: str, right: str, expected: tuple[str, str, str] | None
 ) -> None:
-    assert answers(prompt, left, right) == found
+    assert answers(prompt, left, right) == expected
     runs = [
         replace(
             trace,
@@ -435,8 +439,8 @@ def test_the_answers_are_compared_where_both_texts_have_one(
         for trace, text in ((LEFT, left), (RIGHT, right))
     ]
     words = plain(verdict(runs))
-    assert ("Same " in words) is bool(found and found[1] == found[2])
-    assert ("Another " in words) is bool(found and found[1] != found[2])
+    assert ("Same " in words) is bool(expected and expected[1] == expected[2])
+    assert ("Another " in words) is bool(expected and expected[1] != expected[2])
     assert "nother" not in plain(
         verdict([replace(runs[0], stop_reason=StopReason.LENGTH), runs[1]])
     )
@@ -445,12 +449,12 @@ def test_the_answers_are_compared_where_both_texts_have_one(
 def test_stopped_and_failed_runs_claim_no_speed_and_those_that_never_started_are_named() -> None:
     stopped = replace(RIGHT, status=Status.CANCELLED, stop_reason=StopReason.CANCELLED)
     failed = make_trace(rule="mars", status=Status.FAILED, error="Out of memory.")
-    for runs, said in (
+    for runs, expected in (
         (
             (LEFT, stopped),
             "Stopped. A had ended with 120 tokens; B was stopped after 120 tokens. Completed text was saved.",
         ),
-        ((LEFT, failed), "B failed after 40 tokens: Out of memory. A ended and is kept."),
+        ((LEFT, failed), "B failed after 40 tokens: Out of memory. A ended and is saved."),
         ((stopped, None), "Stopped. A was stopped after 120 tokens; B was not started."),
         (
             (None, stopped, None),
@@ -458,7 +462,7 @@ def test_stopped_and_failed_runs_claim_no_speed_and_those_that_never_started_are
         ),
         ((None, failed), "B failed after 40 tokens: Out of memory. A was not started."),
     ):
-        assert plain(broken_sentence(list(zip("ABC", runs, strict=False)))) == said
+        assert plain(broken_sentence(list(zip("ABC", runs, strict=False)))) == expected
     assert divergence(LEFT, stopped) is None
 
 
@@ -491,7 +495,7 @@ def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not
     assert [row["extrapolated"] for row in table] == ["false"] * 5 + ["true"] * 11
 
 
-def test_fields_change_the_plan_and_another_run_brings_its_own_costs() -> None:
+def test_fields_change_the_plan_and_another_run_brings_its_costs() -> None:
     measured = rows(drawn())
     assert rows(drawn(was=0, draft=40))[0]["speedup"] < measured[0]["speedup"]
     assert float(rows(drawn(was=0, draft=-100, batch=8))[4]["speedup"]) < float(
@@ -561,7 +565,7 @@ def drawn_values(page: Element) -> list[dict[str, object]]:
     return [piece["props"] for piece in json.loads(text)]
 
 
-def test_the_report_asks_for_nothing_and_only_scripts_with_a_named_hash_may_run(
+def test_the_report_requests_nothing_and_only_scripts_with_a_named_hash_may_run(
     store: RunStore,
 ) -> None:
     report = report_html(reported(store, MARKUP))

@@ -18,7 +18,7 @@ from mars_core.rules import RULES, Parameter
 from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
 from tests.panels import Element, read_panel
-from tests.unit.ui.places import FORM, services_of
+from tests.unit.ui.helpers import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
@@ -127,7 +127,7 @@ def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -
         assert visible(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(
             FIELDS
         ) == taken(drafter, shape)
-    custom = {"own_target", "own_draft", "own_head"}  # shown once one's own pair is chosen
+    custom = {"own_target", "own_draft", "own_head"}  # displayed once a custom pair is chosen
     assert not custom & visible(fields_of(panel, {})) and custom <= visible(
         fields_of(panel, {"pair": CUSTOM})
     )
@@ -146,7 +146,7 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
     for pair, temperature in (
         ("bundled", 1),
         (CATALOG[0].key, 0),
-    ):  # of which the second is not in this place's catalog
+    ):  # of which the second is not in this page's catalog
         custom = SettingsPanel(
             replace(services, catalog=CATALOG), "compare", lambda fields: fields.bar(64)
         )
@@ -210,11 +210,11 @@ def test_a_threshold_says_what_it_means_on_the_pair_once_that_is_loaded(
         assert not waits(panel, values)
     (study,) = notes_of(panels[1][0], {"values": "0.5, 1"})
     assert study.count("On this pair") == 2
-    for wrong in (None, 2, "x", []):  # what is no θ is said where a run is asked for
+    for wrong in (None, 2, "x", []):  # what is no θ is refused where a run is requested
         assert notes_of(panels[0][0], {"lanes": [{"rule": "mars", "theta": wrong}]}) == [""]
 
 
-def test_a_pairs_own_theta_is_its_default_with_a_reason_and_the_papers_one_click_away(
+def test_the_theta_of_a_pair_is_its_default_with_a_reason_and_the_papers_one_click_away(
     store: RunStore,
 ) -> None:
     services = services_of(store, catalog=SPECS)
@@ -271,7 +271,7 @@ def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) ->
             assert len(chosen) >= 2 and each.default in chosen
 
 
-def test_the_questions_of_a_pair_give_way_to_those_of_another_and_ones_own_stay(
+def test_the_questions_of_a_pair_are_replaced_by_those_of_another_and_typed_ones_stay(
     store: RunStore,
 ) -> None:
     study = QualityTab(services_of(store, catalog=CATALOG)).panel
@@ -328,7 +328,7 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
         assert form.pair == form.system == form.lanes[0].rule == text
         assert form.k is None and form.seed is None
         assert "<script" not in json.loads(panel.value(values))["html"]
-    texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and kept to the letter
+    texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and unchanged to the letter
     inputs = {
         each.attributes.get("data-name"): each.attributes
         for each in fields_of(panel, texts).all("input")
@@ -376,9 +376,7 @@ EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k
         ),
     ],
 )
-def test_each_drafter_reads_its_own_fields_and_no_others(
-    form: Form, expected: DrafterConfig
-) -> None:
+def test_each_drafter_reads_its_fields_and_no_others(form: Form, expected: DrafterConfig) -> None:
     assert read_drafter(form) == expected
 
 
@@ -444,7 +442,7 @@ def test_the_papers_setting_is_the_papers() -> None:
         "total_token": 60,
         "depth": 7,
         "top_k": 10,
-    }  # of EAGLE's own code: with the root, and expansions after the first
+    }  # of EAGLE's code: with the root, and expansions after the first
     shape = TreeShape(eagle["total_token"] - 1, eagle["depth"] + 1, eagle["top_k"])
     assert (
         read_drafter(tree).tree

@@ -31,7 +31,7 @@ from mars_core.types import (
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
-from tests.unit.ui.places import HIGH, contrast, judged, one_loop
+from tests.unit.ui.helpers import HIGH, contrast, judged, one_loop
 from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
 from ui.result import example
@@ -77,7 +77,7 @@ def test_the_rows_spell_the_text() -> None:
         row[5] for row in rows
     )
     # what the target drew is no alternative of a sampled draft; a token without characters keeps
-    # its place
+    # its position
     tokens = [token for step in trace.steps for token in step.tokens]
     assert not any(row[4] for row in token_rows(tokens, trace.text, 2, trace.config.rule))
     tokens = [*trace.tokens]
@@ -86,7 +86,7 @@ def test_the_rows_spell_the_text() -> None:
     assert len(rows) == 90 and rows[3][0] == "" and rows[3][2] == "\ufffd"
 
 
-def test_all_refused_siblings_of_a_tree_are_listed_in_order() -> None:
+def test_all_refused_siblings_of_a_tree_are_in_order() -> None:
     trace = make_tree_trace(new_tokens=60)
     tokens = [token for step in trace.steps for token in step.tokens]
     rows = token_rows(tokens, trace.text, 1, trace.config.rule)
@@ -122,7 +122,7 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
         assert row[4] == ((visible(token.own_piece), token.own) if token.own != token.id else ())
 
 
-def test_given_tokens_come_first_and_carry_no_number() -> None:
+def test_prefix_tokens_come_first_and_carry_no_number() -> None:
     trace = make_trace(new_tokens=6)
     shifted = replace(
         trace,
@@ -137,8 +137,8 @@ def test_given_tokens_come_first_and_carry_no_number() -> None:
             (" upon", PREFIX, "␣upon", ""),
         ]
         assert len(rows) == 8
-    whole = [*prefix_rows(shifted.given, shifted.text), *built]
-    assert ended_view(shifted, "run", rows=whole).rows == (*whole,)
+    rows = [*prefix_rows(shifted.given, shifted.text), *built]
+    assert ended_view(shifted, "run", rows=rows).rows == (*rows,)
     assert ended_view(shifted, "run").judged.count(",") == 7
 
 
@@ -299,15 +299,19 @@ TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
 
 
 @pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
-def test_at_the_runs_own_theta_it_says_what_the_run_did(pair: Pair, drafter: DrafterConfig) -> None:
+def test_at_the_theta_of_the_run_it_says_what_the_run_did(
+    pair: Pair, drafter: DrafterConfig
+) -> None:
     both = set()
     for seed, (temperature, theta) in enumerate(
         ((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))
     ):
         drafts = judged(run(pair, drafter, theta, temperature, seed))
-        assert [draft.kept_at(theta) for draft in drafts] == [draft.kept for draft in drafts]
-        both |= {(draft.kept, draft.token.r > theta) for draft in drafts}
-    assert len(both) == 4  # kept and refused, at low margin and elsewhere
+        assert [draft.accepted_at(theta) for draft in drafts] == [
+            draft.accepted for draft in drafts
+        ]
+        both |= {(draft.accepted, draft.token.r > theta) for draft in drafts}
+    assert len(both) == 4  # accepted and refused, at low margin and elsewhere
     sampled = [
         samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)
     ]
@@ -323,7 +327,9 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
     changed = 0
     for seed in range(3):
         stored, rerun = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
-        first = next((draft for draft in judged(stored) if draft.kept_at(0.6) != draft.kept), None)
+        first = next(
+            (draft for draft in judged(stored) if draft.accepted_at(0.6) != draft.accepted), None
+        )
         if first is None:
             assert stored.token_ids == rerun.token_ids
             continue
@@ -337,20 +343,20 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
 def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
     for drafter in (CHAIN, TREE):
         drafts = judged(run(pair, drafter, 0.6, 1.0, 3))
-        assert all(draft.kept_at(1.0) == bool(draft.code & HIGH) for draft in drafts)
+        assert all(draft.accepted_at(1.0) == bool(draft.code & HIGH) for draft in drafts)
         strict = judged(run(pair, drafter, 0.0, 1.0, 3, rule="strict"))
-        assert all(draft.kept_at(1.0) == draft.kept for draft in strict)
+        assert all(draft.accepted_at(1.0) == draft.accepted for draft in strict)
 
 
-def test_no_draft_is_more_often_kept_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> (
+def test_no_draft_is_more_often_accepted_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> (
     None
 ):
     drafts = judged(make_tree_trace(new_tokens=120))
-    counts = [sum(draft.kept_at(theta / 20) for draft in drafts) for theta in range(21)]
+    counts = [sum(draft.accepted_at(theta / 20) for draft in drafts) for theta in range(21)]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
     drafts = judged(make_trace(rule="mars", new_tokens=400))
     without = [draft for draft in drafts if math.isnan(draft.token.r)]
-    assert without and all(draft.kept_at(0.0) == bool(draft.code & HIGH) for draft in without)
+    assert without and all(draft.accepted_at(0.0) == bool(draft.code & HIGH) for draft in without)
 
 
 @pytest.mark.parametrize("trace", [MADE, make_tree_trace(new_tokens=90)])

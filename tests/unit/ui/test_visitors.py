@@ -21,13 +21,13 @@ from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
 from storage import RunStore
-from tests.unit.ui.places import rows_of, services_of
+from tests.unit.ui.helpers import rows_of, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.public import access
 from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.latest import Latest
-from ui.public.origin import OwnPages, VisitorCookie, new_cookie, page_origin, root_path
+from ui.public.origin import OriginGuard, VisitorCookie, new_cookie, page_origin, root_path
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -122,7 +122,7 @@ def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_no
 
 
 @pytest.mark.parametrize(
-    "said",
+    "sent",
     [
         "",
         "short",
@@ -135,10 +135,10 @@ def test_a_session_that_says_nothing_certain_is_not_believed_nor_is_any_where_no
         '"' + "a" * 30,
     ],
 )
-def test_a_secret_that_cannot_be_one_is_passed_over(said: str) -> None:
-    assert owner({"Cookie": f"{COOKIE}={said}"}) == owner()
-    assert owner({HEADER: said}) == owner()
-    assert owner({"Cookie": f"{COOKIE}={said}", HEADER: SECRET}) == browser_owner(SECRET)
+def test_a_secret_that_cannot_be_one_is_passed_over(sent: str) -> None:
+    assert owner({"Cookie": f"{COOKIE}={sent}"}) == owner()
+    assert owner({HEADER: sent}) == owner()
+    assert owner({"Cookie": f"{COOKIE}={sent}", HEADER: SECRET}) == browser_owner(SECRET)
 
 
 def client(base: str = "http://testserver", **options: Any) -> TestClient:
@@ -148,7 +148,8 @@ def client(base: str = "http://testserver", **options: Any) -> TestClient:
     routes = [Route("/", say), Route("/other", say)]
     return TestClient(
         Starlette(
-            routes=routes, middleware=[Middleware(OwnPages, **options), Middleware(VisitorCookie)]
+            routes=routes,
+            middleware=[Middleware(OriginGuard, **options), Middleware(VisitorCookie)],
         ),
         base_url=base,
     )
@@ -166,13 +167,13 @@ def test_the_page_sets_the_cookie_once() -> None:
     assert "set-cookie" not in visitor.get("/").headers
     assert client().get("/").headers["set-cookie"] != header
     assert "set-cookie" in visitor.get("/", headers={"Cookie": f"{COOKIE}=<x>"}).headers
-    # pages of other origins get none in place of the visitor's own
+    # pages of other origins get none instead of the visitor's own
     assert "set-cookie" not in client().get("/", headers={"Origin": "http://testserver:81"}).headers
     assert "set-cookie" in client().get("/", headers={"Origin": "http://testserver"}).headers
 
 
 @pytest.mark.parametrize(
-    ("asked", "secure"),
+    ("forwarded", "secure"),
     rows_of("""
 {"scheme": "https", "proxy": false, "forwarded": ""} -> Secure
 {"scheme": "http", "proxy": false, "forwarded": "https"} ->
@@ -181,9 +182,9 @@ def test_the_page_sets_the_cookie_once() -> None:
 {"scheme": "http", "proxy": true, "forwarded": "http"} ->
 """),
 )
-def test_over_https_the_cookie_is_partitioned(asked: dict[str, Any], secure: str) -> None:
-    asking = client(f"{asked['scheme']}://testserver", trust_proxy=asked["proxy"])
-    answer = asking.get("/", headers={"x-forwarded-proto": asked["forwarded"]})
+def test_over_https_the_cookie_is_partitioned(forwarded: dict[str, Any], secure: str) -> None:
+    http = client(f"{forwarded['scheme']}://testserver", trust_proxy=forwarded["proxy"])
+    answer = http.get("/", headers={"x-forwarded-proto": forwarded["forwarded"]})
     end = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     assert answer.headers["set-cookie"].endswith(end)
 
@@ -352,7 +353,7 @@ NOT_NAMED = [
 
 
 @pytest.mark.parametrize("host", [*NAMED, *NOT_NAMED])
-def test_a_private_page_answers_under_its_own_names_alone(services: Services, host: str) -> None:
+def test_a_private_page_answers_under_its_names_alone(services: Services, host: str) -> None:
     """A name that somebody else leads to this address makes the page that is open there one of the
     same origin."""
     expected, hosts = {200 if host in NAMED else 403}, ("lab.example", "*.hf.space")
@@ -371,7 +372,7 @@ def test_a_private_page_answers_under_its_own_names_alone(services: Services, ho
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("sent", "status"),
     rows_of("""
 {} -> 200
 {"origin": "http://localhost:7860"} -> 200
@@ -385,11 +386,11 @@ def test_a_private_page_answers_under_its_own_names_alone(services: Services, ho
 {"sec_fetch_site": "cross-site", "sec_fetch_mode": "websocket"} -> 403
 """),
 )
-def test_a_private_page_answers_programs_its_own_page_and_links_and_refuses_others(
-    services: Services, said: dict[str, str], status: str
+def test_a_private_page_answers_programs_its_page_and_links_and_refuses_others(
+    services: Services, sent: dict[str, str], status: str
 ) -> None:
     page = private(services, "http://localhost:7860")
-    assert outcomes(page, **said) == {int(status)}
+    assert outcomes(page, **sent) == {int(status)}
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     assert page.get("/", headers=link).status_code == 200
     assert page.post("/", headers=link).status_code == 403
@@ -415,7 +416,7 @@ def seen(
             scope["session"] = {"oauth_info": 1}
         await inner(scope, receive, send)
 
-    inner = OwnPages(
+    inner = OriginGuard(
         Starlette(routes=[Route("/", answer, methods=["GET", "POST"])]), trust_proxy=proxy
     )
     headers = {
@@ -434,19 +435,19 @@ def known(*arguments: Any, **headers_: Any) -> bool:
     return bool(cookies)
 
 
-def test_the_browser_says_whose_page_asks() -> None:
+def test_the_browser_names_the_page_that_sends_a_request() -> None:
     believed = ["POST same-origin cors", "GET none navigate", "GET cross-site navigate"]
     foreign = ["cross-site cors", "cross-site no-cors", "hostile cors"]
     posted = ["POST cross-site cors", "POST cross-site navigate", "POST same-site cors"]
     for line in (*believed, *(f"GET {each}" for each in foreign), *posted):
         method, site, mode = line.split()
-        asked = known(method, sec_fetch_site=site, sec_fetch_mode=mode)
-        assert asked is (line in believed), line
+        is_known = known(method, sec_fetch_site=site, sec_fetch_mode=mode)
+        assert is_known is (line in believed), line
     assert known("GET")
 
 
 @pytest.mark.parametrize(
-    ("base", "own", "others"),
+    ("base", "accepted", "refused"),
     [
         (
             "http://lab.example:7881",
@@ -463,11 +464,11 @@ def test_the_browser_says_whose_page_asks() -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_where_it_does_not_the_origin_must_be_the_pages_own(
-    method: str, base: str, own: list[str], others: list[str]
+def test_where_it_does_not_the_origin_must_be_that_of_the_page(
+    method: str, base: str, accepted: list[str], refused: list[str]
 ) -> None:
-    assert all(known(method, base, origin=origin) for origin in own)
-    assert not any(known(method, base, origin=origin) for origin in others)
+    assert all(known(method, base, origin=origin) for origin in accepted)
+    assert not any(known(method, base, origin=origin) for origin in refused)
 
 
 def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:

@@ -21,7 +21,7 @@ from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, 
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.places import FORM, client_of, failing, keep, strip_text, write_answers
+from tests.unit.ui.helpers import FORM, client_of, failing, keep, strip_text, write_answers
 from ui.jobs.services import Services
 from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
@@ -38,7 +38,7 @@ from ui.tabs.votes.tally import (
     tally_html,
     tally_now,
 )
-from ui.tabs.votes.view import Round, asking, reveal_strip, revealed, same_strip
+from ui.tabs.votes.view import Round, question_view, reveal_strip, revealed, same_strip
 
 SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
 
@@ -77,18 +77,18 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
     ]
 
 
-def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_shown(
+def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_displayed(
     services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
-    *before, asked = frames(services, rounds)
+    *before, end = frames(services, rounds)
     waiting = rounds.take(services.key)
-    assert waiting and waiting.name == asked.round and asked.view.state == "asking"
-    views = [frame.view for frame in (*before, asked) if frame.view]
+    assert waiting and waiting.name == end.round and end.view.state == "asking"
+    views = [frame.view for frame in (*before, end) if frame.view]
     assert not any(view.lanes or view.comparison for view in views)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
-    assert {*asked.view.texts} == {trace.text for trace in traces} and len(asked.view.texts) == 2
-    strips = "".join(frame.strip.html() for frame in (*before, asked))
+    assert {*end.view.texts} == {trace.text for trace in traces} and len(end.view.texts) == 2
+    strips = "".join(frame.strip.html() for frame in (*before, end))
     sent = strips + "".join(view.html() for view in views)
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
     secrets = ["strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed"]
@@ -109,7 +109,7 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_sho
 
 
 @pytest.mark.parametrize("left", [0, 1])
-def test_the_vote_is_kept_for_the_run_behind_the_side(
+def test_the_vote_is_stored_for_the_run_behind_the_side(
     services: Services, rounds: Latest[OpenRound], left: int
 ) -> None:
     lanes = (left, 1 - left)
@@ -127,7 +127,7 @@ def test_the_vote_is_kept_for_the_run_behind_the_side(
             for name, rule, mine in zip("AB", rules, chosen, strict=True)
         ]
     # both ways round look alike before the vote
-    one, other = (asking(round_of(left=lane)) for lane in lanes)
+    one, other = (question_view(round_of(left=lane)) for lane in lanes)
     assert one.texts == other.texts[::-1] and one.state == other.state
 
 
@@ -145,7 +145,7 @@ def test_a_vote_is_cast_once_and_may_be_tried_again_when_it_was_not_saved(
     assert [vote.choice for vote in services.store.votes()] == [Choice.LEFT]
 
 
-def test_the_same_text_asks_no_vote_and_is_counted(
+def test_the_same_text_needs_no_vote_and_is_counted(
     services: Services, rounds: Latest[OpenRound]
 ) -> None:
     last = frames(services, rounds, SAME)[-1]
@@ -160,7 +160,9 @@ def test_the_same_text_asks_no_vote_and_is_counted(
     assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
 
 
-def test_stop_keeps_the_run_and_asks_no_vote(services: Services, rounds: Latest[OpenRound]) -> None:
+def test_stop_saves_the_run_and_needs_no_vote(
+    services: Services, rounds: Latest[OpenRound]
+) -> None:
     sent = []
     for frame in write_answers(services, rounds, replace(FORM, max_new_tokens=1500), "visitor"):
         sent.append(frame)
@@ -227,7 +229,7 @@ def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None
 def test_hostile_texts_comments_and_prompts_are_data() -> None:
     hostile = "<img src=x onerror=alert(1)>{{7*7}}</script>\u202e\ud800\x1b[31m"
     traces = (replace(make_trace(), text=hostile), replace(make_trace(), text=""))
-    html = asking(Round("c" * 32, traces, 0)).html()
+    html = question_view(Round("c" * 32, traces, 0)).html()
     assert_inert(html)
     first, second = read_panel(html).all(".mars-vote-text")
     assert first.text.startswith("<img src=x onerror=alert(1)>{{7*7}}</script>")

@@ -61,7 +61,7 @@ def choosers_html(choice: TreeChoice | None = None, message: str = NOTHING) -> s
 
 
 class TreePanel:
-    """The components and their events; ``displayed`` holds which runs are shown, a DisplayedRuns or None,
+    """The components and their events; ``displayed`` holds which runs are displayed, a DisplayedRuns or None,
     by visitor."""
 
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
@@ -87,7 +87,7 @@ class TreePanel:
     def choose(
         self, displayed: DisplayedRuns | None, event: gr.EventData, request: gr.Request
     ) -> Updates:
-        """A token of a lane that was clicked, or what the choosers ask for. What does not exist
+        """A token of a lane that was clicked, or the selection of the choosers. What does not exist
         changes nothing."""
         data = event_data(event)
         lane, index, step = (as_number(data.get(name)) for name in ("lane", "index", "step"))

@@ -30,7 +30,7 @@ NO_COOKIE = (
 )
 READERS = "You and whoever runs this page can read it; others only what you share."
 FOR_GOOD = "nobody can bring them back, and backups forget them with time."
-STILL_RUNNING = "What is running now is kept when it ends: stop it first."
+RUNNING = "What is running now is saved when it ends: stop it first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Account:
         return render("tabs/account/panel.html.jinja", account=self, word=WORD)
 
 
-NOBODY = Account("")  # until it was asked for
+NOBODY = Account("")  # until it was requested
 
 
 def look(services: Services, request: Any) -> Account:
@@ -71,12 +71,12 @@ def look(services: Services, request: Any) -> Account:
     )
     return Account(
         who=_who(visible.visitor),
-        counts=f"Kept: {amounts(counts)}." if stored else "Nothing of yours is kept here.",
-        retention=f"{days if services.retention_days else 'It is kept until you delete it.'} {READERS}",
+        counts=f"Stored: {amounts(counts)}." if stored else "Nothing of yours is stored here.",
+        retention=f"{days if services.retention_days else 'It is stored until you delete it.'} {READERS}",
         movable=f"Before you signed in, this browser stored {amounts(before, deleted=True)}."
         if before and _anything(before)
         else "",
-        consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {STILL_RUNNING}",
+        consequence=f"This removes {amounts(counts, deleted=True)} for good: {FOR_GOOD}{links_end} {RUNNING}",
         shares=links,
         lasting=visible.visitor.lasting,
         anything=stored,
@@ -133,7 +133,7 @@ def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
 
 
 def _before(visitor: Visitor, request: Any) -> str | None:
-    """The owner that the browser of somebody who signed in is by itself. It has shown its cookie,
+    """The owner that the browser of somebody who signed in is by itself. It has sent its cookie,
     so it may give."""
     browser = browser_of(request) if _signed_in(visitor) else None
     return browser.owner if browser is not None and browser.owner != visitor.owner else None
@@ -176,7 +176,7 @@ def _who(visitor: Visitor) -> str:
 
 
 def export_file(services: Services, request: Request) -> Response:
-    """The export of whoever asks; on a private page, of everything. Raises StorageError."""
+    """The export of the visitor; on a private page, of everything. Raises StorageError."""
     visible = services.for_visitor(request)
     if not visible.visitor.lasting:
         return PlainTextResponse(NO_COOKIE, 403)

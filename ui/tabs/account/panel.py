@@ -11,7 +11,7 @@ from ui.kit.gradio_compat import check_sign_in
 from ui.kit.panel import panel_component
 from ui.tabs.account.actions import NOBODY, act, look
 
-# who shows a link that ended asks whether it works
+# the link of a panel that is displayed again may have ended
 ENDED = "() => { document.dispatchEvent(new CustomEvent('mars:account')); }"
 CLOSE = """() => {
   document.dispatchEvent(new CustomEvent('mars:account'));

@@ -32,7 +32,7 @@ from ui.token_view.view import LaneView
 @dataclass
 class CompareParts:
     """``displayed``: the state with what the lanes show, a DisplayedComparison or None; ``note`` has
-    what they were asked for with; ``address``: the page's keeper of it."""
+    the settings of their request; ``address``: the page's keeper of it."""
 
     services: Services
     prompt_panel: PromptPanel
@@ -49,7 +49,7 @@ def empty_lane(lane: int) -> LaneView:
 
 
 def request_json(prompt: str | None, values: Values) -> str:
-    """What a result was asked for with, for request.js."""
+    """The request of a result, for request.js."""
     return to_json({"prompt": prompt or "", "values": values})
 
 

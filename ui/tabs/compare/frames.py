@@ -111,7 +111,7 @@ class Lanes:
         return None
 
     def closing(self, strip: Strip | None = None) -> Frame:
-        """What came of it; ``strip``: in place of the sentence."""
+        """What came of it; ``strip``: instead of the sentence."""
         side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
         ended = ended_result(
             self.traces,
@@ -169,7 +169,7 @@ class Lanes:
             now.counts = now.counts.after(step)
             now.rows += token_rows(step.tokens, event.text, flags, config.rule)
         if event.last:
-            return None  # the whole view comes next
+            return None  # the full view comes next
         view = self._live(now, config)
         now.repeated, now.sent = now.sent, len(now.rows)
         return self._lane(self._progress(now, config), now.column, view)
@@ -182,7 +182,7 @@ class Lanes:
             run=self._name(now.column),
             start=now.repeated,
             rows=tuple(now.rows[now.repeated :]),
-            whole=False,
+            complete=False,
             tiles=stat_tiles(now.counts, _shift_kind(config)),
             progress=now.counts.tokens / config.max_new_tokens,
             check=lane_check(config, now.counts.tv_max, now.counts.tokens),

@@ -47,10 +47,10 @@ def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Fra
 
 @dataclass(frozen=True, slots=True)
 class ContinuationRequest:
-    """One more run of the comparison that is shown: ``column`` up to output position ``index``,
+    """One more run of the comparison that is displayed: ``column`` up to output position ``index``,
     continued with ``token``; or, with ``theta``, its latest run that has a θ (else its last, under
     MARS) with another; or, ``rejected``, what would have followed without the relaxed token at
-    ``index``. ``nonce`` tells two wishes for the same apart."""
+    ``index``. ``nonce`` distinguishes two equal requests."""
 
     column: int = 0
     index: int = 0
@@ -66,7 +66,7 @@ def run_one_more(
     continuation: ContinuationRequest,
     visitor: str,
 ) -> Iterator[Frame]:
-    """The run in a new lane, saved as a further run of the comparison that is shown. Raises
+    """The run in a new lane, saved as a further run of the comparison that is displayed. Raises
     JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)

@@ -1,4 +1,4 @@
-"""What an address opens in Compare: a saved comparison with the settings that ask for it again, or
+"""What an address opens in Compare: a saved comparison with the settings that repeat it, or
 settings alone; and the address of what the lanes show."""
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ FILLED = "Settings from the address; press Compare to run them."
 class Opening(CompareParts):
     def wire(self) -> None:
         filled = [*self.prompt_panel.inputs, *self.prompt_panel.followed, *self.view.cards]
-        shown = [*filled, *self.view.outputs, self.displayed, self.note]
-        self.address.submit(self.open, self.displayed, shown, trigger_mode="always_last", **QUEUED)
+        outputs = [*filled, *self.view.outputs, self.displayed, self.note]
+        self.address.submit(
+            self.open, self.displayed, outputs, trigger_mode="always_last", **QUEUED
+        )
         panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
         panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
         self.displayed.change(
@@ -52,7 +54,7 @@ class Opening(CompareParts):
         return {self.address: address_patch(TABS[0], names), self.view.sharing: panel.html()}
 
     def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
-        """The address that asks for these settings, where a link to them is asked for."""
+        """The address of these settings, where a link to them is requested."""
         if event_data(event).get("do") != "link":
             return {self.address: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "")
@@ -91,7 +93,7 @@ class Opening(CompareParts):
     def _comparison(
         self, services: Services, stored: StoredComparison, address: Address
     ) -> Updates:
-        """Without the settings where they cannot be asked for here."""
+        """Without the settings where they cannot be requested here."""
         result, displayed = reopened(stored), None
         filled: Updates = {self.note: request_json(stored.prompt.text, {})}
         notes = [READ_ONLY] if address.share else []
@@ -109,13 +111,13 @@ class Opening(CompareParts):
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
-        shown = self.view.update(strip, result.lanes + empty)
-        shown |= self.view.show_lanes(len(result.lanes))
-        shown |= self.view.show(result.details, address.share)
-        return filled | shown | {self.displayed: None if address.share else displayed}
+        updates = self.view.update(strip, result.lanes + empty)
+        updates |= self.view.show_lanes(len(result.lanes))
+        updates |= self.view.show(result.details, address.share)
+        return filled | updates | {self.displayed: None if address.share else displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
-        """The form as the address says, and one sentence where it asks for what cannot be."""
+        """The form of an address, and one sentence where it holds what cannot be."""
         values, wrong = read_link(words)
         prompt = as_text(words.get("prompt"))
         filled = self._fill(values, prompt or None)

@@ -113,7 +113,7 @@ class PromptPanel:
         return updates
 
     def about(self, prompt: str | None, value: str | None) -> Updates:
-        """How long the prompt is, with what the panel asks for, and whether another pair knows more
+        """How long the prompt is, with the values of the panel, and whether another pair knows more
         of its words."""
         return self._about(read_form(prompt, parse(value)))
 

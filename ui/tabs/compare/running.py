@@ -2,7 +2,7 @@
 Stop.
 
 All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them. While the strip says
-that a run is under way, the style sheet shows Stop in place of Compare and hides what would change
+that a run is under way, the style sheet shows Stop instead of Compare and hides what would change
 the lanes."""
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_on
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
-MOST_ENDED = 8  # comparisons whose details wait to be shown, which takes a page a moment
-MOST_WISHES = 1000  # pages whose latest wish is known
+MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
+MOST_REQUESTS = 1000  # pages whose latest request is known
 
 
 @dataclass
 class Running(CompareParts):
-    """``ended``: details by page, until the event after the last frame. ``wished``: the nonce of the
-    latest wish by page."""
+    """``ended``: details by page, until the event after the last frame. ``last_request``: the nonce of the
+    latest request by page."""
 
     ended: Latest[Details] = field(default_factory=partial(Latest[Details], MOST_ENDED))
-    wished: Latest[float] = field(default_factory=partial(Latest[float], MOST_WISHES))
+    last_request: Latest[float] = field(default_factory=partial(Latest[float], MOST_REQUESTS))
 
     def wire(self) -> None:
-        prompt_panel, panel, wish = (
+        prompt_panel, panel, continuation = (
             self.prompt_panel,
             self.prompt_panel.panel.component,
             gr.State(None),
@@ -59,12 +59,14 @@ class Running(CompareParts):
         self._run(again.then, self.compare, prompt_panel.inputs)
         prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
-        # may still be under way
+        # may be running
         triggers = [each.select for each in (*self.view.lanes, self.view.reader)]
-        gr.on(triggers, read_continuation, None, wish, trigger_mode="multiple", **QUEUED)
+        gr.on(triggers, read_continuation, None, continuation, trigger_mode="multiple", **QUEUED)
         # one that comes before gradio has seen the end of the last is not lost: it runs next
-        wished, cards = [wish, self.displayed, *prompt_panel.inputs], self.view.cards
-        self._run(wish.change, self.run, wished, [panel, *cards], trigger_mode="always_last")
+        inputs, cards = [continuation, self.displayed, *prompt_panel.inputs], self.view.cards
+        self._run(
+            continuation.change, self.run, inputs, [panel, *cards], trigger_mode="always_last"
+        )
 
     def _run(
         self,
@@ -113,7 +115,7 @@ class Running(CompareParts):
         return self.after(self.services.for_visitor(request).key, strip)
 
     def after(self, page: str, strip: str) -> Updates:
-        """The details of the comparison that just ended, if there are any. ``strip`` that still
+        """The details of the comparison that just ended, if there are any. ``strip`` that
         says it runs: no last frame came."""
         details = self.ended.take(page)
         changed = self.view.show(details) if details else {}
@@ -125,8 +127,8 @@ class Running(CompareParts):
         self, request: gr.Request, frames: Callable[[Services], Iterator[Frame]], known: str = ""
     ) -> Iterator[Updates]:
         """Frames as updates; an internal error becomes the last one, with its id. Details are
-        hidden while it runs and shown by the event after the last frame. ``known``: what they are asked for with, if not
-        with what is known."""
+        hidden while it runs and displayed by the event after the last frame. ``known``: their
+        request, if not with what is known."""
 
         def updates() -> Iterator[Updates]:
             services = self.services.for_visitor(request)
@@ -163,10 +165,10 @@ class Running(CompareParts):
             )
             return
         page = self.services.for_visitor(request).key
-        if self.wished.get(page) == wanted.nonce:
+        if self.last_request.get(page) == wanted.nonce:
             yield {self.view.strip: gr.skip()}
             return
-        self.wished.put(page, wanted.nonce)
+        self.last_request.put(page, wanted.nonce)
         if wanted.rejected and displayed is not None:
             yield from self.frames(
                 request,
@@ -188,7 +190,7 @@ class Running(CompareParts):
     def one_more(
         self, wanted: ContinuationRequest, displayed: DisplayedComparison | None, value: str | None
     ) -> Updates:
-        """The lane; nothing where there is no place for it: the run itself says why it cannot
+        """The lane; nothing where it has no slot: the run itself says why it cannot
         be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]

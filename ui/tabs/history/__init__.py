@@ -1,2 +1,2 @@
-"""History: saved comparisons, found, annotated, opened again exactly as they were shown, and their
+"""History: saved comparisons, found, annotated, opened again exactly as they were displayed, and their
 runs side by side."""

@@ -1,5 +1,5 @@
 """The open comparison of History: name, tags and comment to change, deleting it, its downloads, and
-the result as it was shown live."""
+the result as it was displayed live."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Detail:
 
     def failed(self, error: str) -> Updates:
         strip = self.view.update(message_strip(error, "failed"), ())
-        shown = self._box() | {self.head: "", self.foot: ""}
-        return shown | strip | self.view.show_lanes(0) | self.view.show(None)
+        updates = self._box() | {self.head: "", self.foot: ""}
+        return updates | strip | self.view.show_lanes(0) | self.view.show(None)
 
     def opened(
         self, stored_comparison: StoredComparison, wanted: Collection[str] = (), share: str = ""
@@ -91,14 +91,14 @@ class Detail:
         }
 
     def _box(self, *more: str) -> Updates:
-        """A column that is not shown is there all the same: a component that appears late starts
+        """A column that is not visible is there all the same: a component that appears late starts
         its script without its props."""
         return {self.box: gr.update(elem_classes=["mars-details", *more])}
 
 
 def _settings(stored: StoredComparison, total: int) -> str:
     """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the
-    comparison has, shown or not."""
+    comparison has, visible or not."""
     config, visible = richest(stored), len(stored.runs)
-    hidden = f"Shown are {count(visible)} of {count(total)} runs: choose others in the list, then open it again. "
+    hidden = f"{count(visible)} of {count(total)} runs are visible: choose others in the list, then open it again. "
     return f"{hidden if total > visible else ''}{settings_line(config) if config else ''}"

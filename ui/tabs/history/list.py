@@ -4,8 +4,9 @@ models and tags come from the store."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from evaluation.format import count, plural, ratio
@@ -19,8 +20,10 @@ from ui.kit.panel import render
 
 PAGE = 20  # comparisons on one page of the list
 MOST_MODELS, OF_A_MODEL = 20, 5  # models in a list by model, and comparisons of each
-NOTHING = "No comparison is saved yet. Press Compare on the first tab; what it writes is kept here."
-NOT_FOUND = "No saved comparison fits the search."
+NOTHING = (
+    "No comparison is saved yet. Press Compare on the first tab; what it writes is saved here."
+)
+NO_MATCH = "No saved comparison fits the search."
 NO_CHOICES = Choices((), (), ())
 _SOURCES = [
     ("", "All but studies"),
@@ -48,13 +51,38 @@ SILENT = Notice()
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonPage:
-    """One page of the list, its rows as list.html.jinja takes them. ``page`` from 1; ``message``
-    says why there is no row, ``searching`` that a search may be why; ``selected``: the comparison
-    that is open, on this page or not; ``more``: there are more than ``total``, and than
-    ``pages``."""
+class HistoryRow:
+    """A comparison in the list; tuples hold a value for each run. ``chosen``: whether a run stands
+    among the compared ones; ``model``, ``amount``: the head of the first row of a model in a list
+    by model."""
 
-    rows: tuple[dict[str, Any], ...] = ()
+    id: str
+    name: str
+    prompt: str
+    source: str
+    created_at: datetime
+    tags: Sequence[str]
+    models: str
+    settings: tuple[str, ...]
+    run_ids: Sequence[str]
+    rules: Sequence[str]
+    chosen: tuple[bool, ...]
+    tokens_per_s: Sequence[float]
+    tau: Sequence[float]
+    new_tokens: Sequence[float]
+    ratio: str
+    status: str
+    model: str = ""
+    amount: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonPage:
+    """One page of the list. ``page`` from 1; ``message`` says why there is no row,
+    ``searching`` that a search may be why; ``selected``: the comparison that is open, on this page
+    or not; ``more``: there are more than ``total``, and than ``pages``."""
+
+    rows: tuple[HistoryRow, ...] = ()
     page: int = 1
     pages: int = 1
     total: int = 0
@@ -77,7 +105,7 @@ class ComparisonPage:
 
 
 def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  # noqa: B008  (a frozen value)
-    """The page nearest to the one asked for. Raises StorageError."""
+    """The page nearest to the one requested. Raises StorageError."""
     if address.sort == BY_MODEL and not address.target:
         return _by_model(store, address)
     page = max(1, address.page)
@@ -88,7 +116,7 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
         pages = max(pages, page + (len(rows) == PAGE))
     if page > pages:
         return listing(store, replace(address, page=pages))
-    message = "" if rows else NOT_FOUND if address.searching else NOTHING
+    message = "" if rows else NO_MATCH if address.searching else NOTHING
     return ComparisonPage(
         rows,
         page,
@@ -102,38 +130,37 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
 
 
 def _by_model(store: RunStore, address: Address) -> ComparisonPage:
-    """The latest comparisons of every model, under its name; a model's own list has the others."""
-    rows, total = list[dict[str, Any]](), 0
+    """The latest comparisons of every model, under its name; a model's list has the others."""
+    rows, total = list[HistoryRow](), 0
     models = store.choices().targets
     for target in models[:MOST_MODELS]:
         search = to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0)
-        found = store.find(search)
-        of_model = [_row(record, address.runs) for record in found.frame.to_dict("records")]
-        for row in of_model[:1]:
-            row |= {"model": target, "amount": plural(found.total, "comparison")}
-        rows += of_model
-        total += found.total
-    more, message = len(models) > MOST_MODELS, "" if rows else NOT_FOUND
+        matches = store.find(search)
+        of_model = [_row(record, address.runs) for record in matches.frame.to_dict("records")]
+        amount = plural(matches.total, "comparison")
+        rows += [replace(row, model=target, amount=amount) for row in of_model[:1]] + of_model[1:]
+        total += matches.total
+    more, message = len(models) > MOST_MODELS, "" if rows else NO_MATCH
     selected, searching = address.comparison, address.searching
     return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more)
 
 
-def _row(record: Mapping[Any, Any], chosen: Collection[str]) -> dict[str, Any]:
-    """``chosen``: which of its runs stand among the compared ones."""
+def _row(record: Mapping[Any, Any], compared: Collection[str]) -> HistoryRow:
     taus, states = record["tau"], [str(status) for status in record["status"]]
     status = next(
         (state for state in states if state != "completed"), "completed" if states else "cancelled"
     )
-    return dict(record) | {
-        "model": "",
-        "models": _models(record),
-        "settings": _settings(record),
-        "chosen": [run in chosen for run in record["run_ids"]],
-        "ratio": f"τ {ratio(over(taus[1], taus[0]))}"
-        if len(taus) == 2 and status == "completed"
-        else "",
-        "status": status,
-    }
+    completed_pair = len(taus) == 2 and status == "completed"
+    copied = ("id", "name", "prompt", "source", "created_at", "tags", "run_ids", "rules")
+    numbers = ("tokens_per_s", "tau", "new_tokens")
+    return HistoryRow(
+        **{name: record[name] for name in (*copied, *numbers)},
+        models=_models(record),
+        settings=_settings(record),
+        chosen=tuple(run in compared for run in record["run_ids"]),
+        ratio=f"τ {ratio(over(taus[1], taus[0]))}" if completed_pair else "",
+        status=status,
+    )
 
 
 def _models(record: Mapping[Any, Any]) -> str:

@@ -198,7 +198,7 @@ def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, 
     except StorageError as error:
         return (), str(error)
     if len(existing) > MOST_RUNS:
-        message = f"The address names {len(existing)} runs; the first {MOST_RUNS} are shown, the maximum of the table."
+        message = f"The address names {len(existing)} runs; the first {MOST_RUNS} are displayed, the maximum of the table."
         return existing[:MOST_RUNS], message
     missing = len(runs) - len(existing)
     verb = "is" if missing == 1 else "are"

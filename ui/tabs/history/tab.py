@@ -80,14 +80,14 @@ class HistoryTab:
                 scope="history", name="plot", label="Runs of the list", empty=""
             )
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
-        # those that may change while the tab is only about to appear: a component that has
-        # properties of its own would lose them. The address is not among them, for what it says may
-        # not have been asked for yet
+        # those that may change while the tab is only about to appear: a component would
+        # lose the properties of such an update. The address is not among them, for what it says may
+        # not have been requested yet
         self.light: list[Any] = [self.search, self.rows, self.downloads]
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
     def of(self, request: gr.Request) -> HistoryTab:
-        """The same components for whoever asks."""
+        """The same components for every visitor."""
         visited = copy(self)
         visited.services = self.services.for_visitor(request)
         return visited
@@ -98,14 +98,14 @@ class HistoryTab:
         """List and address for this view, and ``search``: its fields with what they offer now."""
         choices = NO_CHOICES
         try:
-            found_page = listing(self.services.store, view)
-            view = replace(view, page=found_page.page)
+            comparisons = listing(self.services.store, view)
+            view = replace(view, page=comparisons.page)
             choices = self.services.store.choices() if search else choices
         except StorageError as error:
-            found_page = ComparisonPage(message=self.services.sentence(error))
+            comparisons = ComparisonPage(message=self.services.sentence(error))
         return ({self.search: stamped(search_html(view, choices))} if search else {}) | {
             self.session: view,
-            self.rows: stamped(found_page.html(notice)),
+            self.rows: stamped(comparisons.html(notice)),
             self.downloads: downloads_html(*_groups(view)),
             self.address: address_patch("history", history_parameters(view)),
         }
@@ -123,12 +123,14 @@ class HistoryTab:
         if view.share and view.runs:
             with suppress(StorageError):
                 store = self.services.store.through(view.share)
-                store.records(view.runs)  # all of them, else they are looked for among one's own
+                store.records(
+                    view.runs
+                )  # all of them, else they are looked for among the visitor's
                 return *chosen_runs(store, view.runs), view.share
         return *chosen_runs(self.services.store, view.runs), ""
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
-        """The view's comparison, or none; one's own can be shared."""
+        """The view's comparison, or none; the visitor's can be shared."""
         view, updates = self._opened(view)
         shareable = "" if view.share else view.comparison
         return view, updates | {
@@ -136,7 +138,7 @@ class HistoryTab:
         }
 
     def _opened(self, view: Address) -> tuple[Address, Updates]:
-        """The view's comparison: one's own, else what its link shows, or none."""
+        """The view's comparison: the visitor's, else what its link shows, or none."""
         if not view.comparison:
             return view, self.detail.closed()
         works = message = ""  # the link, where it is one

@@ -1,4 +1,4 @@
-"""What is said of a study before its start: how many runs it is, how long they take, and what they
+"""The sentences about a study before its start: how many runs it is, how long they take, and what they
 can decide."""
 
 from __future__ import annotations

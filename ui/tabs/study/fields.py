@@ -35,7 +35,7 @@ Which ocean is the largest? => Pacific"""  # that a small model answers
 
 
 def thresholds(values: Values) -> list[RuleConfig]:
-    """The rules whose values the fields ask for. Raises ValueError."""
+    """The rules whose values the fields hold. Raises ValueError."""
     form = StudyForm(**read(StudyForm, values))
     return rules_of(form) if form.purpose == COMPARE else []
 

@@ -1,4 +1,4 @@
-"""The filters of a report: what they offer, and the part of the report that they ask for."""
+"""The filters of a report: what they offer, and the part of the report that they select."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
 def narrowed(
     report: Report, suite: object = EVERY, temperature: object = EVERY, drafts: object = EVERY
 ) -> Report:
-    """The report with only what the filters ask for, whatever they hold: what it does not have is
+    """The report with only what the filters select, whatever they hold: what it does not have is
     ignored. The lane ``none`` stays, since speed-ups are over it; a suite shows its categories
     too."""
     plan = report.plan

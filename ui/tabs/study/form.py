@@ -165,7 +165,7 @@ class StudyJob(NamedTuple):
 
 
 def admitted(services: Services, form: StudyForm) -> StudyJob:
-    """What a form asks for, if it may be done here. Raises ValueError."""
+    """What a form requests, if it may be done here. Raises ValueError."""
     spec = chosen_pair(services, form)
     plan = form.plan(spec)
     runs = plan.runs

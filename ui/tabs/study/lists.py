@@ -12,15 +12,15 @@ LONGEST_LIST = 200
 
 def named_numbers(text: str) -> dict[str, float]:
     """``name = value``, comma separated. Raises ValueError."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for part in filter(str.strip, re.split(r"[,\n]", text)):
         name, equals, value = (side.strip() for side in part.partition("="))
         if not equals or not name:
             raise ValueError(
                 f"{part.strip()[:40]!r} is not a parameter; write name = value, comma separated."
             )
-        (found[name],) = numbers(value, name) or (read_number(None, name),)
-    return found
+        (values[name],) = numbers(value, name) or (read_number(None, name),)
+    return values
 
 
 def numbers(text: str, name: str) -> tuple[float, ...]:

@@ -29,7 +29,7 @@ from mars_core.models import CATALOG
 from ui.kit.panel import render
 
 KEYS = {spec.key for spec in CATALOG}
-LISTED = 200  # prompts on the page; all are in the CSV
+MOST_PROMPTS = 200  # prompts on the page; all are in the CSV
 FOLDED = (
     followed_section,
     tables.speed_section,
@@ -61,7 +61,7 @@ def compare_address(report: Report) -> str:
 
 
 def charts_html(report: Report) -> str:
-    """The report's own drawings, with their numbers for chart.js; nothing where there are none."""
+    """The report's drawings, with their numbers for chart.js; nothing where there are none."""
     chart_rows = [
         (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
         for chart in charts(report)
@@ -93,11 +93,11 @@ def prompts_html(report: Report) -> str:
     the id of the rule's worst run of the row."""
     if not report.prompts:
         return ""
-    rows = report.prompts[:LISTED]
+    rows = report.prompts[:MOST_PROMPTS]
     total = plural(len(report.prompts), "row")
     note = (
-        f"the first {count(LISTED)} of {total}; study-prompts.csv has all"
-        if len(report.prompts) > LISTED
+        f"the first {count(MOST_PROMPTS)} of {total}; study-prompts.csv has all"
+        if len(report.prompts) > MOST_PROMPTS
         else total
     )
     return _render(
@@ -109,7 +109,7 @@ def prompts_html(report: Report) -> str:
 
 
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
-    """A prompt in full; both runs are shown below as token views."""
+    """A prompt in full; both runs are displayed below as token views."""
     return _render(
         part="texts",
         prompt=replace(opened(report.plan, row, texts), sides=()),

@@ -37,7 +37,7 @@ def _measured(store: RunStore, study_id: str) -> Report:
 
 
 class Reports:
-    """Measures studies, each of its threads at its own time; one study is never measured twice at
+    """Measures studies, each of its threads at its time; one study is never measured twice at
     once."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Reports:
         self._locks = Latest[Lock](MOST_LOCKED)
 
     def of(self, store: RunStore) -> Reports:
-        """The same reports for whoever reads through ``store``."""
+        """The same reports for the reader of ``store``."""
         other = copy(self)
         other.store = store
         return other

@@ -77,7 +77,7 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
 
 
 def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
-    """Whether whoever reads ``store`` can go on with a study from the page: one that nobody works
+    """Whether the reader of ``store`` can go on with a study from the page: one that nobody works
     on, without code to execute, of models here."""
     with suppress(ValueError, StorageError):
         progress, study = store.study_progress(study_id), store.study(study_id)

@@ -116,7 +116,7 @@ class QualityTab(QualityLayout):
     def follow(
         self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyFrame]]
     ) -> Iterator[Updates]:
-        """The updates of a job for whoever asks."""
+        """The updates of a job for a visitor."""
         services = self.services.for_visitor(request)
         updates = self.progress(services, job(services, self.stop.visitor(request)))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
@@ -153,7 +153,7 @@ class QualityTab(QualityLayout):
             return self.failed(error) | {self.studies: studies_html(services, "")}
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
-        """The part that the filters ask for, of the report that is known."""
+        """The part of the known report that the filters select."""
 
         def part(reports: Reports) -> Updates:
             return self.report(reports.known(study), *filters) | self.opened_prompt()
@@ -239,7 +239,7 @@ class QualityTab(QualityLayout):
         return {panel: html(part) for panel, html in panels.items()}
 
     def open(self, reports: Reports, study: str, share: str = "") -> Updates:
-        """A study that was chosen in the list or by the address, whole: filters and downloads are
+        """A study that was chosen in the list or by the address, in full: filters and downloads are
         its own. ``share``: token of the link it is read through. Raises StorageError, and
         ValueError for what is not an id or a study of another version."""
         if not ID.fullmatch(study):
@@ -261,7 +261,7 @@ class QualityTab(QualityLayout):
                 ("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)
             ),
             self.timer: gr.update(active=active),
-            # of what there is only one of, everything is shown: no filter
+            # of what there is only one of, everything is displayed: no filter
             **{
                 part: gr.update(choices=choices, value=EVERY, visible=len(choices) > 2)
                 for part, choices in zip(self.filters, filter_choices(report), strict=True)

@@ -29,7 +29,7 @@ from ui.public.latest import Latest
 from ui.settings.admission import admit
 from ui.settings.form import Form
 from ui.settings.readers import read_configs
-from ui.tabs.votes.view import Round, RoundView, asking, revealed, same_strip
+from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -38,7 +38,7 @@ MOST_OPEN = 500  # rounds that wait for their vote; beyond that the oldest are f
 PROGRESS_STEPS = 20
 WARMING = message_strip("Warming up: a few tokens that do not count …", "running")
 QUESTION = message_strip(
-    "Which answer is better? Keys 1 to 4 vote as well; the rules are shown afterwards.", "done"
+    "Which answer is better? Keys 1 to 4 vote as well; the rules are displayed afterwards.", "done"
 )
 EITHER_SIDE = partial(secrets.randbelow, 2)  # from the system's randomness, which no seed repeats
 NO_VOTE = "The round ended without a vote; its runs are in History."
@@ -64,7 +64,7 @@ class OpenRound(NamedTuple):
 
 Rounds = Latest[
     OpenRound
-]  # by page (``Services.key``): whoever takes one is the only one to vote on it
+]  # by page (``Services.key``): one that is taken can be voted on only by that page
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class _Writing:
     longest: int = 0  # tokens one run may write
     tokens: int = 0  # of the run under way
     began: float = 0.0
-    strip: Strip | None = None  # as it was shown last
+    strip: Strip | None = None  # as it was displayed last
 
     @property
     def failed(self) -> Trace | None:
@@ -104,7 +104,7 @@ class _Writing:
         return None
 
     def _progress(self) -> Strip:
-        """Of both runs together. Coarse on purpose: a run's own pace must not be read from it."""
+        """Of both runs together. Coarse on purpose: a run's pace must not be read from it."""
         ended = [trace.summary.new_tokens for trace in self.traces.values()]
         done, expected = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
         left = (time.monotonic() - self.began) / max(1, done) * (expected - done)
@@ -173,7 +173,7 @@ def _closing(
         return RoundFrame(same_strip(round_), revealed(round_, None))
     waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)
     rounds.put(services.key, waiting)
-    return RoundFrame(QUESTION, asking(round_), waiting.name)
+    return RoundFrame(QUESTION, question_view(round_), waiting.name)
 
 
 def cast_vote(

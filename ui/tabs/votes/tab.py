@@ -121,7 +121,7 @@ class VotesTab:
         return {self.chips: chips_html(examples_of(spec))} if "pair" in changed else {}
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
-        """Nothing to vote on and nothing to comment; a new seed where one is asked for."""
+        """Nothing to vote on and nothing to comment; a new seed where one is requested."""
         values = parse(value)
         seed = {"seed": secrets.randbelow(SEEDS)}
         return {

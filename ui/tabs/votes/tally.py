@@ -35,7 +35,7 @@ Pair = tuple[str, str]
 
 class PairResult(NamedTuple):
     """The votes on two rules. ``same_text``: rounds in which both wrote the same, so that nothing
-    was asked."""
+    was requested."""
 
     first: str
     second: str
@@ -66,17 +66,17 @@ class PairResult(NamedTuple):
 
 def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
     """Pairs, those with the most votes first."""
-    found: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    totals: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
     names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad", None: "same_text"}
     for each in counts:
         pair = ordered(each.left_rule, each.right_rule)
         won = each.left_rule if each.choice is Choice.LEFT else each.right_rule
-        found[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += (
+        totals[pair][names.get(each.choice, "first_wins" if won == pair[0] else "second_wins")] += (
             each.count
         )
     pairs = [
         PairResult(*pair, *(counted[name] for name in PairResult._fields[2:]))
-        for pair, counted in found.items()
+        for pair, counted in totals.items()
     ]
     return tuple(
         sorted(pairs, key=lambda pair: (-pair.votes, -pair.same_text, pair.first, pair.second))
@@ -102,7 +102,7 @@ def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
 def tally_html(
     pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET
 ) -> str:
-    """The value of the component. ``votes``: the latest; ``message`` is shown where there is
+    """The value of the component. ``votes``: the latest; ``message`` is displayed where there is
     nothing."""
     pairs = tuple(pairs)
     total = sum(pair.votes for pair in pairs)

@@ -58,7 +58,7 @@ class Round:
 @dataclass(frozen=True, slots=True)
 class RoundView:
     """``state``: empty, writing, asking or revealed. ``texts``: of both answers while they are
-    asked about. After the vote: ``comparison``, the id for History, and ``lanes``, the runs of
+    the question. After the vote: ``comparison``, the id for History, and ``lanes``, the runs of
     Answer A and Answer B."""
 
     state: str = "empty"
@@ -71,7 +71,7 @@ class RoundView:
         return render("tabs/votes/round.html.jinja", round=self, hint=hint, choices=_CHOICES)
 
 
-def asking(round_: Round) -> RoundView:
+def question_view(round_: Round) -> RoundView:
     """Both texts, side by side, and the question."""
     return RoundView("asking", tuple(displayable(trace.text) or NOTHING for trace in round_.sides))
 

@@ -45,7 +45,7 @@ function draw(value) {
   drawTiles(value.tiles);
   if (value.run !== state.run) clear();
   state.run = value.run;
-  if (value.whole) reconcile(value.rows);
+  if (value.complete) reconcile(value.rows);
   else if (value.start <= state.rows.length)
     append(value.rows.slice(state.rows.length - value.start));
   mark(value);

@@ -1,5 +1,5 @@
 // One lane of a comparison: stat tiles and the token view. The value is one JSON string: token rows from `start` on, or all of them
-// (`whole`). Text enters the page through textContent only; no value is ever part of a template.
+// (`complete`). Text enters the page through textContent only; no value is ever part of a template.
 const lane = box;
 const at = (name) => lane.querySelector(".mars-" + name);
 const title = at("lane-title"),

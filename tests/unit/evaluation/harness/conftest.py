@@ -1,4 +1,4 @@
-"""lm-eval's own model ``hf`` and ours on the same checkpoints."""
+"""lm-eval's model ``hf`` and ours on the same checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEMPLATE = (
     "{{ bos_token }}{% for message in messages %}[{{ message['role'] }}]{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %}[answer]{% endif %}"
 )
-Ask = Callable[..., list[str]]
+Answers = Callable[..., list[str]]
 
 
 def request(context: str, *, doc: int = 0, repeats: int = 1, **generation: Any) -> Instance:

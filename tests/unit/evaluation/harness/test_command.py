@@ -113,8 +113,8 @@ def test_what_cannot_run_is_one_sentence(
     assert sentence in capsys.readouterr().err
 
 
-def test_lm_evals_own_models_stay_beside_ours() -> None:
-    """It registers them only where there is no model yet, so in a process of its own."""
+def test_lm_evals_models_stay_beside_ours() -> None:
+    """It registers them only where there is no model yet, so in a separate process."""
     code = (
         "import evaluation.harness\nevaluation.harness.register()\n"
         "from lm_eval.api.registry import model_registry\nprint({*model_registry} >= {'hf', 'mars'})"
@@ -156,7 +156,7 @@ def test_the_scripts_know_the_model_from_any_folder(
     assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
 
 
-def test_the_tasks_folder_stands_beside_the_users_own(
+def test_the_tasks_folder_stands_beside_the_users(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (

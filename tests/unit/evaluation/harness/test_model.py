@@ -333,14 +333,14 @@ def test_answers_of_a_batch_are_those_of_single_runs(with_bos: dict[str, Any]) -
 
 
 def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
-    """Strict text is the target's own text at every temperature."""
+    """Strict text is the target's text at every temperature."""
     sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
     assert generate(tiny["none"], "ab", "cd", **sampled) == generate(
         tiny["strict"], "ab", "cd", **sampled
     )
 
 
-def test_ranking_given_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
+def test_ranking_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
     for method in ("loglikelihood", "loglikelihood_rolling"):
         with pytest.raises(NotImplementedError, match="generate_until"):
             getattr(tiny["none"], method)([])

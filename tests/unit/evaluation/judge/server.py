@@ -14,7 +14,7 @@ KEY = "sk-secret-1234"
 
 class Reply(NamedTuple):
     """``text`` as the content of a chat completion, or with another status as the body; or the
-    whole answer."""
+    full answer."""
 
     text: str | dict[str, Any]
     status: int = 200

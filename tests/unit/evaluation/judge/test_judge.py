@@ -148,7 +148,7 @@ def first(_body: dict[str, Any], _number: int) -> Reply:
     return Reply("Both are fine. [[B]]? No: [[A]]")
 
 
-def test_both_orders_are_asked_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
+def test_both_orders_are_judged_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
     progress, requests = judged(study, first)
     stored = {(each.task, each.lane, each.swapped): each for each in study[0].judgements(study[1])}
     assert len({repr(body) for _, _, body in requests}) == len(requests) == 6 and progress[

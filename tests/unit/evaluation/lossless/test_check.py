@@ -44,7 +44,7 @@ def by_check(path: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_strict_server_passes_and_a_relaxed_one_is_found(
+def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     serving: Serving,
     other_serving: Serving,
     prompts: str,
@@ -140,13 +140,15 @@ def test_without_counters_and_echo_the_other_checks_decide(
     )
 
 
-def counters(drafts: float, drafted: float, accepted: float, places: Sequence[float]) -> Counters:
+def counters(
+    drafts: float, drafted: float, accepted: float, accepted_at: Sequence[float]
+) -> Counters:
     nan = float("nan")
-    return Counters("vLLM", "m", 0, 0, drafts, drafted, accepted, tuple(places), nan, nan, nan)
+    return Counters("vLLM", "m", 0, 0, drafts, drafted, accepted, tuple(accepted_at), nan, nan, nan)
 
 
 @pytest.mark.parametrize(
-    ("drafts", "drafted", "accepted", "places", "reason"),
+    ("drafts", "drafted", "accepted", "accepted_at", "reason"),
     [
         (100, 500, 270, [80, 70, 60, 40, 20], ""),
         (100, 500, 500, [100] * 5, "Every drafted token was accepted"),
@@ -164,10 +166,10 @@ def counters(drafts: float, drafted: float, accepted: float, places: Sequence[fl
     ],
 )
 def test_counters_that_cannot_be_true_are_named(
-    drafts: float, drafted: float, accepted: float, places: list[float], reason: str
+    drafts: float, drafted: float, accepted: float, accepted_at: list[float], reason: str
 ) -> None:
     before = counters(7, 35, 20, [5, 5, 5, 3, 2])
-    added = [a + b for a, b in zip(before.accepted_at, places, strict=False)]
+    added = [a + b for a, b in zip(before.accepted_at, accepted_at, strict=False)]
     after = counters(7 + drafts, 35 + drafted, 20 + accepted, added)
     finding = counters_finding(before, after)
     assert finding.verdict is (LosslessVerdict.NOT_KNOWN if reason else LosslessVerdict.LOSSLESS)
@@ -189,7 +191,7 @@ def answer(text: str, *, ids: Sequence[int] | None = None, gaps: Sequence[float]
 
 
 class Judge:
-    """In place of a Client: reports these log probabilities for any text."""
+    """A fake Client: reports these log probabilities for any text."""
 
     def __init__(self, **logprobs: float) -> None:
         self.logprobs, self.prompts = logprobs, list[Any]()
@@ -218,7 +220,7 @@ class Judge:
         (replace(answer("abc"), logprobs=None, text="abc\N{REPLACEMENT CHARACTER}"), "", "", None),
     ],
 )
-def test_a_difference_has_its_place_both_texts_and_the_gap(
+def test_a_difference_has_its_position_both_texts_and_the_gap(
     actual: Answer, where: str, token: str, gap: float | None
 ) -> None:
     judge = Judge(c=-0.4, d=-0.5, b=-0.4)
@@ -253,7 +255,7 @@ def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> 
         ([3.0, 3.0], [9.0, 3.0], MOST_TIE),
     ],
 )
-def test_a_tie_is_what_the_servers_own_repeats_move(
+def test_a_tie_is_what_repeats_of_the_server_move(
     first: list[float], then: list[float], expected: float
 ) -> None:
     tie = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])

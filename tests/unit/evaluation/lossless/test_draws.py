@@ -47,7 +47,7 @@ def garbage(source: random.Random, p: dict[str, float], first: bool) -> str:
 
 
 class Server:
-    """In place of a Client. ``top``: how many alternatives it reports, 0 for no log probabilities
+    """A fake Client. ``top``: how many alternatives it reports, 0 for no log probabilities
     at all; ``key``: how it identifies a token; ``repeat``: how many seeds give the same draws."""
 
     server = client.Server("http://stand-in")
@@ -112,17 +112,17 @@ def test_a_correct_server_is_not_accused_in_fifty_repetitions() -> None:
 
 @pytest.mark.parametrize("choose", [second_best, garbage])
 @pytest.mark.parametrize("top", [6, 2])
-def test_a_defect_is_found_by_both_tests(choose: Choose, top: int) -> None:
+def test_a_defect_is_detected_by_both_tests(choose: Choose, top: int) -> None:
     by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
     assert by_logprobs.verdict is by_draws.verdict is LosslessVerdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
     by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[
         0
-    ]  # with the server's own probabilities
+    ]  # with the server's probabilities
     assert by_itself.verdict is LosslessVerdict.NOT_LOSSLESS
 
 
-def test_a_rare_impossible_token_is_found() -> None:
+def test_a_rare_impossible_token_is_detected() -> None:
     def rarely(source: random.Random, p: dict[str, float], first: bool) -> str:
         return "g" if not first and source.random() < 0.04 else exactly(source, p, first)
 

@@ -27,7 +27,7 @@ def squares(ids: Sequence[int]) -> list[float]:
     source, letters = random.Random(str(ids[-2:])), len(LETTERS)
     emojis = ids[0] >= letters
     part = (len(ids) - next((at for at, id_ in enumerate(ids) if id_ >= letters), 0)) % 4
-    places = (
+    likely = (
         range(letters)
         if not emojis
         else [letters + part]
@@ -35,7 +35,7 @@ def squares(ids: Sequence[int]) -> list[float]:
         else range(letters + 3, len(TOKENS))
     )
     weights = [
-        source.random() ** 2 + 0.05 if position in places else 1e-9
+        source.random() ** 2 + 0.05 if position in likely else 1e-9
         for position in range(len(TOKENS))
     ]
     return [weight / sum(weights) for weight in weights]
@@ -108,7 +108,7 @@ def llama(change: Change, seeds: int) -> Callable[[dict[str, Any], int], Reply]:
 
 
 def relaxed(p: list[float]) -> list[float]:
-    """The best token and the second best one change places."""
+    """The best token and the second best one are swapped."""
     best, second, *_ = sorted(p, reverse=True)
     return [{best: second, second: best}.get(each, each) for each in p]
 

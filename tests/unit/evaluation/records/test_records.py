@@ -105,8 +105,8 @@ LLAMA: dict[str, Any] = {
     },
 }
 LLAMA_METRICS = "".join(
-    f"# TYPE llamacpp:{name} counter\nllamacpp:{name}{place} {value}\n"
-    for name, place, value in (
+    f"# TYPE llamacpp:{name} counter\nllamacpp:{name}{labels} {value}\n"
+    for name, labels, value in (
         ("prompt_tokens_total", "", 75),
         ("prompt_tokens_cached_total", "", 58),
         ("tokens_predicted_total", "", 29),
@@ -135,8 +135,8 @@ METRICS = "".join(  # of two engines
     )
 )
 METRICS += "".join(
-    f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{place}"}} {10 - 2 * place}\n'
-    for place in reversed(range(5))
+    f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{engine="0",position="{position}"}} {10 - 2 * position}\n'
+    for position in reversed(range(5))
 )
 
 
@@ -303,7 +303,7 @@ def test_reasoning_is_text_and_cached_tokens_are_of_the_prompt(
     assert (trace.text, trace.summary.prompt_tokens) == (text, prompt_tokens)
 
 
-def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) -> None:
+def test_metrics_are_one_run_of_the_server(file: Callable[[Any], Path]) -> None:
     trace, comment = only(file(METRICS))
     summary = trace.summary
     expect(summary, steps=UNKNOWN, drafted=50, accepted=26, relaxed=4)
@@ -329,7 +329,7 @@ def test_metrics_are_one_run_of_the_whole_server(file: Callable[[Any], Path]) ->
     assert summary.acceptance_by_position == (1.0, 0.75, 0.0)
 
 
-def test_a_file_is_imported_once_and_shown_as_records_of_servers(
+def test_a_file_is_imported_once_and_displayed_as_records_of_servers(
     file: Callable[[Any], Path], url: str
 ) -> None:
     hostile = LINE | {"model": "<script>\x00\ud800", "id": "‮"}

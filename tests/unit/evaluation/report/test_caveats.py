@@ -93,7 +93,9 @@ def test_many_comparisons_and_few_prompts_are_named() -> None:
         ),
     ],
 )
-def test_what_is_odd_in_a_lane_is_told(lane: int, data: Any, relative: Any, sentence: str) -> None:
+def test_what_is_odd_in_a_lane_is_reported(
+    lane: int, data: Any, relative: Any, sentence: str
+) -> None:
     assert any(
         re.match(sentence, each) for each in reported(changed(lane, data, relative)).warnings
     )
@@ -118,7 +120,7 @@ def test_suites_without_scores_have_no_verdict_and_say_so() -> None:
     assert not any(row.scores for row in report.measured)
 
 
-def test_several_devices_are_told_and_two_cards_of_one_kind_are_not() -> None:
+def test_several_devices_are_reported_and_two_cards_of_one_kind_are_not() -> None:
     cards = {
         "w0": {"device": "cuda:0 (H200)", "dtype": "float32"},
         "w1": {"device": "cuda:1 (H200)", "dtype": "bfloat16"},

@@ -1,5 +1,5 @@
 """The files of a stored study: the CSV has every result with what its statistics rest on, and the
-report is written whole."""
+report is written completely."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert prompt["tv_kind"] == [*kinds][1]
 
 
-def test_a_report_is_written_whole(store: RunStore, study: str, tmp_path: Path) -> None:
+def test_a_report_is_written_completely_or_not_at_all(
+    store: RunStore, study: str, tmp_path: Path
+) -> None:
     first = make_report().prompts[0]
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     stored = replace(first, worst=(runs[0], runs[1]), turns=())
@@ -182,7 +184,7 @@ def test_the_name_of_a_file_is_no_markup_of_the_pictures(store: RunStore, tmp_pa
 
 
 def options_of(plan: Plan) -> Namespace:
-    """What the command line's own reader makes of the command of a plan."""
+    """What the command line's reader makes of the command of a plan."""
     return parser().parse_args(shlex.split(study_command(plan) or "")[1:])
 
 
@@ -224,7 +226,7 @@ def test_the_command_says_whether_a_study_has_placebos() -> None:
         expect(options, no_placebos=without, rules="none,strict,mars,typical")
 
 
-def test_what_one_command_cannot_say_is_not_said() -> None:
+def test_what_one_command_cannot_repeat_has_none() -> None:
     plan = make_plan()
     assert study_command(replace(plan, lanes=with_placebos(plan.lanes)[:-1])) is None
     assert study_command(replace(plan, lanes=plan.lanes[:-1])) is None

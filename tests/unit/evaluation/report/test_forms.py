@@ -246,7 +246,7 @@ def test_every_measured_number_has_its_interval_and_its_amount(
     assert len(speed.rows) == len(report.measured)
 
 
-def test_failed_runs_are_told(full_document: ReportDocument) -> None:
+def test_failed_runs_are_reported(full_document: ReportDocument) -> None:
     assert "1 failed" in markdown(full_document)
     assert "Measured on less: mars(theta=0.9) model K=5 on gsm8k" in html(full_document)
 
@@ -266,7 +266,7 @@ def test_a_study_without_results_has_a_report(report: Report) -> None:
     assert "There are no measurements yet." in html(empty)
 
 
-def test_texts_part_at_the_mark_and_lost_ones_are_told(full_document: ReportDocument) -> None:
+def test_texts_part_at_the_mark_and_lost_ones_are_reported(full_document: ReportDocument) -> None:
     page = html(full_document)
     assert page.count('class="mq-opened"') == 20
     assert (

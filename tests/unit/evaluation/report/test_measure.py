@@ -144,7 +144,7 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
 def test_intervals_are_scipys_bootstrap_of_prompts(
     report: Report, frame: pd.DataFrame, lane: int, suite: int
 ) -> None:
-    """With SciPy's own paired bootstrap and the same generator, to the last digit."""
+    """With SciPy's paired bootstrap and the same generator, to the last digit."""
     metric, group = ((NUMBERS, "sums"), (STORIES, "stories"))[suite]
     fields = ["new_tokens", "wall_s", "steps", metric]
     tables = [
@@ -284,7 +284,7 @@ def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
     assert strict.recovery == Interval(1, 1, 1) == none.recovery_none
 
 
-def test_all_suites_together_score_every_item_by_its_own_metric(
+def test_all_suites_together_score_every_item_by_its_metric(
     report: Report, frame: pd.DataFrame
 ) -> None:
     scores = row_of(report, MARS, ALL).scores

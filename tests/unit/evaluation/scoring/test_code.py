@@ -1,4 +1,4 @@
-"""Which answers to a programming task pass: continuations, whole functions, prose around them."""
+"""Which answers to a programming task pass: continuations, complete functions, prose around them."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PROMPT = (
     '    """ Adds.\n    >>> add(1, 2)\n    3\n    >>> add(2, 2) == 4\n    >>> add("", 1)\n    Traceback (most recent call last):\n'
     '    TypeError: no\n    """\n'
 )
-WHOLE = "def add(a, b):\n    return a + b\n"
+FUNCTION = "def add(a, b):\n    return a + b\n"
 TASK = Item("1", (PROMPT,))
 RIGHT = (
     "    return a + b\n",
     "return a + b",  # the tokenizer lost the indent
     "    return a + b\n\nprint(add(1,2)\n",  # lm-eval's stop strings end a continuation
     "    return a + b\n\ndef next(",
-    f"```python\n{WHOLE}```",
-    f"Sure!\n\n```python\nimport math\n\n{WHOLE}\nprint(add(1, 2))\n```\nIt adds.\n```\nadd(1,2)\n```",
-    f"Here is the code:\n\n{WHOLE}\nThis function adds two numbers.",
+    f"```python\n{FUNCTION}```",
+    f"Sure!\n\n```python\nimport math\n\n{FUNCTION}\nprint(add(1, 2))\n```\nIt adds.\n```\nadd(1,2)\n```",
+    f"Here is the code:\n\n{FUNCTION}\nThis function adds two numbers.",
     "```\nreturn a + b\n```",
     "```python\n    c = a\n    return c + b",  # cut off
-    f"def helper(x):\n    return x\n\n{WHOLE}",
+    f"def helper(x):\n    return x\n\n{FUNCTION}",
     "c = a\n    return c + b\n\nif __name__ == '__main__':\n    broken(",
 )
 WRONG = (
@@ -41,7 +41,7 @@ WRONG = (
     "\x00",
     "(" * 5000,
     "x" * 200_000,
-    f"```python\n{WHOLE.replace('add', 'sub')}```",
+    f"```python\n{FUNCTION.replace('add', 'sub')}```",
     "    import sys; sys.exit(0)",
     "    import os; os._exit(0)",
 )
@@ -54,7 +54,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def test_answers_that_do_what_is_asked_pass_in_every_form(pool: ThreadPoolExecutor) -> None:
+def test_correct_answers_pass_in_every_form(pool: ThreadPoolExecutor) -> None:
     assert list(pool.map(lambda text: passes(TASK, text), RIGHT)) == [True] * len(RIGHT)
 
 
@@ -62,8 +62,8 @@ def test_answers_that_do_not_fail(pool: ThreadPoolExecutor) -> None:
     assert list(pool.map(lambda text: passes(TASK, text), WRONG)) == [False] * len(WRONG)
 
 
-def test_own_tests_come_before_the_examples_of_the_prompt() -> None:
-    # as in HumanEval's own file
+def test_tests_of_a_row_come_before_the_examples_of_the_prompt() -> None:
+    # as in HumanEval's file
     check = "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(1, 1) == 3\n\n\ncheck(add)\n"
     stricter = Item("1", (PROMPT,), (), tests=check)
     assert passes(stricter, "    return a + b + 1\n") is True

@@ -107,7 +107,7 @@ def test_without_a_reference_nothing_is_scored() -> None:
         (("3",), "contains,none", ("2", "3"), ("3", "2")),  # of the last turn
     ],
 )
-def test_references_are_found_in_an_answer(
+def test_references_are_matched_in_an_answer(
     references: tuple[str, ...], metric: str, right: tuple[str, ...], wrong: tuple[str, ...]
 ) -> None:
     item = Item("1", ("?",) * len(right), references)
@@ -117,7 +117,7 @@ def test_references_are_found_in_an_answer(
     )
 
 
-def test_turns_with_references_of_their_own_must_all_be_right() -> None:
+def test_turns_with_separate_references_must_all_be_right() -> None:
     item = Item("1", ("?", "?"), ("2", "3"))
     names = ("contains,none", "rougeL,none")
     assert score(names, item, "2", "3") == {"contains,none": 1.0, "rougeL,none": 1.0}
@@ -132,7 +132,7 @@ def test_turns_with_references_of_their_own_must_all_be_right() -> None:
     }
 
 
-def test_code_is_not_run_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_not_run_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> bool:
         raise AssertionError
 
@@ -157,7 +157,7 @@ def test_likeness_is_unknown_without_its_libraries(monkeypatch: pytest.MonkeyPat
     assert overlap("a", "a") == (1, 1, 1)
 
 
-def test_missing_library_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_reported_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     absent = "lm_eval"
 
     def library(name: str) -> None:

@@ -74,7 +74,7 @@ def test_a_reference_is_a_number_only_where_it_is_nothing_else(
 
 
 @given(st.integers(-(10**9), 10**9))
-def test_a_number_is_found_however_it_is_grouped(value: int) -> None:
+def test_a_number_is_read_however_it_is_grouped(value: int) -> None:
     for text in (f"so {value}.", f"so {value:,} apples", f"9 #### {value}"):
         assert final_number(text) == value
         assert score(text, f"{value:,}")
@@ -173,7 +173,7 @@ def test_wrong_and_broken_answers_are_wrong(text: str, reference: str) -> None:
     assert not boxed(text, reference)
 
 
-def test_missing_library_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
 
@@ -221,7 +221,7 @@ def test_bleu_and_chrf_are_sacrebleus(text: str, reference: str, tokenizer: str)
     )
 
 
-def test_rouge_is_rouge_scores_own_where_it_can_read_the_text() -> None:
+def test_rouge_is_that_of_rouge_score_where_it_can_read_the_text() -> None:
     scorer = importlib.import_module("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
     assert rouge_l(OTHER, [ENGLISH]) == pytest.approx(
         scorer.score(ENGLISH, OTHER)["rougeL"].fmeasure, abs=1e-12

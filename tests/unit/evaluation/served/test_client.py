@@ -232,7 +232,7 @@ def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: 
     assert ours.acceptance_rate == pytest.approx((theirs.accepted - 1) / (theirs.drafted - 1))
 
 
-def test_which_kept_tokens_were_relaxed_is_unknown_without_a_trace_of_the_plugin(
+def test_relaxed_tokens_are_unknown_without_a_trace_of_the_plugin(
     serving: Serving,
 ) -> None:
     trace, run = answered(serving, MARS)
@@ -324,7 +324,7 @@ def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
     assert relative_of([texts[0]], [texts[0]], None).same
 
 
-def test_pieces_that_are_not_the_text_leave_it_whole() -> None:
+def test_pieces_that_are_not_the_text_leave_it_unsplit() -> None:
     pieces = ("a", "bytes:\\xc3", "bytes:\\xa9", "!")
     trace = of("aé!", *(ServedToken(number, piece) for number, piece in enumerate(pieces, start=1)))
     assert [(token.start, token.end) for token in trace.tokens] == [(0, 1), (1, 1), (1, 1), (1, 3)]

@@ -156,7 +156,7 @@ def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
     assert min(fits) > 1e-4 and min(pairs) > 1e-4
 
 
-def test_another_distribution_is_found_and_a_first_token_alone_is_not_evidence() -> None:
+def test_another_distribution_is_detected_and_a_first_token_alone_is_not_evidence() -> None:
     generator = np.random.default_rng(2)
     other = np.array([0.1, 0.7, 0.15, 0.05])
     assert (
@@ -184,7 +184,7 @@ def test_mcnemar_is_the_binomial_test_of_the_runs_that_differ(gained: int, lost:
     expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0
     test = mcnemar(
         np.repeat([1, -1], [gained, lost]), np.arange(gained + lost)
-    )  # each run has a prompt of its own
+    )  # each run has a separate prompt
     assert test.p == pytest.approx(expected, rel=1e-9)
 
 

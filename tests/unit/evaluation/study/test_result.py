@@ -103,7 +103,7 @@ def test_a_baseline_beside_itself_is_the_same() -> None:
     expect(relative, bleu=1, chrf=1, rouge_l=1)
 
 
-def test_the_place_where_conversations_part_counts_the_turns_before() -> None:
+def test_the_position_where_conversations_part_counts_the_turns_before() -> None:
     parted = first_divergence(STRICT[1], MARS[1])
     assert parted is not None
     relative = relative_of([STRICT[0], MARS[1]], STRICT, None)

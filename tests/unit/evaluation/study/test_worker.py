@@ -55,7 +55,7 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
             pass
         first, *others = store.records(stored.run_ids)
         assert first.text == run.trace().text
-        for second in others:  # it knows the lane's own first answer
+        for second in others:  # it knows the lane's first answer
             loaded = next(
                 run for run in store.load(second.comparison_id).runs if run.id == second.id
             )

@@ -1,4 +1,4 @@
-"""Suite files for tests: rows as lines, and where the field's own files are."""
+"""Suite files for tests: rows as lines, and where the field's files are."""
 
 from __future__ import annotations
 

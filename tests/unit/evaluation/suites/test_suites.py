@@ -22,7 +22,7 @@ from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.suites.files import field_file, row, write
 
 
-def test_arithmetic_asks_the_held_out_problems_and_their_solutions_are_right() -> None:
+def test_arithmetic_has_the_held_out_problems_and_their_solutions_are_right() -> None:
     suite = read_suite("demo_arithmetic")
     assert [item.turns[0] for item in suite.items] == [problem.question for problem in held_out()]
     for item, problem in zip(suite.items, held_out(), strict=True):
@@ -49,7 +49,7 @@ def test_typed_prompts_are_lines_or_blocks_with_answers() -> None:
             typed_suite(wrong)
 
 
-def test_stories_want_all_that_is_asked_for() -> None:
+def test_stories_require_all_requested_words() -> None:
     suite = read_suite("demo_stories")
     assert len({item.turns for item in suite.items}) == len(suite.items) > 200
     item = next(
@@ -240,7 +240,7 @@ def test_files_of_the_field_are_known() -> None:
     assert {name: read_suite(field_file(name)).metrics for name in expected} == expected
 
 
-def test_categories_of_a_mixed_file_have_metrics_of_their_own(tmp_path: Path) -> None:
+def test_categories_of_a_mixed_file_have_separate_metrics(tmp_path: Path) -> None:
     """As Spec-Bench's one file."""
     rows = [
         row(81, ["Write.", "Again."], None, "writing"),
@@ -355,7 +355,7 @@ def test_exports_of_the_field_are_read(tmp_path: Path, line: dict[str, object]) 
     assert suite.items[0].turns[0].strip() and suite.items[0].references
 
 
-def test_own_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
+def test_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
     test = "def check(candidate):\n    assert candidate() == 1\n"
     first = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
     other = {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}
@@ -418,7 +418,7 @@ def test_bad_line_is_refused_in_one_sentence_with_file_and_line(
     assert "\n" not in sentence and len(sentence) < 400
 
 
-def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "long.jsonl", [row(1, "a"), row(2, "b" * 200)])
     monkeypatch.setattr(read, "MAX_LINE", 150)
     with pytest.raises(ValueError, match="line 2: the line has more than 150 bytes"):
@@ -431,7 +431,7 @@ def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         read_suite(path)
 
 
-def test_empty_file_and_no_file_are_said(tmp_path: Path) -> None:
+def test_empty_file_and_no_file_are_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_bytes(b"\n \n")
     with pytest.raises(ValueError, match="has no item"):
         read_suite(str(tmp_path / "empty.jsonl"))

@@ -1,4 +1,4 @@
-"""One page in public mode for all tests of this folder, what A keeps there, and B who asks for it
+"""One page in public mode for all tests of this folder, what A keeps there, and B who tries to read it
 as a browser does."""
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ import pytest
 from storage import Choice, RunStore, Source
 from tests.serving import serving
 from tests.unit.evaluation.report.studies import stored_study
-from tests.unit.ui.places import keep
+from tests.unit.ui.helpers import keep
 from ui.public.visitors import COOKIE, browser_owner
 
 MARK = "SecretOfA"
 A, B = "a" * 43, "b" * 43
 
 
-Asked = tuple[int, Sequence[Any], Any]  # event, values of its inputs, what its component reports
+EventCall = tuple[
+    int, Sequence[Any], Any
+]  # event, values of its inputs, what its component reports
 
 
 @dataclass
 class Stranger:
-    """A browser with a cookie of its own; ``session``: of its open page."""
+    """A browser with a separate cookie; ``session``: of its open page."""
 
     url: str
     secret: str
@@ -58,7 +60,7 @@ class Stranger:
         """One event that does not queue, as the page sends it."""
         return self._send("run/predict", event, values, event_data, self.session)
 
-    def heard(self, session: str | None = None) -> list[dict[str, Any]]:
+    def received(self, session: str | None = None) -> list[dict[str, Any]]:
         """All messages until everything that was joined has ended."""
         messages = []
         with self.http.stream(
@@ -69,13 +71,13 @@ class Stranger:
                     messages.append(json.loads(line[6:]))
         return messages
 
-    def ask(self, *events: Asked) -> list[dict[str, Any]]:
+    def send(self, *events: EventCall) -> list[dict[str, Any]]:
         """The ends of these events."""
         joined = [self.join(*each) for each in events]
         assert all(answer.status_code == 200 for answer in joined), [
             answer.text for answer in joined
         ]
-        return [message for message in self.heard() if message["msg"] == "process_completed"]
+        return [message for message in self.received() if message["msg"] == "process_completed"]
 
 
 def defaults(config: Mapping[str, Any]) -> dict[int, list[Any]]:
@@ -89,7 +91,7 @@ def defaults(config: Mapping[str, Any]) -> dict[int, list[Any]]:
 
 @dataclass(frozen=True)
 class Served:
-    """A running page; ``store``: its database, seen whole."""
+    """A running page; ``store``: its database, of all owners."""
 
     url: str
     folder: Path
@@ -106,7 +108,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Kept:
+class OwnedIds:
     """Ids of what A made."""
 
     comparison: str
@@ -132,7 +134,7 @@ def compared(store: RunStore, source: Source = Source.COMPARE) -> str:
 
 
 @pytest.fixture(scope="session")
-def owned(served: Served) -> Kept:
+def owned(served: Served) -> OwnedIds:
     """All that a visitor can have."""
     store = served.store.of(browser_owner(A))
     comparison, round_ = compared(store), compared(store, Source.VOTE)
@@ -142,11 +144,11 @@ def owned(served: Served) -> Kept:
     )
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)
-    return Kept(comparison, runs, study, round_, vote)
+    return OwnedIds(comparison, runs, study, round_, vote)
 
 
 @pytest.fixture
 def stranger(served: Served) -> Iterator[Stranger]:
-    asking = Stranger(served.url, B, f"session{time.monotonic_ns()}")
-    yield asking
-    asking.http.close()
+    client = Stranger(served.url, B, f"session{time.monotonic_ns()}")
+    yield client
+    client.http.close()

@@ -44,10 +44,10 @@ def break_on_demand(folder: Path) -> None:
     for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.tally, "tally")):
         real = getattr(module, name)
 
-        def broken(*given: Any, real: Any = real) -> Any:
+        def broken(*arguments: Any, real: Any = real) -> Any:
             if (folder / "broken").exists():
                 raise RuntimeError("a reason that holds what a visitor wrote")
-            return real(*given)
+            return real(*arguments)
 
         setattr(module, name, broken)
 
@@ -80,7 +80,7 @@ def main(folder: Path, port: int) -> None:
             **options,
         )
         (folder / "routes").write_text(json.dumps(sorted(set(paths(app.routes)))))
-        (folder / "routes").rename(folder / "routes.json")  # whole when it is there
+        (folder / "routes").rename(folder / "routes.json")  # complete when it is there
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             signal.pause()

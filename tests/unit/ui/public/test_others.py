@@ -24,8 +24,8 @@ from starlette.testclient import TestClient
 
 from mars_core.types import Status
 from storage import RunStore, Shared
-from tests.unit.ui.places import rows_of
-from tests.unit.ui.public.conftest import MARK, A, B, Kept, Served, Stranger, defaults
+from tests.unit.ui.helpers import rows_of
+from tests.unit.ui.public.conftest import MARK, A, B, OwnedIds, Served, Stranger, defaults
 from ui.kit.errors import ErrorPages, error_message
 from ui.public.preview import PICTURE
 from ui.public.visitors import HEADER, browser_owner
@@ -155,7 +155,7 @@ def config(served: Served) -> dict[str, Any]:
     return document
 
 
-def everything(store: RunStore, owned: Kept) -> list[Any]:
+def everything(store: RunStore, owned: OwnedIds) -> list[Any]:
     """All that A has, to be compared."""
     mine = store.of(browser_owner(A))
     stored = [
@@ -163,11 +163,11 @@ def everything(store: RunStore, owned: Kept) -> list[Any]:
         mine.load(owned.round),
         mine.study(owned.study),
     ]
-    listed = [mine.votes(), mine.counts(), mine.shares(), mine.studies()]
-    return [*map(repr, (*stored, *listed))]
+    records = [mine.votes(), mine.counts(), mine.shares(), mine.studies()]
+    return [*map(repr, (*stored, *records))]
 
 
-def said_by_components(owned: Kept) -> Iterator[dict[str, Any]]:
+def component_values(owned: OwnedIds) -> Iterator[dict[str, Any]]:
     """What a hostile page may report, naming all that A has."""
     common = {
         "comparison": owned.comparison,
@@ -214,15 +214,15 @@ def test_every_event_and_every_route_is_known(served: Served) -> None:
 
 @pytest.mark.parametrize("turn", range(3))
 def test_no_event_gives_or_changes_what_another_visitor_keeps(
-    served: Served, stranger: Stranger, owned: Kept, turn: int
+    served: Served, stranger: Stranger, owned: OwnedIds, turn: int
 ) -> None:
     page, before = config(served), everything(served.store, owned)
-    event_data = list(said_by_components(owned))[turn]
+    event_data = list(component_values(owned))[turn]
     events, values = (
         [event for event in page["dependencies"] if event["backend_fn"]],
         defaults(page),
     )
-    if turn == 0:  # an id of A's where a text is asked for that is empty
+    if turn == 0:  # an id of A's where an empty text is expected
         values = {
             id_: [owned.vote if value == "" else value for value in arguments]
             for id_, arguments in values.items()
@@ -232,13 +232,13 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
         for e in events
         if turn == 0 or e["collects_event_data"]
     ]
-    ended = stranger.ask(*events_)
+    ended = stranger.send(*events_)
     assert (
         len(ended) == len(events_)
         and sum(message["success"] for message in ended) > len(events_) // 2
     )
-    heard = json.dumps(ended)
-    assert MARK not in heard and "Traceback" not in heard
+    received = json.dumps(ended)
+    assert MARK not in received and "Traceback" not in received
     for event in events if turn == 2 else ():
         if not event["queue"] and (
             event["collects_event_data"] or event_name(event) in ("show", "enter")
@@ -247,7 +247,9 @@ def test_no_event_gives_or_changes_what_another_visitor_keeps(
     assert everything(served.store, owned) == before
 
 
-def test_endpoints_for_programs_give_only_ones_own(served: Served, owned: Kept) -> None:
+def test_endpoints_for_programs_give_only_what_the_caller_owns(
+    served: Served, owned: OwnedIds
+) -> None:
     mine, others = (
         Client(served.url, verbose=False, headers={HEADER: secret}) for secret in (A, B)
     )
@@ -278,8 +280,8 @@ def test_endpoints_for_programs_give_only_ones_own(served: Served, owned: Kept) 
             each.close()
 
 
-def routes(owned: Kept) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every download, asked for in every way that could name what A has."""
+def routes(owned: OwnedIds) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every download, requested in every way that could name what A has."""
     named = (
         {},
         {"comparison": owned.comparison},
@@ -294,7 +296,7 @@ def routes(owned: Kept) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def test_no_download_gives_what_another_visitor_keeps(
-    served: Served, stranger: Stranger, owned: Kept
+    served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:
     mine, nobody = Stranger(served.url, A, "of-a"), httpx.Client(base_url=served.url, timeout=60)
     hits = 0
@@ -311,7 +313,9 @@ def test_no_download_gives_what_another_visitor_keeps(
     nobody.close()
 
 
-def test_studies_are_shared_by_links_too(served: Served, stranger: Stranger, owned: Kept) -> None:
+def test_studies_are_shared_by_links_too(
+    served: Served, stranger: Stranger, owned: OwnedIds
+) -> None:
     """A link shows one thing until it ends."""
     store = served.store.of(browser_owner(A))
     token = store.share(Shared.COMPARISON, owned.comparison)
@@ -338,7 +342,7 @@ def test_studies_are_shared_by_links_too(served: Served, stranger: Stranger, own
 
 
 def test_the_address_of_a_link_opens_it_to_read_only(
-    served: Served, stranger: Stranger, owned: Kept
+    served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:
     store, page = served.store.of(browser_owner(A)), config(served)
     token = store.share(Shared.COMPARISON, owned.comparison)
@@ -347,27 +351,31 @@ def test_the_address_of_a_link_opens_it_to_read_only(
         event["api_name"]: event["id"] for event in reversed(page["dependencies"])
     }  # of several the first
     go, act = ids["go"], ids["act"]
-    heard = json.dumps(stranger.ask((go, [None], address)))
-    assert MARK in heard and "Shared with you: read only." in heard and f"share={token}" in heard
+    received = json.dumps(stranger.send((go, [None], address)))
+    assert (
+        MARK in received
+        and "Shared with you: read only." in received
+        and f"share={token}" in received
+    )
     before = everything(served.store, owned)
-    asked = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
-    refusals = json.dumps(stranger.ask(*asked))
+    calls = ((act, [None], {"action": action, "name": "mine"}) for action in ("save", "delete"))
+    refusals = json.dumps(stranger.send(*calls))
     assert (
         refusals.count("Shared with you: read only.") == 2
         and everything(served.store, owned) == before
     )
     store.unshare(Shared.COMPARISON, owned.comparison)
-    heard = json.dumps(stranger.ask((go, [None], address)))
-    assert MARK not in heard and "not valid any more" in heard
+    received = json.dumps(stranger.send((go, [None], address)))
+    assert MARK not in received and "not valid any more" in received
 
 
 def test_the_open_page_of_another_browser_is_out_of_reach(
-    served: Served, owned: Kept, stranger: Stranger
+    served: Served, owned: OwnedIds, stranger: Stranger
 ) -> None:
     session = {"session_hash": "session-of-a"}
     mine = Stranger(served.url, A, "session-of-a")
-    assert mine.ask((3, [20, 0, False], None))[0]["success"]
-    assert MARK in json.dumps(mine.ask((4, [owned.comparison], None)))
+    assert mine.send((3, [20, 0, False], None))[0]["success"]
+    assert MARK in json.dumps(mine.send((4, [owned.comparison], None)))
 
     def post(path: str, **body: Any) -> httpx.Response:
         return stranger.http.post(f"/gradio_api/{path}", json=body)
@@ -396,7 +404,7 @@ def test_the_open_page_of_another_browser_is_out_of_reach(
 
 
 def test_the_page_itself_holds_nothing_of_any_visitor(
-    served: Served, stranger: Stranger, owned: Kept
+    served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:
     for path in (
         "/",
@@ -456,7 +464,7 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
 ) -> None:
     flag = served.folder / "broken"
     flag.touch()
-    (end,) = stranger.ask((1, [], None))
+    (end,) = stranger.send((1, [], None))
     assert end["success"] is False
     in_log(served, end["output"]["error"])
     page = stranger.get("/config").json()
@@ -468,14 +476,14 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
         for each in page["dependencies"]
         if each["outputs"] == [table] and not each["inputs"]
     )
-    (end,) = stranger.ask((tally, defaults(page)[tally], None))
+    (end,) = stranger.send((tally, defaults(page)[tally], None))
     in_log(served, json.dumps(end["output"]))
     answer = stranger.get("/votes/vote_results.csv")
     assert answer.status_code == 500
     in_log(served, answer.text)
     flag.unlink()
     assert (
-        stranger.ask((1, [], None))[0]["success"]
+        stranger.send((1, [], None))[0]["success"]
         and stranger.get("/votes/vote_results.csv").status_code == 200
     )
 
@@ -501,13 +509,13 @@ def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
         calls.append(answer.status_code)
         text = answer.text
         if answer.status_code == 200 and way != "route":
-            text += _heard(stranger, name, way, answer.json()["event_id"])
+            text += _received(stranger, name, way, answer.json()["event_id"])
         assert not any(trace in text for trace in TRACES), text
 
     call()
     assert len(calls) >= 100 and set(calls) <= {200, 400, 404, 422}  # and no error of the program
     assert calls.count(200) > 40
-    assert stranger.ask((1, [], None))[0]["success"]
+    assert stranger.send((1, [], None))[0]["success"]
     assert httpx.get(served.url, timeout=60).status_code == 200
 
 
@@ -531,9 +539,9 @@ def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any)
     return stranger.http.post(f"/gradio_api/call/{version}{name}", content=content, headers=JSON)
 
 
-def _heard(stranger: Stranger, name: str, way: str, event: str) -> str:
+def _received(stranger: Stranger, name: str, way: str, event: str) -> str:
     if way == "join":
-        return json.dumps(stranger.heard())
+        return json.dumps(stranger.received())
     return stranger.http.get(f"/gradio_api/call/{name}/{event}").text
 
 
@@ -572,7 +580,7 @@ def test_an_unknown_session_is_refused_and_leaves_no_log(
     for path in ("queue/data?session_hash=unknown", "call/compare/unknown"):
         answer = stranger.http.get(f"/gradio_api/{path}")
         assert answer.text.count("data: ") == 1 and "404" in answer.text
-    (message,) = stranger.heard("unknown")
+    (message,) = stranger.received("unknown")
     assert message["msg"] == "unexpected_error" and message["session_not_found"]
     assert served.written == before
 
@@ -583,14 +591,14 @@ def test_events_that_report_anything_are_no_faults(served: Served, stranger: Str
     reporting = [event for event in page["dependencies"] if event["collects_event_data"]]
     queued = {event["id"]: event["queue"] is not False for event in reporting}
     assert len(queued) > 20
-    stranger.ask(*((event, values[event], 5) for event, queues in queued.items() if queues))
+    stranger.send(*((event, values[event], 5) for event, queues in queued.items() if queues))
     for event in (event for event, queues in queued.items() if not queues):
         stranger.direct(event, values[event], 5)
     assert "fault" not in served.written.removeprefix(before)
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_route_that_raises_is_logged_by_its_place_alone(
+def test_a_route_that_raises_is_logged_without_what_a_visitor_wrote(
     caplog: pytest.LogCaptureFixture, begun: bool
 ) -> None:
     """And broken off, where the answer had begun."""

@@ -67,7 +67,7 @@ LONG = replace(
 def rows_of(table: str) -> list[tuple[dict[str, Any], str]]:
     """Of lines ``{"field": value} -> words``, as a browser or a program sends them."""
     lines = (line.partition(" ->") for line in table.strip().splitlines())
-    return [(json.loads(given), words.strip()) for given, _, words in lines]
+    return [(json.loads(fields), words.strip()) for fields, _, words in lines]
 
 
 def services_of(store: RunStore, **more: Any) -> Services:
@@ -155,10 +155,10 @@ class Judged(NamedTuple):
     code: int
 
     @property
-    def kept(self) -> bool:
+    def accepted(self) -> bool:
         return self.token.outcome in (Outcome.ACCEPTED, Outcome.RELAXED)
 
-    def kept_at(self, theta: float) -> bool:
+    def accepted_at(self, theta: float) -> bool:
         return bool(self.code & (LOW if self.token.r > theta else HIGH))
 
 
