@@ -23,6 +23,7 @@ NO_SIGNAL = (
     "No better than random relaxation of as many tokens: its signal carries no information here"
 )
 BETTER = "Better than random relaxation of as many tokens"
+RELAXED_NOTHING = "Relaxed no token here"
 MOST_NAMED = 6  # settings in a sentence
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
@@ -70,7 +71,7 @@ def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
     not come first."""
     plan = report.plan
     rows = {(row.group, row.temperature, row.lane): row for row in report.measured}
-    settings: dict[str, list[str]] = {NO_SIGNAL: [], BETTER: []}
+    settings: dict[str, list[str]] = {NO_SIGNAL: [], BETTER: [], RELAXED_NOTHING: []}
     for (group, temperature, lane), row in rows.items():
         placebo, ratio = plan.placebo(lane), row.main_score and row.main_score.placebo_ratio
         if placebo is None or not ratio or math.isnan(ratio.value):
@@ -78,13 +79,17 @@ def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
         if group not in report.suite_groups or (group == ALL and len(plan.suites) > 1):
             continue
         other, here = rows[group, temperature, placebo], plan.lanes[lane]
+        setting = f"{here.name}, {here.drafts}, {group}, T = {temperature:g}"
+        if row.relaxed_share.value == 0:
+            settings[RELAXED_NOTHING].append(setting)
+            continue
         settings[BETTER if ratio.high < 1 else NO_SIGNAL].append(
-            f"{here.name}, {here.drafts}, {group}, T = {temperature:g} (random scores "
-            f"{beside(ratio, percent)} of it, at τ {number(other.tau.value)} against "
-            f"{number(row.tau.value)})"
+            f"{setting} (random scores {beside(ratio, percent)} of it, at τ "
+            f"{number(other.tau.value)} against {number(row.tau.value)})"
         )
+    kinds = {NO_SIGNAL: "bad", BETTER: "good", RELAXED_NOTHING: "note"}
     return tuple(
-        Paragraph(f"{claim}: {_few(named)}.", "good" if claim is BETTER else "bad")
+        Paragraph(f"{claim}: {_few(named)}.", kinds[claim])
         for claim, named in settings.items()
         if named
     )

@@ -314,6 +314,14 @@ def test_a_rule_is_compared_with_the_placebo_that_imitates_it() -> None:
     assert first.text.startswith("No better than random relaxation of as many tokens: its signal ")
     assert f"{lanes[HARM].name}, model K=5, sums, T = 0 (random scores " in first.text
     assert second.text.startswith("Better than random relaxation") and "mars" in second.text
+    measured = tuple(
+        replace(row, relaxed_share=Interval(0, 0, 0)) if row.lane == HARM else row
+        for row in report.measured
+    )
+    first, second, *_ = document(replace(report, measured=measured), {}).sections[0].blocks
+    assert isinstance(first, Paragraph) and first.text.startswith("Better than random relaxation")
+    assert isinstance(second, Paragraph) and second.text.startswith("Relaxed no token here: ")
+    assert lanes[HARM].name not in first.text and lanes[HARM].name in second.text
 
 
 def test_holm_corrects_suites_main_metrics_only(report: Report) -> None:
