@@ -3,7 +3,7 @@
 const box = element.firstElementChild;
 const QUIET_MS = 250; // after the last key in a search field
 const DATE_TIME = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const sent = {}; // event → its data
+const sent = {}; // event → its data, where the latest counts
 let newest = 0; // time of the newest value
 const marks = (window.marsMarks ??= {}); // what was scrolled to or focused last, also by a panel that was taken away since
 
@@ -16,7 +16,8 @@ function send(node, more) {
     document.dispatchEvent(
       new CustomEvent(event, { detail: { scope: props.scope, ...data, ...more } }),
     );
-  else trigger(event, marsLatest((sent[event] ??= {}), { ...data, ...more }));
+  else if (props.latest) trigger(event, marsLatest((sent[event] ??= {}), { ...data, ...more }));
+  else trigger(event, more ? { ...data, ...more } : data);
 }
 
 function submit(form, button) {

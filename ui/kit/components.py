@@ -70,7 +70,7 @@ def chips_html(prompts: Sequence[str]) -> str:
 
 def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
     """Example prompts as a row of buttons; a click selects ``{"index": …}``."""
-    return panel_component(chips_html(prompts), elem_id=elem_id)
+    return panel_component(chips_html(prompts), elem_id=elem_id, latest=True)
 
 
 def text_panel(name: str, text: str = "") -> gr.HTML:

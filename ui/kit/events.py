@@ -11,8 +11,8 @@ import gradio as gr
 Updates = dict[Any, Any]  # component → new value or gr.update
 QUEUED: Mapping[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 PRIVATE: Mapping[str, Any] = {**QUEUED, "queue": False}  # not queued: answered while runs compute
-# The last of those that come while one is answered is answered next. Its data comes from a script
-# that uses ``marsLatest`` of browser.js.
+# The last of those that come while one is answered is answered next; its data must come through
+# ``marsLatest`` of browser.js, as that of panels with ``latest``.
 LATEST: Mapping[str, Any] = {**PRIVATE, "trigger_mode": "always_last"}
 
 

@@ -1,33 +1,37 @@
 """Panels: HTML that Python renders and escapes, with one script for what a visitor does in it.
 
 A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js shows it and reports
-events:
+events by the attributes of its elements:
 
-========================
-======================================================================================================
-``data-event="NAME"``     a click (Enter or Space on role=button) triggers gradio's event NAME; on a
-checkbox a change, on a form a
-                          submit with its fields added to the value. A name that begins with ``mars:`` is a DOM event instead
-``data-value="JSON"``     the value of that event; an object unless nothing is added to it
-``data-live``             on a form: a change submits it as well, typing in a search field after a
-short pause ``data-confirm``          on a form: its submit button is disabled until every field is
-valid ``data-pending="TEXT"``   what the panel's ``[role=status]`` says until the answer comes
-``data-on="NAME"``        the DOM event NAME on the document triggers the element's event as a click
-would ``data-toggle="ID"``      shows or hides the element ID of this panel ``data-copy``
-copies its value, else the read-only field of the same group ``data-hotkey="KEY"``     the key, anywhere in the
-panel, clicks the element ``data-arrows``           on a group: arrow keys walk through its buttons
-``data-key="KEY"``        what has the focus keeps it across updates, by this key; ``A/…`` falls
-back to another key under ``A/`` ``data-keep``             what the visitor changed here (value,
-checked, visible or hidden) survives updates; ``open`` always does ``data-scroll="MARK"``    comes
-into view when MARK is new; with ``data-target`` the element of that selector does
-``data-focus="MARK"``     gets the focus when MARK is new and the focus was in this panel or lost
-``data-reveal="#ID"``     a click also opens, scrolls to and focuses the panel with that id, once it
-is there ``data-ready="NAME"``     the DOM event NAME is sent when the panel has appeared
-``data-address="JSON"``   on a field or button: its value becomes this page's address with these
-parameters
-``<!--STAMP-->``          at the start (``stamped``): a value with an older one than the
-displayed value is left out ``<time datetime>``       is written in the visitor's time ========================
-======================================================================================================
+* ``data-event="NAME"``: a click (Enter or Space on role=button) triggers gradio's event NAME; on a
+  checkbox a change, on a form a submit with its fields added to the value. A name that begins with
+  ``mars:`` is a DOM event instead
+* ``data-value="JSON"``: the value of that event; an object unless nothing is added to it
+* ``data-live``: on a form: a change submits it as well, typing in a search field after a short
+  pause
+* ``data-confirm``: on a form: its submit button is disabled until every field is valid
+* ``data-pending="TEXT"``: what the panel's ``[role=status]`` says until the answer comes
+* ``data-on="NAME"``: the DOM event NAME on the document triggers the element's event as a click
+  would
+* ``data-toggle="ID"``: shows or hides the element ID of this panel
+* ``data-copy``: copies its value, else the read-only field of the same group
+* ``data-hotkey="KEY"``: the key, anywhere in the panel, clicks the element
+* ``data-arrows``: on a group: arrow keys walk through its buttons
+* ``data-key="KEY"``: what has the focus keeps it across updates, by this key; ``A/…`` falls back to
+  another key under ``A/``
+* ``data-keep``: what the visitor changed here (value, checked, visible or hidden) survives updates;
+  ``open`` always does
+* ``data-scroll="MARK"``: comes into view when MARK is new; with ``data-target`` the element of that
+  selector does
+* ``data-focus="MARK"``: gets the focus when MARK is new and the focus was in this panel or lost
+* ``data-reveal="#ID"``: a click also opens, scrolls to and focuses the panel with that id, once it
+  is there
+* ``data-ready="NAME"``: the DOM event NAME is sent when the panel has appeared
+* ``data-address="JSON"``: on a field or button: its value becomes this page's address with these
+  parameters
+* ``<!--STAMP-->`` at the start (``stamped``): a value with an older one than the displayed value is
+  left out
+* ``<time datetime>`` is written in the visitor's time
 """
 
 from __future__ import annotations
@@ -83,7 +87,8 @@ def panel_component(
     **props: Any,
 ) -> gr.HTML:
     """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it;
-    ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events."""
+    ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events; with ``latest``
+    its events are handled as ``LATEST`` (ui.kit.events)."""
     code = script("morph.js", "panel.js", *scripts)
     code = with_constants(code, **constants) if constants else code
     return gr.HTML(

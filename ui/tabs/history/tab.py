@@ -69,13 +69,16 @@ class HistoryTab:
         self.detail = Detail(StoredRuns(services))
         with gr.Column(elem_classes=["mars-panel"]):
             self.search = panel_component(
-                search_html(Address(), NO_CHOICES), elem_id="history-search", scripts=("views.js",)
+                search_html(Address(), NO_CHOICES),
+                elem_id="history-search",
+                scripts=("views.js",),
+                latest=True,
             )
             self.rows = panel_component(
                 ComparisonPage(message=NOTHING).html(), elem_id="history-list"
             )
             self.downloads = downloads_component("downloads")
-            self.chart = panel_component(chart_form(), elem_id="history-chart")
+            self.chart = panel_component(chart_form(), elem_id="history-chart", latest=True)
             self.figure = figure_component(
                 scope="history", name="plot", label="Runs of the list", empty=""
             )

@@ -38,7 +38,7 @@ def study_panel(html: str, element: str, *, address: str = "") -> gr.HTML:
     """A panel with study.js. ``address``: the word of the page's address for what is open here; a
     trusted string."""
     return panel_component(
-        html, elem_id=element, scripts=("study.js",), constants={"address": address}
+        html, elem_id=element, scripts=("study.js",), constants={"address": address}, latest=True
     )
 
 
