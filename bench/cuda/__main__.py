@@ -101,7 +101,7 @@ def measured(names: Sequence[str], tiny: bool) -> Iterator[PartOutcome]:
 
 
 def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> PartOutcome:
-    """The outcome of ``command`` in its process group, which is killed after the time limit."""
+    """The outcome of ``command`` in a process group of its own, which is killed after the time limit."""
     started = time.perf_counter()
     process = subprocess.Popen(
         command,

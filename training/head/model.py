@@ -130,8 +130,8 @@ def build_head(
 
 
 def save_head(head: Eagle3Head, target: PreTrainedModel, folder: Path, form: Format) -> None:
-    """In bfloat16; the embedding is the target's and is not stored. Each file is replaced as a
-    in full."""
+    """In bfloat16; the embedding is the target's and is not stored. Each file is replaced
+    at once."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
         aliases(name)[form == "speculators"]: value.detach().to("cpu", torch.bfloat16).contiguous()

@@ -31,7 +31,7 @@ _MARK = "\ue000"  # stands for the user's words in the template
 @dataclass(frozen=True, slots=True)
 class Synthesis:
     """How texts are written. ``long_share``: of the texts that refer to earlier ones, in rows of
-    their length."""
+    their own length."""
 
     cells: int = 49_152  # rows · positions of a cache
     length: int = 384  # tokens of a text at most

@@ -35,9 +35,7 @@ class Services:
         default_factory=partial(ThreadPoolExecutor, max_workers=1, thread_name_prefix="engine")
     )
     order: Callable[[int], list[int]] = execution_order
-    public: bool = (
-        False  # strangers use this page: only pairs of the catalog, everybody sees their runs
-    )
+    public: bool = False  # strangers use this page: only pairs of the catalog, everybody sees only their own runs
     limits: Limits = PRIVATE_LIMITS
     sign_in: bool = False  # visitors may sign in with Hugging Face
     retention_days: int | None = None  # after which runs are removed for good

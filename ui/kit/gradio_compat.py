@@ -226,7 +226,7 @@ def limit_arrival(page: gr.Blocks) -> None:
 
 
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
-    """Until every event that was queued has sent its client its end, ``seconds`` at most."""
+    """Until the clients of all queued events know how they ended, ``seconds`` at most."""
     ends = time.monotonic() + seconds
     pending: Mapping[str, Any] = getattr(
         getattr(page, "_queue", None), "pending_event_ids_session", {}
@@ -237,7 +237,7 @@ def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
 
 @_or_stock
 def check_sign_in(button: gr.LoginButton) -> None:
-    """The page requests on load who signed in, as Gradio's button does by itself, but not by a public
+    """The page reads on load who signed in, as Gradio's button does by itself, but not by a public
     endpoint."""
     from gradio.context import Context
 

@@ -46,7 +46,7 @@ def _text(value: object) -> str:
 
 
 def _rule(lane: Values) -> str:
-    """``mars(theta=0.9)``, in a lane that drafts in its way with the fields of that. What has no
+    """``mars(theta=0.9)``, in a lane that drafts in its own way with the fields of that. What has no
     value has its default."""
     named = [
         f"{name}={_text(value)}"

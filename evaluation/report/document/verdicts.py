@@ -20,9 +20,10 @@ UNFINISHED = (
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
 NO_SIGNAL = (
-    "No better than random relaxation of as many tokens: its signal carries no information here"
+    "No better than random relaxation of as many tokens in each text: its signal does not tell "
+    "which to relax"
 )
-BETTER = "Better than random relaxation of as many tokens"
+BETTER = "Better than random relaxation of as many tokens in each text"
 RELAXED_NOTHING = "Relaxed no token here"
 MOST_NAMED = 6  # settings in a sentence
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"

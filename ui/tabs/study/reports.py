@@ -37,7 +37,7 @@ def _measured(store: RunStore, study_id: str) -> Report:
 
 
 class Reports:
-    """Measures studies, each of its threads at its time; one study is never measured twice at
+    """Measures studies, each of its threads at its own time; one study is never measured twice at
     once."""
 
     def __init__(

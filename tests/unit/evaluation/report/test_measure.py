@@ -311,7 +311,9 @@ def test_a_rule_is_compared_with_the_placebo_that_imitates_it() -> None:
     assert {row.lane for row in report.prompts} == {NONE, MARS, HARM}
     first, second, *_ = document(report, {}).sections[0].blocks
     assert isinstance(first, Paragraph) and isinstance(second, Paragraph)
-    assert first.text.startswith("No better than random relaxation of as many tokens: its signal ")
+    assert first.text.startswith(
+        "No better than random relaxation of as many tokens in each text: "
+    )
     assert f"{lanes[HARM].name}, model K=5, sums, T = 0 (random scores " in first.text
     assert second.text.startswith("Better than random relaxation") and "mars" in second.text
     measured = tuple(
