@@ -35,7 +35,11 @@ def page(browser: Browser) -> Iterator[Page]:
 def mount(page: Page, html: str) -> None:
     page.evaluate(
         MOUNT,
-        ["panel", script("browser.js", "morph.js", "panel.js"), {"scope": "test", "value": html}],
+        [
+            "panel",
+            script("browser.js", "morph.js", "panel/panel.js"),
+            {"scope": "test", "value": html},
+        ],
     )
 
 

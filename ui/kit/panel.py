@@ -1,6 +1,6 @@
 """Panels: HTML that Python renders and escapes, with one script for what a visitor does in it.
 
-A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel.js shows it and reports
+A template (Jinja, autoescaped) or a helper writes the HTML; assets/panel/panel.js shows it and reports
 events by the attributes of its elements:
 
 * ``data-event="NAME"``: a click (Enter or Space on role=button) triggers gradio's event NAME; on a
@@ -86,10 +86,10 @@ def panel_component(
     constants: Mapping[str, str] | None = None,
     **props: Any,
 ) -> gr.HTML:
-    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets works in it;
-    ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events; with ``latest``
+    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets/panel works in
+    it; ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events; with ``latest``
     its events are handled as ``LATEST`` (ui.kit.events)."""
-    code = script("morph.js", "panel.js", *scripts)
+    code = script("morph.js", *(f"panel/{name}" for name in ("panel.js", *scripts)))
     code = with_constants(code, **constants) if constants else code
     return gr.HTML(
         html,

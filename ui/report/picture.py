@@ -1,4 +1,4 @@
-"""A comparison as the values from which assets/picture.js draws one picture."""
+"""A comparison as the values from which assets/panel/picture.js draws one picture."""
 
 from __future__ import annotations
 
