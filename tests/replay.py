@@ -7,6 +7,7 @@ graph's replay runs no Python.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -60,20 +61,28 @@ class Operations(TorchDispatchMode):
 
 
 class Replayed:
-    """As ``mars_core.engine.capture.Captured``. ``captures`` and ``replays`` count, ``watch`` is
-    entered around replays."""
+    """As ``mars_core.engine.capture.Captured``: a replay overwrites the outputs of later captures.
+    ``captures`` and ``replays`` count, ``watch`` is entered around replays."""
 
     captures = replays = 0
     watch: Any = None
+    made: weakref.WeakSet[Replayed]
 
     def __init__(self, function: Callable[[], Any], _device: torch.device) -> None:
         type(self).captures += 1
-        self._function = function
+        self._function, self._number = function, self.captures
         for _ in range(3):
-            self.outputs = function()
+            outputs = function()
+        # what a function passes on is not in the memory of the captures
+        self.outputs = copied(outputs)
+        self.made.add(self)
 
     def replay(self) -> Any:
         type(self).replays += 1
+        for other in self.made:
+            if other._number > self._number:
+                for overwritten in tensors(other.outputs):
+                    overwritten.zero_()
         before = [(part, dict(vars(part))) for part in parts(self._function)]
         if self.watch is None:
             outputs = self._function()
@@ -91,12 +100,26 @@ class Replayed:
 
 def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
     """Puts a stand-in with a separate count instead of ``Captured``."""
-    stand_in = type("Replayed", (Replayed,), {})
+    stand_in = type("Replayed", (Replayed,), {"made": weakref.WeakSet()})
     monkeypatch.setattr("mars_core.engine.capture.Captured", stand_in)
     monkeypatch.setattr(
         "mars_core.verification.coupled.READABLE", ()
     )  # a CPU that stands for a GPU is not queried
     return stand_in
+
+
+def copied(outputs: Any) -> Any:
+    if isinstance(outputs, Tensor):
+        return outputs.clone()
+    if isinstance(outputs, list):
+        return [copied(each) for each in outputs]
+    values = {field.name: getattr(outputs, field.name) for field in fields(outputs)}
+    return type(outputs)(
+        **{
+            name: copied(value) if isinstance(value, Tensor) else value
+            for name, value in values.items()
+        }
+    )
 
 
 def tensors(outputs: Any) -> list[Tensor]:

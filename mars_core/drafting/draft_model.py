@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mars_core.decoder import PassShapes, input_embedding, is_fast, open_cache
+from mars_core.decoder import ANY_SHAPE, PassShapes, input_embedding, is_fast, open_cache
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.sampling import (
@@ -36,8 +36,10 @@ class ModelDrafter(Drafter):
         pair, size = parts.pair, parts.target.size
         super().__init__(parts.config.k)
         assert pair.draft is not None, "validated"
-        step = pair.shapes.width_step if is_fast(pair.draft) else 1
-        size = size._replace(spare=self.longest, shapes=PassShapes(width_step=step))
+        shapes = pair.shapes if is_fast(pair.draft) else ANY_SHAPE
+        rows = 1 if shapes.fixed else shapes.row_step  # fixed: every pass has all texts
+        shapes = PassShapes(row_step=rows, width_step=shapes.width_step)
+        size = size._replace(spare=self.longest, shapes=shapes)
         self._cache = open_cache(pair.draft, size)
         self._rows = input_embedding(pair.draft).num_embeddings
         self._vocabulary = pair.vocabulary

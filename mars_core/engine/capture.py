@@ -23,7 +23,9 @@ Outputs = TypeVar("Outputs")
 class Captured(Generic[Outputs]):
     """A function over tensors at fixed addresses, captured during construction. The constructor
     calls it several times, so calling it again with the same inputs must change nothing.
-    ``outputs`` are allocated then; ``replay`` computes their values."""
+    ``outputs`` are allocated then; ``replay`` computes their values. It may overwrite the outputs
+    of captures that were made later, so that those of a step are replayed in the order in which
+    they were made."""
 
     def __init__(self, function: Callable[[], Outputs], device: torch.device) -> None:
         stream, present = _stream(device), torch.cuda.current_stream(device)
@@ -55,8 +57,8 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 @cache
 def _pool(device: torch.device) -> Any:
-    """The memory pool shared by the graphs of a device: they are replayed in turn, and outputs are
-    read before the next replay."""
+    """The memory pool shared by the graphs of a device: what a graph needs only while it runs is
+    free for the outputs of later ones."""
     with torch.cuda.device(device):
         return torch.cuda.graph_pool_handle()
 

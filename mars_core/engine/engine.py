@@ -38,6 +38,7 @@ from mars_core.verification import (
 )
 
 Outputs = TypeVar("Outputs")
+Item = TypeVar("Item")
 _CAPTURES = 32  # of a slot
 
 
@@ -76,7 +77,7 @@ class Engine:
         self.drafter, self.slots = drafter, target.size.slots
         self._target, self._eos, self._captures = target, eos, captures
         self._fills = captures or target.size.shapes.fixed
-        self._captured: dict[Hashable, capture.Captured[Any]] = {}
+        self._captured: dict[Hashable, capture.Captured[Any]] = {}  # in the order of the captures
         self._texts: dict[int, WrittenText] = {}
         # of each slot, with captures, which read their processors' memory
         self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
@@ -200,11 +201,15 @@ class Engine:
         verifiers = [*step.verifiers.values()]
         for row, verifier in enumerate(verifiers):
             rows_of[verifier.drafting].append(row)
-        for drafting, rows in rows_of.items():
+        keys: dict[Hashable, Hashable] = {
+            drafting: step.shape and ("chance", step.shape, drafting, tuple(rows))
+            for drafting, rows in rows_of.items()
+        }
+        for drafting in self._by_capture(keys):
+            rows = rows_of[drafting]
             chance = partial(verifiers[rows[0]].chance, step.words, rows)
-            key = step.shape and ("chance", step.shape, drafting, tuple(rows))
             processors = [each for row in rows if (each := verifiers[row].processor)]
-            groups[drafting] = TextGroup(rows, processors, self._ready(key, chance)())
+            groups[drafting] = TextGroup(rows, processors, self._ready(keys[drafting], chance)())
         return groups
 
     def _judge(
@@ -218,13 +223,17 @@ class Engine:
         for row, (slot, verifier) in enumerate(step.verifiers.items()):
             if slot in self._texts:
                 wanted[verifier.kind, step.sizes[row]].append(row)
+        keys: dict[tuple[VerifierKind, int], Hashable] = {
+            (kind, size): ("judge", step.shape, drafting, kind)
+            if step.shape and size == step.size
+            else None
+            for kind, size in wanted
+        }
         judged = dict[int, Tensor]()
-        for (kind, size), rows in wanted.items():
+        for each in self._by_capture(keys):
+            rows, key, size = wanted[each], keys[each], each[1]
             verifier = step.verifiers[slots[rows[0]]]
             group = groups[verifier.drafting]
-            key = (
-                ("judge", step.shape, drafting, kind) if step.shape and size == step.size else None
-            )
             members = group.rows if key else rows
             shape = self.drafter.nodes(size), size
             features = self._target.features
@@ -232,6 +241,12 @@ class Engine:
             results = self._ready(key, judge)()
             judged |= {slots[row]: results[members.index(row)] for row in rows}
         return judged
+
+    def _by_capture(self, keys: Mapping[Item, Hashable]) -> Sequence[Item]:
+        """The items in the order in which their keys were captured, new ones last: see
+        ``capture.Captured``."""
+        number = {key: at for at, key in enumerate(self._captured)} if len(keys) > 1 else {}
+        return sorted(keys, key=lambda item: number.get(keys[item], len(number)))
 
     def _forget_captures(self) -> None:
         """All of them, where there are too many: they read each other's results."""

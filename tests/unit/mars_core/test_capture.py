@@ -4,6 +4,7 @@ leave behind."""
 from __future__ import annotations
 
 import gc
+import random
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -361,6 +362,36 @@ def test_graphs_decide_as_eager_steps(
             )
             assert recorded.token_ids == eager.token_ids
             assert recorded.config.environment["path"] == "fast layers, CUDA graphs"
+
+
+@pytest.mark.cuda
+@needs_cuda
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_graphs_decide_batches_of_several_rules_as_eager_runs(
+    on_cuda: dict[bool, list[Pair]], name: str
+) -> None:
+    """Whose graphs are not replayed in the order of their captures."""
+    drafter, at = DRAFTERS[name], name.startswith("head")
+    dice, rules = random.Random(name), ("strict", "mars", "typical", "topk-delta", "always")
+    configs = [
+        config_for(
+            on_cuda[True][at],
+            drafter,
+            sampling,
+            prompt=PROMPT * (seed % 3 + 1),
+            rule=dice.choice(rules if drafter.mode is DraftMode.GREEDY else rules[:2]),
+            new=dice.randint(5, 40),
+            seed=seed,
+        )
+        for seed, sampling in enumerate(SAMPLINGS * 6)
+    ]
+    eager = [finished(Session(on_cuda[False][at]).start(config)) for config in configs]
+    for _ in range(2):
+        order = dice.sample(range(len(configs)), len(configs))
+        batch = Session(on_cuda[True][at]).together((configs[each] for each in order), 4)
+        traces = {order[number]: run.trace() for number, run in batch}
+        for each, alone in enumerate(eager):
+            assert traces[each].token_ids == alone.token_ids
 
 
 @pytest.mark.cuda
