@@ -87,11 +87,12 @@ RUN = {
     "--set topk-delta.delta=0.6 --set lenience.lenience=0.5 --set entropy.alpha=0.4 --set entropy.limit=0.95 --drafter model,eagle3 "
     "--k 5 --draft-mode greedy --tree 12/6/2 --temperature 0,1 --seeds 3 --seed 0 --max-new-tokens 160 --margin 0.98 --limit 300 "
     "--protect none --no-placebos --name 'Bundled pair, arithmetic'": "--plan-only",
-    "mars eval run --pair smollm2-135m --suite instructions --limit 300 --rules strict,mars,mars-gap,topk-delta,asd,fuzzy,"
-    "cascade-opt,cascade-token,lenience,ensemble --set 'mars.theta=0.9,0.97,0.99 - 0.12*min(1, entropy/2)' "
+    "mars eval run --pair smollm2-135m --suite instructions --limit 300 --rules strict,mars,mars-gap,topk-delta,topk-ratio,"
+    "asd,fuzzy,cascade-opt,cascade-token,lenience,ensemble,easd,fly --set 'mars.theta=0.9,0.97,0.99 - 0.12*min(1, entropy/2)' "
     "--set mars-gap.gap=0.7,2.4 --set topk-delta.n=10 --set topk-delta.delta=0.3 --drafter eagle3 --k 3 --draft-mode greedy "
-    "--temperature 0 --seeds 1 --seed 0 --system 'Answer briefly.' --max-new-tokens 40 --margin 0.98 --batch 8 "
-    "--name 'SmolLM2-135M, instructions: rules at temperature 0'": "--pair bundled --plan-only",
+    "--temperature 0 --seeds 1 --seed 0 --system 'Answer briefly.' --max-new-tokens 40 --margin 0.98 --batch 16 "
+    "--device cuda --dtype float32 "
+    "--name 'SmolLM2-135M, instructions: chains at temperature 0'": "--pair bundled --device cpu --plan-only",
     "mars eval run --server http://localhost:8000 --rules strict,mars --theta 0.84,0.9 --suite gsm8k.jsonl --seeds 3 "
     "--concurrency 1,4,16": SMALL,
     "mars eval run --server http://localhost:8001 --baseline http://localhost:8000 --rules strict,server "
