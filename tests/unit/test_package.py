@@ -141,6 +141,13 @@ def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     assert set(re.findall(r"^    ([a-z]+) ", text, re.MULTILINE)) == set(COMMANDS)
 
 
+def test_help_imports_nothing_that_takes_seconds() -> None:
+    slow = "{'torch', 'transformers', 'gradio', 'sqlalchemy', 'pandas', 'scipy'}"
+    code = f"import sys\nfrom mars_playground.__main__ import parser\nparser()\nprint({slow} & {{*sys.modules}})"
+    child = [sys.executable, "-c", code]
+    assert subprocess.run(child, cwd=ROOT, capture_output=True, text=True).stdout == "set()\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
