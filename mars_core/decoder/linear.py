@@ -9,6 +9,7 @@ float16. The output layer of a half-precision model gives float32 logits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
@@ -104,15 +105,37 @@ class HalfLinear(PlainLinear):
         super().__init__(
             torch.empty_like(weight, device="meta"), None if bias is None else bias.float()
         )
-        self._packed = torch.ops.quantized.linear_prepack_fp16(
-            weight.detach().float().contiguous(), self.bias
-        )
-        self._product: Any = torch.ops.quantized.linear_dynamic_fp16.default
+        self._product = _half_product(weight.detach().float().contiguous(), self.bias)
+        self._row_step = _half_row_step()
         freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        product: Tensor = self._product(input.float(), self._packed)
-        return product
+        rows = input.float().reshape(-1, self.in_features)
+        padding = -len(rows) % self._row_step
+        if padding:
+            rows = nn.functional.pad(rows, (0, 0, 0, padding))
+        product = self._product(rows)
+        return product[: len(rows) - padding].view(*input.shape[:-1], self.out_features)
+
+
+def _half_product(weight: Tensor, bias: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    """The product of rows [n, in] with ``weight`` [out, in], which is copied in float16."""
+    packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)
+    return lambda rows: torch.ops.quantized.linear_dynamic_fp16.default(rows, packed)
+
+
+@cache
+def _half_row_step() -> int:
+    """FBGEMM's sums do not depend on the number of rows if that is a multiple of it: with AVX-512
+    any, with AVX2 of 3 (its kernels of one and of two rows sum in another order). 1 if there is
+    none."""
+    generator = torch.Generator().manual_seed(0)
+    rows, weight = (torch.randn(count, 96, generator=generator) for count in (126, 16))
+    product = _half_product(weight)
+    for step in (1, 2, 3, 6):
+        if all(torch.equal(product(rows[:n]), product(rows)[:n]) for n in range(step, 126, step)):
+            return step
+    return 1
 
 
 class Int4(NamedTuple):
