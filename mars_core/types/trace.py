@@ -76,14 +76,12 @@ class Alternative(NamedTuple):
 
 
 class TokenField(NamedTuple):
-    """A field of ``Token``, as exports and the token view describe it. ``label``: its name in the
-    token view, empty where it is not shown there; ``unit``: empty for counts, ids, names and
+    """A field of ``Token``, as exports describe it. ``unit``: empty for counts, ids, names and
     dimensionless numbers."""
 
     kind: Any  # its type
-    label: str
-    unit: str
     meaning: str
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,80 +94,79 @@ class Token:
     emitted here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says;
     ``overshoot`` and ``rule_logprob`` are of P too. ``logprob`` is always at temperature 1, of raw
     logits. With ``u`` the ``edge`` is the distance of u to another token. The texts are those of
-    ``TokenField``: label, unit, meaning.
+    ``TokenField``: meaning and, if it has one, unit.
     """
 
+    step: Annotated[int, "from 0"]
     position: Annotated[
         int,
-        "position | | in the output, from 0; a rejected token has that of the token emitted instead",
+        "in the output, from 0; a rejected token has that of the token emitted instead",
     ]
-    step: Annotated[int, "step | | decoding step, from 0"]
     draft_position: Annotated[
         int,
-        "depth | | depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1",
+        "depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1",
     ]
-    node: Annotated[
-        int, "node | | number of the drafted node, from 1; 0 for recovered and bonus tokens"
-    ]
-    parent: Annotated[int, "| | number of the parent node; 0: the last token of the previous step"]
-    outcome: Annotated[Outcome, "| | accepted, relaxed, rejected, recovered, bonus"]
-    id: Annotated[int, "id | | in the target's vocabulary"]
-    piece: Annotated[str, "| | its text; those of the emitted tokens join to the output text"]
+    node: Annotated[int, "number of the drafted node, from 1; 0 for recovered and bonus tokens"]
+    parent: Annotated[int, "number of the parent node; 0: the last token of the previous step"]
+    outcome: Annotated[Outcome, "accepted, relaxed, rejected, recovered, bonus"]
+    id: Annotated[int, "in the target's vocabulary"]
+    piece: Annotated[str, "its text; those of the emitted tokens join to the output text"]
     start: Annotated[
-        int, "| characters | text[char_start:char_end] becomes complete with this token"
+        int, "text[char_start:char_end] becomes complete with this token", "characters"
     ]
-    end: Annotated[int, "| characters | see char_start"]
-    z1: Annotated[float, "z₁ | | largest logit of the target, after penalties and biases"]
-    z2: Annotated[float, "z₂ | | second largest"]
-    raw_z1: Annotated[float, "| | logit of id1 before penalties and biases; empty without them"]
-    raw_z2: Annotated[float, "| | logit of id2 before them"]
-    id1: Annotated[int, "| | token of z1"]
-    id2: Annotated[int, "| | token of z2"]
-    r: Annotated[float, "r | | z2 / z1; empty where z1 <= 0"]
-    gap: Annotated[float, "gap | | z1 - z2"]
-    own: Annotated[int, "| | token that the target itself drew here"]
-    own_piece: Annotated[str, "| | its text"]
-    p: Annotated[float, "p | | under the target, as sampled"]
-    q: Annotated[float, "q | | under the drafter; empty where nothing was drafted"]
-    rank: Annotated[int, "rank | | of the token under the target, from 1"]
-    entropy: Annotated[float, "entropy | nats | of the target's distribution, as sampled"]
+    end: Annotated[int, "see char_start", "characters"]
+    z1: Annotated[float, "largest logit of the target, after penalties and biases"]
+    z2: Annotated[float, "second largest"]
+    raw_z1: Annotated[float, "logit of id1 before penalties and biases; empty without them"]
+    raw_z2: Annotated[float, "logit of id2 before them"]
+    id1: Annotated[int, "token of z1"]
+    id2: Annotated[int, "token of z2"]
+    r: Annotated[float, "z2 / z1; empty where z1 <= 0"]
+    gap: Annotated[float, "z1 - z2"]
+    own: Annotated[int, "token that the target itself drew here"]
+    own_piece: Annotated[str, "its text"]
+    p: Annotated[float, "under the target, as sampled"]
+    q: Annotated[float, "under the drafter; empty where nothing was drafted"]
+    rank: Annotated[int, "of the token under the target, from 1"]
+    entropy: Annotated[float, "of the target's distribution, as sampled", "nats"]
     forgiveness: Annotated[
-        float, "relaxed | | probability with which the rule keeps a token that strict rejects"
+        float, "probability with which the rule keeps a token that strict rejects"
     ]
-    u: Annotated[float, "| | uniform that drew own, in runs without sampler in their environment"]
-    coin: Annotated[float, "coin | | uniform of sampled drafts, and of randomised rules"]
+    u: Annotated[float, "uniform that drew own, in runs without sampler in their environment"]
+    coin: Annotated[float, "uniform of sampled drafts, and of randomised rules"]
     edge: Annotated[
         float,
-        "edge | | difference of the two best of ln p + Gumbel noise; at temperature 0 the gap",
+        "difference of the two best of ln p + Gumbel noise; at temperature 0 the gap",
     ]
     tv: Annotated[
-        float, "TV | | total variation between the emitted token's distribution and the target's"
+        float, "total variation between the emitted token's distribution and the target's"
     ]
     kl: Annotated[
-        float, "KL | nats | KL divergence of the emitted token's distribution from the target's"
+        float, "KL divergence of the emitted token's distribution from the target's", "nats"
     ]
-    logprob: Annotated[float, "ln p | nats | ln softmax of the raw logits"]
-    top: Annotated[tuple[Alternative, ...], "| | most likely tokens of the target"]
-    parameter: Annotated[
-        float,
-        "value | | value here of the first parameter that is an expression; empty where none is",
-    ] = math.nan
-    regret: Annotated[
-        float,
-        "regret | | what relaxed tokens before this one have charged, of rules with a ledger; else empty",
-    ] = math.nan
+    logprob: Annotated[float, "ln softmax of the raw logits", "nats"]
     overshoot: Annotated[
         float,
-        "| | largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact",
+        "largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact",
     ] = math.nan
     rule_logprob: Annotated[
         float,
-        "| nats | ln P of the token, with which the rule samples it; empty unless tv_kind is exact",
+        "ln P of the token, with which the rule samples it; empty unless tv_kind is exact",
+        "nats",
+    ] = math.nan
+    top: Annotated[tuple[Alternative, ...], "most likely tokens of the target"] = ()
+    parameter: Annotated[
+        float,
+        "value here of the first parameter that is an expression; empty where none is",
+    ] = math.nan
+    regret: Annotated[
+        float,
+        "what relaxed tokens before this one have charged, of rules with a ledger; else empty",
     ] = math.nan
 
 
 TOKEN_FIELDS: Mapping[str, TokenField] = {
-    name: TokenField(hint.__origin__, *map(str.strip, hint.__metadata__[0].split("|")))
+    name: TokenField(hint.__origin__, *hint.__metadata__)
     for name, hint in get_type_hints(Token, include_extras=True).items()
 }  # by name, in order
 

@@ -145,11 +145,17 @@ history | turns | | earlier turns of the conversation
 """
 )
 _KINDS: dict[Any, str] = {int: "int", float: "float", tuple[Alternative, ...]: "alternatives"}
+# columns that are not fields of Token, by the field before which they stand
+_BETWEEN = {"position": "ordinal | int | | in the step, from 0", "tv": _TV_KIND}
 TOKENS = (
-    *_columns(f"{_RUN}{_TV_KIND}ordinal | int | | in the step, from 0"),
+    *_columns(_RUN),
     *(
-        ExportColumn(RENAMED.get(name, name), _KINDS.get(kind, "text"), unit, meaning)
-        for name, (kind, _, unit, meaning) in TOKEN_FIELDS.items()
+        column
+        for name, (kind, meaning, unit) in TOKEN_FIELDS.items()
+        for column in (
+            *_columns(_BETWEEN.get(name, "")),
+            ExportColumn(RENAMED.get(name, name), _KINDS.get(kind, "text"), unit, meaning),
+        )
     ),
     *_columns("""\
 step_drafted | int | tokens | by the step
@@ -162,7 +168,7 @@ step_elapsed_s | float | s | from the start of the run to the end of the step
 NODES = _columns(
     f"""\
 {_RUN}\
-step | int | | decoding step, from 0
+step | int | | from 0
 node | int | | number in the step's draft, from 1
 parent | int | | number of the parent node; 0: the last token of the previous step
 depth | int | | from 1

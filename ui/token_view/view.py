@@ -19,7 +19,6 @@ import gradio as gr
 
 from evaluation.format import count, displayable, visible
 from mars_core.types import (
-    TOKEN_FIELDS,
     UNKNOWN,
     Outcome,
     PrefixToken,
@@ -41,13 +40,39 @@ from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 OUTCOME_INDEX = {outcome: index for index, outcome in enumerate(OUTCOMES)}
-_DISPLAYED = {name: field for name, field in TOKEN_FIELDS.items() if field.label}
-FIELDS: tuple[tuple[str, str], ...] = tuple(
-    (each.label, f"{each.meaning}{each.unit and f', {each.unit}'}") for each in _DISPLAYED.values()
+FIELDS: tuple[tuple[str, str], ...] = (
+    ("r", "z₂/z₁ of the target's two best logits; above θ the margin is low"),
+    ("z₁", "the target's best raw logit"),
+    ("z₂", "its second best"),
+    ("gap", "z₁ − z₂"),
+    ("p", "probability of this token under the target"),
+    ("q", "its probability under the drafter"),
+    ("rank", "rank of this token in p; 1 is the likeliest"),
+    ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
+    ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
+    (
+        "coin",
+        "the uniform that decides where a rule keeps a token by chance, and on sampled drafts",
+    ),
+    ("TV", "distance of the distribution P of the emitted token from p, 0 to 1"),
+    ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
+    ("entropy", "of p, in nats"),
+    ("relaxed", "probability with which the rule keeps this token though the target drew another"),
+    ("value", "of the rule's parameter here, where it is an expression, of several the first's"),
+    ("regret", "what the run had spent before this token, of rules with such a budget"),
+    ("position", "output position, from 0; as in the CSV"),
+    ("step", "decoding step, from 0"),
+    ("depth", "position in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
+    ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
+    ("id", "token id"),
 )
-_numbers = attrgetter(*_DISPLAYED)
-# nine digits tell any two float32 apart
-NUMBERS = ",".join("%d" if each.kind is int else "%.9g" for each in _DISPLAYED.values())
+_numbers = attrgetter(
+    *("r", "z1", "z2", "gap", "p", "q", "rank", "logprob", "edge", "coin", "tv", "kl", "entropy"),
+    *("forgiveness", "parameter", "regret", "position", "step", "draft_position", "node", "id"),
+)  # by FIELDS
+NUMBERS = ",".join(
+    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 9 + ["%d"] * 5
+)  # by FIELDS; nine digits tell any two float32 apart
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 PREFIX = len(OUTCOMES)  # after the outcomes: a token that was given to the run
 PREFIX_MEANING = "given: the beginning of the text, not written by this run"
