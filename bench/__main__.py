@@ -34,10 +34,9 @@ from mars_core.models import Pair
 from mars_core.models.gguf import weights
 from mars_core.models.source import SOURCE
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, DraftMode, RuleConfig
+from mars_core.types import DrafterConfig, RuleConfig
 
 GENERATE = "transformers generate, float32"
-LLAMA_KINDS = {"llama.cpp": "none", "llama.cpp, n-grams": "ngram"}
 GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
     ("none", GENERATE): 2.5,
     ("none", "transformers generate, bfloat16"): 2.0,
@@ -61,11 +60,6 @@ def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
         by_name[f"strict, {name}"] = method("strict", drafter)
         if drafter.tree is None and drafter.kind != "ngram":
             by_name[f"mars, {name}"] = method("mars", drafter)
-            for mode in DraftMode if temperature else ():
-                if mode is DraftMode.GREEDY or (mode, drafter.kind) == (DraftMode.SAMPLED, "model"):
-                    by_name[f"strict, {name}, {mode}"] = method(
-                        "strict", replace(drafter, mode=mode)
-                    )
     return by_name
 
 
@@ -75,19 +69,13 @@ def folder(pair: Pair) -> Path:
 
 
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
-    """transformers', on models as it loads them: generation in both dtypes, and assisted generation
-    with the prompt."""
+    """transformers' generation in both dtypes, on models as it loads them."""
     by_name = {}
     for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         target = opened(folder(pair), dtype)
         eos: Any = target.generation_config.eos_token_id
         plain = greedy(target, eos)
         by_name[f"transformers generate, {name}"] = prompted(plain, pair.tokenizer, tokens)
-        if dtype is torch.float32:
-            lookup = greedy(target, eos, prompt_lookup_num_tokens=DRAFTERS["n-grams"].k)
-            by_name["transformers prompt lookup, float32"] = prompted(
-                lookup, pair.tokenizer, tokens
-            )
     return by_name
 
 
@@ -119,9 +107,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with ExitStack() as running:
             if not temperature:
                 methods = peers(pair, tokens) | methods
-                for name, kind in LLAMA_KINDS.items() if actual and LLAMA.exists() else ():
-                    server = running.enter_context(llama_server(folder(pair) / SOURCE, kind))
-                    methods[name] = prompted(server, pair.tokenizer, tokens)
+                if actual and LLAMA.exists():
+                    server = running.enter_context(llama_server(folder(pair) / SOURCE))
+                    methods["llama.cpp"] = prompted(server, pair.tokenizer, tokens)
             samples = interleaved(methods, prompts, rounds)
         title = f"Temperature {temperature:g}"
         tables.append(speed_table(samples, "none" if temperature else GENERATE, title))
@@ -130,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in samples:
             same, count = same_outputs(samples, name, "none")
             inexact = "tree" in name and pair.dtype != torch.float32  # only chains are exact
-            exact = name.startswith("strict") and "sampled" not in name and not inexact
+            exact = name.startswith("strict") and not inexact
             failed |= exact and same < count
     notes = [
         f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} "

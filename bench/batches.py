@@ -156,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = command.read(arguments)
     is_bundled = options.pair == "bundled"
     pair = (bundled if is_bundled else real)(device="cpu")
-    names = ["none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree", "n-grams"]
+    names = ["none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree"]
     if pair.draft is None:
         names.remove("draft model")
     methods = {

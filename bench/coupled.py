@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +26,7 @@ from bench.common.shapes import CONTEXT, ModelShape, Trio, small
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.models import Pair, PairSpec, custom_pair
+from mars_core.models import Pair, custom_pair
 from mars_core.types import ModelRef, PromptConfig
 
 PROMPT = 64  # tokens
@@ -112,23 +111,6 @@ def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dt
 def small_pair() -> Pair:
     """On a CPU, with a vocabulary of VOCABULARY tokens."""
     return coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
-
-
-def save_models(
-    trio: Trio,
-    folder: Path,
-    noise: float,
-    device: torch.device = CPU,
-    dtype: torch.dtype = torch.float32,
-) -> PairSpec:
-    """The files of target and draft in ``folder``, as for a user's models."""
-    names = {"target": folder / "target", "draft": folder / "draft"}
-    for subfolder, model in zip(
-        names.values(), coupled_models(trio, noise, device, dtype), strict=True
-    ):
-        model.save_pretrained(subfolder)
-        word_tokenizer(_closed(trio)).save_pretrained(subfolder)
-    return custom_pair(*map(str, names.values()))
 
 
 def word_tokenizer(words: int) -> PreTrainedTokenizerFast:

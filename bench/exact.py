@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.common.command import Command
-from bench.common.decoding import DRAFTERS, Differences, Ours, any_shape, bundled, mixed_prompts
+from bench.common.decoding import DRAFTERS, Differences, Ours, bundled, mixed_prompts
 from bench.common.report import BenchReport, ResultTable
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.catalog import GENERAL_PROMPTS
@@ -45,7 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prompts=400,
         max_new_tokens=160,
         dtype="bfloat16",
-        exact=("on", "off"),
         target="",
     )
     options = command.read(arguments)
@@ -56,11 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prompts = [PromptConfig(text) for text in GENERAL_PROMPTS]
     else:
         pair = bundled(device="cpu", dtype=options.dtype)
-    pair = pair if options.exact == "on" else any_shape(pair)
     model = Path(options.target).name or "bundled"
     exact = pair.inexact or str(pair.shapes)
     facts, differences = {"dtype": options.dtype, "exact": exact, "model": model}, Differences()
-    name = f"exact-{model}-{options.exact}-{options.dtype}"
+    name = f"exact-{model}-{options.dtype}"
     for seed, prompt in enumerate(prompts):
         for temperature in (0.0, 1.0):
             methods = {

@@ -1,8 +1,5 @@
 """``python -m bench.noise``: the speed of coupled, greedy and sampled drafts at temperature 1, and
-the cost of the noise with which tokens are drawn.
-
-``--model``: a folder or Hub id of a real model, for the cost with its vocabulary.
-"""
+the cost of the noise with which tokens are drawn."""
 
 from __future__ import annotations
 
@@ -11,17 +8,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from statistics import median
 
 import torch
 
 from bench.common.bounds import timed
 from bench.common.command import CPU, Command
-from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts
+from bench.common.decoding import DRAFTERS, Ours, bundled, mixed_prompts
 from bench.common.measure import interleaved, ratio, speed_table
 from bench.common.report import BenchReport, MeasuredFigure
-from mars_core.models import ModelPool, custom_pair
 from mars_core.sampling import Use, chance, words
 from mars_core.types import DraftMode, RuleConfig
 
@@ -37,15 +32,12 @@ def cost(method: Ours) -> MeasuredFigure:
     seconds = timed(lambda: words(0, 0, K + 1), CPU, 200)
     seconds += timed(lambda: chance(random_words, size, DraftMode.COUPLED, 1.0), CPU, 200)
     step = median(each.step_s for each in method.timed if each.drafted)
-    name, most = Path(method.pair.target_ref.name).name, 3 if size < 10_000 else 5
     note = f"{1000 * seconds:.3f} ms of {1000 * step:.2f}, {size:,} ids"
-    return MeasuredFigure(
-        f"noise, share of a step, {name}", 100 * seconds / step, "%", note, most=most
-    )
+    return MeasuredFigure("noise, share of a step", 100 * seconds / step, "%", note, most=3)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.noise", __doc__, prompts=12, rounds=3, max_new_tokens=128, model="")
+    command = Command("bench.noise", __doc__, prompts=12, rounds=3, max_new_tokens=128)
     options = command.read(arguments)
     pair, tokens = bundled(), options.max_new_tokens
     methods = {"none": Ours(pair, RuleConfig("none"), DRAFTERS["none"], 1.0, tokens)}
@@ -66,11 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         title = f"speed, coupled over {mode} strict, all texts together"
         figures.append(MeasuredFigure(title, speeds[0] / speeds[1], "×", note, least=least))
     figures.append(cost(methods[coupled]))
-    if options.model:
-        real = ModelPool(device="cpu", dtype="float32").get(custom_pair(options.model))
-        method = Ours(real, RuleConfig("strict"), DRAFTERS["n-grams"], 1.0, 64)
-        method(REAL_PROMPTS[2], 0)
-        figures.append(cost(method))
     table = speed_table(samples, "none", "Temperature 1")
     notes = ["new tokens per second of processor time; methods alternate by prompt at random"]
     report = BenchReport("Coupled drafts and noise", notes, figures, [table], device=pair.device)

@@ -1,5 +1,5 @@
 """``python -m bench.scale``: a study of 10,000 runs of 512 tokens: time of a save, a read and the
-report, rate of the exports.
+report.
 
 A worker runs the full study, but decodes each lane once only: later runs are the first ones with
 their configurations.
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import pyarrow.parquet as pq
 
 from bench.common.bounds import seconds
 from bench.common.command import CPU, Command
@@ -31,7 +29,7 @@ from evaluation.study.worker import Work, Worker
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace
-from storage import RunStore, write_csv, write_parquet
+from storage import RunStore
 
 REPORT_S = 2.0  # goals, at most
 SAVE_MS, READ_MS = 15.0, 10.0  # of a run of 512 tokens, at most
@@ -92,14 +90,6 @@ def one_run(store: RunStore, count: int) -> Iterator[MeasuredFigure]:
         )
 
 
-def exported(store: RunStore, write: Callable[..., None], path: Path) -> float:
-    """Seconds of ``write`` of all tokens to a file, after those of some comparisons: statements are
-    compiled, libraries loaded."""
-    some = store.comparisons(limit=max(1, store.count() // 10))["id"]
-    write("tokens", store, path, map(str, some))
-    return seconds(lambda: write("tokens", store, path), CPU)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     command = Command("bench.scale", __doc__, runs=10_000, max_new_tokens=512, rounds=3)
     options = command.read(arguments)
@@ -111,14 +101,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         figures = [*one_run(store, 10 * options.rounds)]
         reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(options.rounds)]
         figures.append(MeasuredFigure.of("report measured", reports, "s", most=REPORT_S))
-        csv_s = exported(store, write_csv, Path(name, "csv"))
-        parquet_s = exported(store, write_parquet, Path(name, "parquet"))
-        rows = pq.read_metadata(Path(name, "parquet")).num_rows
-        for kind, took, least in (("CSV", csv_s, 150_000), ("Parquet", parquet_s, 400_000)):
-            note = f"{rows:,} rows in {took:.1f} s"
-            figures.append(
-                MeasuredFigure(f"tokens as {kind}", rows / took, "rows/s", note, least=least)
-            )
         size = Path(name, "runs.db").stat().st_size / 1e9
     title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
     return command.finish(BenchReport(title, [f"SQLite, {size:.2f} GB"], figures), "scale")

@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 from mars_core.telemetry import summarise
 from mars_core.types import (
+    TOKEN_FIELDS,
     Alternative,
     DrafterConfig,
     DraftNode,
@@ -285,9 +286,9 @@ def _token(
     )
 
 
-_ZEROS = {"int": 0, "float": 0.0, "str": "", "Outcome": Outcome.BONUS}
+_ZEROS: dict[Any, Any] = {int: 0, float: 0.0, str: "", Outcome: Outcome.BONUS}
 _BLANK = replace(
-    Token(**{each.name: _ZEROS.get(str(each.type), ()) for each in fields(Token)}),
+    Token(**{name: _ZEROS.get(each.kind, ()) for name, each in TOKEN_FIELDS.items()}),
     raw_z1=NAN,
     raw_z2=NAN,
     q=NAN,

@@ -59,14 +59,14 @@ def opened(folder: Path, dtype: torch.dtype) -> PreTrainedModel:
 
 
 @contextmanager
-def llama_server(model: Path, kind: str) -> Iterator[Decoder]:
-    """A llama.cpp server, in the environment that ``make llama`` makes, with as many threads as
-    torch. ``kind``: as in serve.py."""
+def llama_server(model: Path) -> Iterator[Decoder]:
+    """A llama.cpp server without speculation, in the environment that ``make llama`` makes, with as
+    many threads as torch."""
     command = [
         str(LLAMA),
         str(ROOT / "integrations/llama/serve.py"),
         str(model),
-        kind,
+        "none",
         str(torch.get_num_threads()),
     ]
     with subprocess.Popen(

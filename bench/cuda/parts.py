@@ -10,11 +10,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import cycle, product
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import psutil
@@ -24,11 +21,10 @@ from bench.batches import batches
 from bench.common.command import ROOT
 from bench.common.decoding import Differences, any_shape, complete, config_of
 from bench.common.report import MeasuredFigure
-from bench.common.shapes import Trio
-from bench.coupled import prompts, save_models
+from bench.coupled import prompts
 from bench.cuda.speed import exactness, graphs, speed, telemetry
-from bench.cuda.trial import NOISE, CudaTrial
-from mars_core.models import ModelPool, Pair
+from bench.cuda.trial import CudaTrial
+from mars_core.models import Pair
 from mars_core.types import PromptConfig
 
 RUNS, SETTLED = (
@@ -162,29 +158,6 @@ def memory(trial: CudaTrial) -> Iterator[MeasuredFigure]:
         yield MeasuredFigure(name, (after - before) / 1e6, "MB", note, most=most)
 
 
-def loading(trial: CudaTrial) -> Iterator[MeasuredFigure]:
-    """Loads a small pair: the checks are the same as for a large one."""
-    small = trial.trio("qwen").draft
-    with TemporaryDirectory() as folder:
-        spec = save_models(
-            Trio(small, replace(small, layers=8)),
-            Path(folder),
-            NOISE,
-            trial.device,
-            trial.size.dtype,
-        )
-        size = sum(file.stat().st_size for file in Path(folder).rglob("*.safetensors"))
-        pool = ModelPool(
-            device=str(trial.device), dtype=str(trial.size.dtype).removeprefix("torch.")
-        )
-        started = time.perf_counter()
-        pair = pool.get(spec)
-        seconds = time.perf_counter() - started
-    yield MeasuredFigure("loading a pair", seconds, "s", f"{size / 1e9:.2f} GB, tried and prepared")
-    note = f"1: yes; {pair.inexact or pair.shapes}"
-    yield MeasuredFigure("exact passes after loading", float(pair.exact), "", note, least=1.0)
-
-
 def many(trial: CudaTrial) -> Iterator[MeasuredFigure]:
     """Batches of several sizes."""
     pair, slots = trial.pair("qwen"), (1, 2) if trial.tiny else (1, 4, 16)
@@ -212,5 +185,4 @@ PARTS: Mapping[str, CudaPart] = {
     "memory": CudaPart(memory, 45, "Memory after 50 runs, 4B"),
     "exactness": CudaPart(exactness, 45, "What exact passes cost, 4B"),
     "meter": CudaPart(telemetry, 45, "What telemetry costs, 4B"),
-    "loading": CudaPart(loading, 45, "Loading from disk"),
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from evaluation.served.answer import Answer
 from mars_core.telemetry import summarise
 from mars_core.types import (
+    TOKEN_FIELDS,
     UNKNOWN,
     DraftNode,
     Outcome,
@@ -36,10 +37,8 @@ _RATES = ("tau", "acceptance_rate", "relaxed_share")
 
 
 # by type of a field, the value of a token of which nothing is known
-_EMPTY: dict[Any, Any] = {"float": NAN, "int": UNKNOWN, "str": "", "Outcome": Outcome.BONUS}
-_UNREPORTED = Token(
-    **{each.name: _EMPTY[each.type] for each in fields(Token) if each.name != "top"}, top=()
-)
+_EMPTY: dict[Any, Any] = {float: NAN, int: UNKNOWN, str: "", Outcome: Outcome.BONUS}
+_UNREPORTED = Token(**{name: _EMPTY.get(each.kind, ()) for name, each in TOKEN_FIELDS.items()})
 
 
 class ServedToken(NamedTuple):

@@ -22,6 +22,7 @@ from mars_core.types.configuration import (
     value_text,
 )
 from mars_core.types.trace import (
+    TOKEN_FIELDS,
     UNKNOWN,
     Alternative,
     Cause,
@@ -42,6 +43,7 @@ __all__ = [
     "PROTECTED",
     "SAMPLER",
     "SPECIAL",
+    "TOKEN_FIELDS",
     "UNKNOWN",
     "WITH_PROBABILITIES",
     "Alternative",

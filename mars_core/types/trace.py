@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from mars_core.types.configuration import RunConfig
 
@@ -74,70 +75,100 @@ class Alternative(NamedTuple):
     p: float
 
 
+class TokenField(NamedTuple):
+    """A field of ``Token``, as exports describe it. ``unit``: empty for counts, ids, names and
+    dimensionless numbers."""
+
+    kind: Any  # its type
+    meaning: str
+    unit: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """One emitted token, or (``outcome=rejected``) the drafted token that the recovered token after
-    it replaces.
+    it replaces. Values that are not known, "empty" in exports, are nan.
 
-    ``z1 >= z2`` are the target's two best logits after penalties and biases, ``r = z2/z1`` (nan
-    where z1 <= 0: such a position counts as decisive) and ``gap = z1 - z2``. ``p``, ``q`` are the
-    token's probability under target and drafter (q is nan where nothing was drafted; 1 for drafters
-    without probabilities). ``own`` is the token the target drew here; ``forgiveness`` is the
-    probability with which the rule keeps this token though strict does not; ``tv`` and ``kl``
-    (nats) are total variation and KL(P‖p) between p and the distribution P of the token emitted
-    here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says; ``logprob``
-    is ln softmax(z) of this token: always at temperature 1, of raw logits. ``raw_z1``, ``raw_z2``:
-    the raw logits of ``id1``, ``id2``; nan without penalties and biases.
+    ``r`` is nan where z1 <= 0: such a position counts as decisive. ``q`` is 1 for drafters without
+    probabilities. ``tv`` and ``kl`` (KL(P‖p)) are between p and the distribution P of the token
+    emitted here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says;
+    ``overshoot`` and ``rule_logprob`` are of P too. ``logprob`` is always at temperature 1, of raw
+    logits. With ``u`` the ``edge`` is the distance of u to another token. The texts are those of
+    ``TokenField``: meaning and, if it has one, unit.
     """
 
-    position: (
-        int  # output position, 0-based; a rejected token has that of the token emitted instead
-    )
-    step: int  # 0-based
-    draft_position: int  # depth in the draft, 1..; for a recovered or bonus token: accepted tokens of the step + 1
-    node: (
-        int  # number of the drafted node in the step's tree, 1..; 0 for a recovered or bonus token
-    )
-    parent: int  # number of the parent node; 0 is the root, the last token of the previous step
-    outcome: Outcome
-    id: int
-    piece: str
-    start: int  # characters of the run's text that become complete with this token: text[start:end]
-    end: int
-    z1: float
-    z2: float
-    raw_z1: float
-    raw_z2: float
-    id1: int
-    id2: int
-    r: float
-    gap: float
-    own: int
-    own_piece: str
-    p: float
-    q: float
-    rank: int  # of this token in p, 1 = most likely
-    entropy: float  # of p, nats
-    forgiveness: float
-    # the drawing uniform, of runs that drew by inverse CDF (no ``sampler`` in their environment);
-    # else nan
-    u: float
-    coin: float  # the accepting uniform: for sampled drafts and randomised rules
-    # difference of the two best of ln p + Gumbel noise, with ``u`` its distance to another token;
-    # at temperature 0 the gap
-    edge: float
-    tv: float
-    kl: float
-    logprob: float
-    top: tuple[Alternative, ...]
-    # value here of the first parameter that is an expression; nan where none is
-    parameter: float = math.nan
-    # what the run's relaxed tokens before it have charged, of rules with a ledger; else nan
-    regret: float = math.nan
-    # of P, where TV is exact: the largest P/p of any token here, and ln P of this token, with which
-    # the rule samples it
-    overshoot: float = math.nan
-    rule_logprob: float = math.nan
+    step: Annotated[int, "from 0"]
+    position: Annotated[
+        int,
+        "in the output, from 0; a rejected token has that of the token emitted instead",
+    ]
+    draft_position: Annotated[
+        int,
+        "depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1",
+    ]
+    node: Annotated[int, "number of the drafted node, from 1; 0 for recovered and bonus tokens"]
+    parent: Annotated[int, "number of the parent node; 0: the last token of the previous step"]
+    outcome: Annotated[Outcome, "accepted, relaxed, rejected, recovered, bonus"]
+    id: Annotated[int, "in the target's vocabulary"]
+    piece: Annotated[str, "its text; those of the emitted tokens join to the output text"]
+    start: Annotated[
+        int, "text[char_start:char_end] becomes complete with this token", "characters"
+    ]
+    end: Annotated[int, "see char_start", "characters"]
+    z1: Annotated[float, "largest logit of the target, after penalties and biases"]
+    z2: Annotated[float, "second largest"]
+    raw_z1: Annotated[float, "logit of id1 before penalties and biases; empty without them"]
+    raw_z2: Annotated[float, "logit of id2 before them"]
+    id1: Annotated[int, "token of z1"]
+    id2: Annotated[int, "token of z2"]
+    r: Annotated[float, "z2 / z1; empty where z1 <= 0"]
+    gap: Annotated[float, "z1 - z2"]
+    own: Annotated[int, "token that the target itself drew here"]
+    own_piece: Annotated[str, "its text"]
+    p: Annotated[float, "under the target, as sampled"]
+    q: Annotated[float, "under the drafter; empty where nothing was drafted"]
+    rank: Annotated[int, "of the token under the target, from 1"]
+    entropy: Annotated[float, "of the target's distribution, as sampled", "nats"]
+    forgiveness: Annotated[
+        float, "probability with which the rule keeps a token that strict rejects"
+    ]
+    u: Annotated[float, "uniform that drew own, in runs without sampler in their environment"]
+    coin: Annotated[float, "uniform of sampled drafts, and of randomised rules"]
+    edge: Annotated[
+        float,
+        "difference of the two best of ln p + Gumbel noise; at temperature 0 the gap",
+    ]
+    tv: Annotated[
+        float, "total variation between the emitted token's distribution and the target's"
+    ]
+    kl: Annotated[
+        float, "KL divergence of the emitted token's distribution from the target's", "nats"
+    ]
+    logprob: Annotated[float, "ln softmax of the raw logits", "nats"]
+    overshoot: Annotated[
+        float,
+        "largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact",
+    ] = math.nan
+    rule_logprob: Annotated[
+        float,
+        "ln P of the token, with which the rule samples it; empty unless tv_kind is exact",
+        "nats",
+    ] = math.nan
+    top: Annotated[tuple[Alternative, ...], "most likely tokens of the target"] = ()
+    parameter: Annotated[
+        float,
+        "value here of the first parameter that is an expression; empty where none is",
+    ] = math.nan
+    regret: Annotated[
+        float,
+        "what relaxed tokens before this one have charged, of rules with a ledger; else empty",
+    ] = math.nan
+
+
+TOKEN_FIELDS: Mapping[str, TokenField] = {
+    name: TokenField(hint.__origin__, *hint.__metadata__)
+    for name, hint in get_type_hints(Token, include_extras=True).items()
+}  # by name, in order
 
 
 @dataclass(frozen=True, slots=True)

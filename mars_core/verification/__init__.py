@@ -4,10 +4,11 @@
 reads it on the host and follows the accepted path.
 """
 
+from mars_core.verification.columns import JudgedToken
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft
 from mars_core.verification.judge import judge
 from mars_core.verification.state import RunState, Span, received_states
-from mars_core.verification.verdict import JudgedToken, StepVerdict, walk
+from mars_core.verification.verdict import StepVerdict, walk
 
 __all__ = [
     "Draft",

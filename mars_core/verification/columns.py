@@ -2,9 +2,9 @@
 host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
-(HEAD numbers), then the columns of COLUMNS that belong to these contents, grouped by dtype. A new
-metric of a token is one line of COLUMNS, its values in ``judge``, and a field of ``JudgedToken``
-and of ``types.Token``."""
+(HEAD numbers), then the COLUMNS that belong to these contents, grouped by dtype. A new
+metric of a token is a field of ``JudgedToken``, its values in ``judge``, and a field of
+``types.Token``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from enum import IntEnum, IntFlag
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import torch
 from torch import Tensor
@@ -45,64 +45,71 @@ class RowColumn(NamedTuple):
     """``root``: value of DRAFTED and TOKEN columns for the root; ``emitted``: value of DRAFTED ones
     for tokens that were not drafted."""
 
-    name: str
     dtype: torch.dtype
     of: Of
     when: Contents = Contents.TELEMETRY
     root: float = math.nan
     emitted: float = math.nan
+    name: str = ""
 
 
-COLUMNS = (
-    RowColumn(
-        "keep", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0
-    ),  # the rule keeps the token after its parent
-    RowColumn(
-        "strict", torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0
-    ),  # strict keeps it too, with the same u
-    RowColumn("parent", torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0),  # node number
-    RowColumn("id", torch.long, Of.NODE, Contents.ALWAYS),
-    RowColumn("own", torch.long, Of.NODE, Contents.ALWAYS),  # the target's draw after the node
-    RowColumn(
-        "emit", torch.long, Of.NODE, Contents.ALWAYS
-    ),  # the token emitted if the step ends here
-    RowColumn("z1", torch.float32, Of.NODE, Contents.ALWAYS),  # largest logit after the node
-    RowColumn(
-        "rank", torch.long, Of.TOKEN, root=1.0
-    ),  # among the logits of its position, 1 = largest
-    RowColumn(
-        "p", torch.float32, Of.TOKEN, root=1.0
-    ),  # under the target's distribution at its position
-    RowColumn("q", torch.float32, Of.DRAFTED, root=1.0),
-    RowColumn("odds", torch.float32, Of.DRAFTED, Contents.ODDS),
-    RowColumn("logprob", torch.float32, Of.TOKEN, root=0.0),  # ln softmax(z) at its position
-    RowColumn("forgiveness", torch.float64, Of.DRAFTED, root=0.0, emitted=0.0),
-    RowColumn("coin", torch.float64, Of.NODE),  # the accepting uniform of the token after the node
-    RowColumn("entropy", torch.float32, Of.NODE),  # of the displayed distribution, nats
-    RowColumn("top_ids", torch.long, Of.WIDE),
-    RowColumn("top_z", torch.float32, Of.WIDE),
-    RowColumn("top_p", torch.float32, Of.WIDE),  # of the displayed distribution
-    RowColumn(
-        "edge", torch.float32, Of.NODE, Contents.DRAWS
-    ),  # difference of the two best of ln p + Gumbel noise
-    RowColumn(
-        "raw_z1", torch.float32, Of.NODE, Contents.PROCESSED
-    ),  # logits of the two best before processors
-    RowColumn("raw_z2", torch.float32, Of.NODE, Contents.PROCESSED),
+_ID = RowColumn(torch.long, Of.NODE, Contents.ALWAYS)
+_VERDICT = RowColumn(torch.bool, Of.DRAFTED, Contents.ALWAYS, root=1.0)
+_FLOAT = RowColumn(torch.float32, Of.NODE)
+_DOUBLE = RowColumn(torch.float64, Of.NODE)
+_WIDE = RowColumn(torch.float32, Of.WIDE)
+_RAW = RowColumn(torch.float32, Of.NODE, Contents.PROCESSED)
+
+
+class JudgedToken(NamedTuple):
+    """A drafted or emitted token, with the columns of its position and its own. Absent values are
+    nan, 0 for integers, or ()."""
+
+    id: Annotated[int, _ID]
+    parent: Annotated[  # node number
+        int, RowColumn(torch.long, Of.DRAFTED, Contents.ALWAYS, root=-1.0)
+    ]
+    own: Annotated[int, _ID]  # the target's draw after the node
+    strict: Annotated[float, _VERDICT]  # strict keeps it, with the u of the rule
+    z1: Annotated[float, _FLOAT._replace(when=Contents.ALWAYS)]  # largest logit after the node
+    raw_z1: Annotated[float, _RAW]  # logits of the two best before processors
+    raw_z2: Annotated[float, _RAW]
+    # among the logits of its position, 1 = largest
+    rank: Annotated[int, RowColumn(torch.long, Of.TOKEN, root=1.0)]
+    # under the target's distribution at its position
+    p: Annotated[float, RowColumn(torch.float32, Of.TOKEN, root=1.0)]
+    q: Annotated[float, RowColumn(torch.float32, Of.DRAFTED, root=1.0)]
+    # ln softmax(z) at its position
+    logprob: Annotated[float, RowColumn(torch.float32, Of.TOKEN, root=0.0)]
+    forgiveness: Annotated[float, RowColumn(torch.float64, Of.DRAFTED, root=0.0, emitted=0.0)]
+    coin: Annotated[float, _DOUBLE]  # the accepting uniform of the token after the node
+    # difference of the two best of ln p + Gumbel noise
+    edge: Annotated[float, _FLOAT._replace(when=Contents.DRAWS)]
+    entropy: Annotated[float, _FLOAT]  # of the displayed distribution, nats
     # Of the distribution P of the token after the node: see ``shift``
-    RowColumn("mass", torch.float64, Of.TOKEN, root=1.0),  # P of the token
-    RowColumn("overshoot", torch.float64, Of.NODE),  # the largest P/p of any token
-    RowColumn("tv", torch.float64, Of.NODE),  # between P and p
-    RowColumn("kl", torch.float64, Of.NODE),  # nats
-    RowColumn(
-        "parameter", torch.float64, Of.NODE, Contents.VARYING
-    ),  # its value, of several the first's
-    RowColumn(
-        "regret", torch.float64, Of.NODE, Contents.LEDGER
-    ),  # of the run before the token after the node
-    RowColumn(
-        "charge", torch.float64, Of.DRAFTED, Contents.LEDGER
-    ),  # of the token, if it is relaxed
+    tv: Annotated[float, _DOUBLE]  # between P and p
+    kl: Annotated[float, _DOUBLE]  # nats
+    # its value, of several the first's
+    parameter: Annotated[float, _DOUBLE._replace(when=Contents.VARYING)]
+    # of the run before the token after the node
+    regret: Annotated[float, _DOUBLE._replace(when=Contents.LEDGER)]
+    overshoot: Annotated[float, _DOUBLE]  # the largest P/p of any token
+    mass: Annotated[float, RowColumn(torch.float64, Of.TOKEN, root=1.0)]  # P of the token
+    top_ids: Annotated[tuple[float, ...], _WIDE._replace(dtype=torch.long)]
+    top_z: Annotated[tuple[float, ...], _WIDE]
+    top_p: Annotated[tuple[float, ...], _WIDE]  # of the displayed distribution
+
+
+COLUMNS: tuple[RowColumn, ...] = (
+    *(
+        hint.__metadata__[0]._replace(name=name)
+        for name, hint in get_type_hints(JudgedToken, include_extras=True).items()
+    ),
+    _VERDICT._replace(name="keep"),  # the rule keeps the token after its parent
+    _ID._replace(name="emit"),  # the token emitted if the step ends here
+    RowColumn(torch.float32, Of.DRAFTED, Contents.ODDS, name="odds"),
+    # of the token, if it is relaxed
+    RowColumn(torch.float64, Of.DRAFTED, Contents.LEDGER, name="charge"),
 )
 
 

@@ -6,40 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mars_core.verification.columns import HEAD, Of, layout
+from mars_core.verification.columns import HEAD, JudgedToken, Of, layout
 
 Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
-
-
-class JudgedToken(NamedTuple):
-    """A drafted or emitted token, with the columns of its position and its own; ``parent``: the
-    node after which it stands, ``strict``: whether strict keeps it. Absent values are nan, 0 for
-    integers, or ()."""
-
-    id: int
-    parent: int
-    own: int
-    strict: float
-    z1: float
-    raw_z1: float
-    raw_z2: float
-    rank: int
-    p: float
-    q: float
-    logprob: float
-    forgiveness: float
-    coin: float
-    edge: float
-    entropy: float
-    tv: float
-    kl: float
-    parameter: float
-    regret: float
-    overshoot: float
-    mass: float
-    top_ids: tuple[float, ...]
-    top_z: tuple[float, ...]
-    top_p: tuple[float, ...]
 
 
 class Nodes:

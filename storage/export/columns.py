@@ -2,15 +2,18 @@
 docs/data.md shows it.
 
 Columns of runs have the names of storage.schema.runs, those of tokens and nodes of the fields of
-mars_core.types but for a few.
+mars_core.types but for a few. Those of tokens are described there.
 """
 
 from __future__ import annotations
 
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+
+from mars_core.types import TOKEN_FIELDS, Alternative
+from storage.traces.flat import RENAMED
 
 SCHEMA_VERSION = 8  # incremented when a column changes its name, type or meaning
 _GIVEN = [("id", pa.int64()), ("piece", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
@@ -141,53 +144,26 @@ given | given tokens | | with their pieces and characters
 history | turns | | earlier turns of the conversation
 """
 )
-TOKENS = _columns(
-    f"""\
-{_RUN}\
-step | int | | from 0
-ordinal | int | | in the step, from 0
-position | int | | in the output, from 0; a rejected token has that of the token emitted instead
-draft_position | int | | depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1
-node | int | | number of the drafted node, from 1; 0 for recovered and bonus tokens
-parent | int | | number of the parent node; 0: the last token of the previous step
-outcome | text | | accepted, relaxed, rejected, recovered, bonus
-token_id | int | | in the target's vocabulary
-piece | text | | its text; those of the emitted tokens join to the output text
-char_start | int | characters | text[char_start:char_end] becomes complete with this token
-char_end | int | characters | see char_start
-z1 | float | | largest logit of the target, after penalties and biases
-z2 | float | | second largest
-raw_z1 | float | | logit of id1 before penalties and biases; empty without them
-raw_z2 | float | | logit of id2 before them
-id1 | int | | token of z1
-id2 | int | | token of z2
-r | float | | z2 / z1; empty where z1 <= 0
-gap | float | | z1 - z2
-own | int | | token that the target itself drew here
-own_piece | text | | its text
-p | float | | under the target, as sampled
-q | float | | under the drafter; empty where nothing was drafted
-rank | int | | of the token under the target, from 1
-entropy | float | nats | of the target's distribution, as sampled
-forgiveness | float | | probability with which the rule keeps a token that strict rejects
-u | float | | uniform that drew own, in runs without sampler in their environment
-coin | float | | uniform of sampled drafts, and of randomised rules
-edge | float | | difference of the two best of ln p + Gumbel noise; at temperature 0 the gap
-{_TV_KIND}\
-tv | float | | total variation between the emitted token's distribution and the target's
-kl | float | nats | between the same
-logprob | float | nats | ln softmax of the raw logits
-overshoot | float | | largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact
-rule_logprob | float | nats | ln P of the token, with which the rule samples it; empty unless tv_kind is exact
-top | alternatives | | most likely tokens of the target
-parameter | float | | value here of the first parameter that is an expression; empty where none is
-regret | float | | what relaxed tokens before this one have charged, of rules with a ledger; else empty
+_KINDS: dict[Any, str] = {int: "int", float: "float", tuple[Alternative, ...]: "alternatives"}
+# columns that are not fields of Token, by the field before which they stand
+_BETWEEN = {"position": "ordinal | int | | in the step, from 0", "tv": _TV_KIND}
+TOKENS = (
+    *_columns(_RUN),
+    *(
+        column
+        for name, (kind, meaning, unit) in TOKEN_FIELDS.items()
+        for column in (
+            *_columns(_BETWEEN.get(name, "")),
+            ExportColumn(RENAMED.get(name, name), _KINDS.get(kind, "text"), unit, meaning),
+        )
+    ),
+    *_columns("""\
 step_drafted | int | tokens | by the step
 step_kept | int | tokens | drafted tokens in the text
 step_draft_s | float | s | drafting
 step_verify_s | float | s | target pass and verification
 step_elapsed_s | float | s | from the start of the run to the end of the step
-"""
+"""),
 )
 NODES = _columns(
     f"""\

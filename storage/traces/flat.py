@@ -17,7 +17,7 @@ from dataclasses import fields
 from functools import partial
 from itertools import accumulate, chain, pairwise, starmap
 from operator import attrgetter
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -28,15 +28,15 @@ from storage.schema.text import decode, encode
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
 OUTCOMES = tuple(Outcome)  # stored by their index, so a new one comes last
 _INDEX_OF = {outcome: index for index, outcome in enumerate(OUTCOMES)}
-KINDS = {"int": np.int64, "float": np.float64}
+KINDS = {int: np.int64, float: np.float64}
 
 
 def numbers(kind: type, *without: str) -> dict[str, Any]:
     """Field → numpy type of the fields that are plain numbers."""
     return {
-        each.name: KINDS[str(each.type)]
-        for each in fields(kind)
-        if each.type in KINDS and each.name not in without
+        name: KINDS[each]
+        for name, each in get_type_hints(kind).items()
+        if each in KINDS and name not in without
     }
 
 

@@ -45,7 +45,9 @@ def comparison_document(stored: StoredComparison) -> Document:
         ),
         created_at=stored.created_at.isoformat(),
         prompt=stored.prompt.text,
-        **{name: getattr(stored.prompt, name) for name in ("system", "chat", "stop")},
+        system=stored.prompt.system,
+        chat=stored.prompt.chat,
+        stop=stored.prompt.stop,
         runs=[_run(run, stored.runs[0], run_speeds(stored)) for run in stored.runs],
     )
 
@@ -60,10 +62,11 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
         order=run.order,
         label=lane_label(trace.config),
         **_settings(trace.config),
-        **{
-            name: getattr(trace, name)
-            for name in ("status", "stop_reason", "error", "text", "token_ids")
-        },
+        status=trace.status,
+        stop_reason=trace.stop_reason,
+        error=trace.error,
+        text=trace.text,
+        token_ids=trace.token_ids,
         **asdict(trace.summary),
         tv_kind=trace.config.shift_kind,
         speeds=speeds[run.lane],
@@ -168,7 +171,10 @@ def comparison_row(row: Mapping[Any, Any]) -> Document:
 def rule_documents() -> list[Document]:
     return [
         _document(
-            **{name: getattr(rule, name) for name in ("name", "summary", "formula", "source")},
+            name=rule.name,
+            summary=rule.summary,
+            formula=rule.formula,
+            source=rule.source,
             title=rule_title(rule.name),
             parameters=[asdict(parameter) for parameter in rule.parameters],
             draft_modes=rule.modes,

@@ -83,7 +83,6 @@ def test_captured_exact_steps_write_the_targets_text_also_when_continued(
         ("exactness", "exact / free passes, EAGLE-3 tree", ""),
         ("meter", "meter, none", "≤ 3"),
         ("memory", "growth of what is reserved on the device", "≤ 0"),
-        ("loading", "exact passes after loading", "≥ 1"),
     ],
 )
 def test_a_part_names_its_figures_and_their_goals(
