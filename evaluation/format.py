@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 
 from mars_core.types import ShiftKind
 
@@ -116,6 +117,12 @@ def _scaled(size: float, units: tuple[str, str, str]) -> str:
 def plural(amount: int, noun: str) -> str:
     """``1 token``, ``2 tokens``."""
     return f"{count(amount)} {noun}" if amount == 1 else f"{count(amount)} {noun}s"
+
+
+def first_few(items: Sequence[str], most: int = 5) -> str:
+    """Items of a sentence, separated by semicolons; of many the first, and how many more there are."""
+    more = [f"{count(len(items) - most)} more"] if len(items) > most else []
+    return "; ".join([*items[:most], *more])
 
 
 def displayable(text: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from evaluation.format import first_few
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured
@@ -19,7 +20,6 @@ FEW_PROMPTS = 30
 MANY_UNENDED = 0.1
 ALPHA = 0.05
 IN_SEQUENCE = "The settings ran one after the other, so that speed-ups include what the machine did in between; τ does not."
-NAMED = 5  # settings named in one sentence
 # Keys of the environment that must be equal for numbers to be comparable.
 ONE_VALUE = ("device", "dtype", "threads", "torch", "transformers", "app")
 
@@ -54,8 +54,7 @@ def warnings(
 
 
 def _setting(plan: Plan, row: Measured) -> str:
-    where = f" on {row.group}" if len(plan.suites) > 1 else ""
-    return f"{plan.title(plan.lanes[row.lane])}{where} at temperature {row.temperature:g}"
+    return plan.setting(plan.lanes[row.lane], row.group, row.temperature)
 
 
 def _names(plan: Plan, lanes: Mask | np.bool) -> list[str]:
@@ -75,14 +74,12 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     named = [
         f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × "
         f"{row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
-        for row in both[:NAMED]
+        for row in both
     ]
-    if len(both) > NAMED:
-        named.append(f"{len(both) - NAMED} more")
     if both:
         yield (
             f"In {len(both)} settings a rule keeps more of each draft and also writes longer "
-            f"texts, so tokens/s overstates the time saved: {'; '.join(named)}."
+            f"texts, so tokens/s overstates the time saved: {first_few(named)}."
         )
 
 
@@ -96,7 +93,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     if len(tested) > 1:
         plain = sum(test.p_by_prompt < ALPHA for _, test in tested)
         left = [_setting(plan, row) for row, test in tested if test.p_holm < ALPHA]
-        names = f": {'; '.join(left)}" if left else ""
+        names = f": {first_few(left)}" if left else ""
         yield (
             f"{len(tested)} comparisons with strict were tested; by chance alone about "
             f"{ALPHA * len(tested):.2g} of them would have p < {ALPHA:g}. {plain} have it, and "

@@ -235,7 +235,7 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
     return Score(
         metric=metric,
         binary=binary,
-        runs=int(scored.sum()),
+        scored=int(scored.sum()),
         value=share_interval(values[:, lane], prompt) if binary else spread[f"{metric}:value"],
         baseline=share_interval(values[:, baseline], prompt)
         if binary

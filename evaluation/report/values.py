@@ -35,7 +35,7 @@ class Score:
 
     metric: str
     binary: bool  # right or wrong
-    runs: int  # that could be scored, paired with the baseline
+    scored: int  # runs that could be scored, paired with the baseline
     value: Interval
     baseline: Interval
     recovery: Interval

@@ -297,6 +297,12 @@ class Plan:
         several = len({each.drafts for each in self.lanes} - {""}) > 1
         return f"{lane.name} ({lane.drafts})" if several and lane.drafts else lane.name
 
+    def setting(self, lane: Lane, group: str, temperature: float) -> str:
+        """The title, with the suite and the temperature if the plan has several."""
+        on = f" on {group}" if len(self.suites) > 1 else ""
+        at = f" at temperature {temperature:g}" if len(self.temperatures) > 1 else ""
+        return f"{self.title(lane)}{on}{at}"
+
     @property
     def none(self) -> int | None:
         """The number of the lane without drafts."""

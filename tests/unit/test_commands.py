@@ -82,11 +82,6 @@ RUN = {
     "mars eval resume STUDY": "",
     "mars eval export STUDY --folder F": "",
     "mars eval delete STUDY": "",
-    "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars,typical,topk-delta,lenience,entropy "
-    "--set mars.theta=0.84,0.88,0.9,0.94,0.98 --set typical.epsilon=0.09 --set typical.delta=0.3 --set topk-delta.n=10 "
-    "--set topk-delta.delta=0.6 --set lenience.lenience=0.5 --set entropy.alpha=0.4 --set entropy.limit=0.95 --drafter model,eagle3 "
-    "--k 5 --draft-mode greedy --tree 12/6/2 --temperature 0,1 --seeds 3 --seed 0 --max-new-tokens 160 --margin 0.98 --limit 300 "
-    "--protect none --no-placebos --name 'Bundled pair, arithmetic'": "--plan-only",
     "mars eval run --pair smollm2-135m --suite instructions --limit 300 --rules strict,mars,mars-gap,topk-delta,topk-ratio,"
     "asd,fuzzy,cascade-opt,cascade-token,lenience,ensemble,easd,fly --set 'mars.theta=0.9,0.97,0.99 - 0.12*min(1, entropy/2)' "
     "--set mars-gap.gap=0.7,2.4 --set topk-delta.n=10 --set topk-delta.delta=0.3 --drafter eagle3 --k 3 --draft-mode greedy "

@@ -44,8 +44,12 @@ Column = tuple[Head, Callable[[LaneRow], TableCell]]
 
 
 def make_table(label: str, columns: Sequence[Column], rows: Iterable[LaneRow]) -> ReportTable:
-    written = tuple(tuple(write(row) for _, write in columns) for row in rows)
-    return ReportTable(label, tuple(head for head, _ in columns), written)
+    """Without the columns that have no value in any row."""
+    lines = list(rows)
+    written = [(head, [write(row) for row in lines]) for head, write in columns]
+    known = [each for each in written if any(cell.text != MISSING for cell in each[1])]
+    heads, cells = [head for head, _ in known], [column for _, column in known]
+    return ReportTable(label, tuple(heads), tuple(zip(*cells, strict=True)))
 
 
 def group_column(head: Head) -> Column:

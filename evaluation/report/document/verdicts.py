@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from evaluation.format import count, number, percent, plural
+from evaluation.format import count, first_few, percent, plural
 from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import LaneRow, group_column, make_table
 from evaluation.report.values import ALL, Report
+from evaluation.study.plan import Plan
 
 UNFINISHED = (
     "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
@@ -20,12 +21,15 @@ UNFINISHED = (
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
 NO_SIGNAL = (
-    "No better than random relaxation of as many tokens in each text: its signal does not tell "
-    "which to relax"
+    "the rule is no better than random relaxation of as many tokens in each text: its signal does "
+    "not tell which to relax. Random's score over the rule's"
 )
-BETTER = "Better than random relaxation of as many tokens in each text"
-RELAXED_NOTHING = "Relaxed no token here"
-MOST_NAMED = 6  # settings in a sentence
+BETTER = (
+    "the rule is better than random relaxation of as many tokens in each text. Random's score over "
+    "the rule's"
+)
+RELAXED_NOTHING = "the rule relaxed no token"
+CLAIMS = {NO_SIGNAL: "bad", BETTER: "good", RELAXED_NOTHING: "note"}
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -35,6 +39,7 @@ COLUMNS = (
     tables.TEMPERATURE,
     tables.VERDICT,
     tables.RECOVERY,
+    tables.PLACEBO,
     tables.AMOUNT,
     tables.SCORE,
     tables.BASELINE_SCORE,
@@ -42,7 +47,6 @@ COLUMNS = (
     tables.LOST,
     tables.TEST,
     tables.OVER_NONE,
-    tables.PLACEBO,
     METRIC,
 )
 
@@ -58,7 +62,7 @@ def verdict_section(report: Report) -> Section:
     if every := _judged(report):
         single = [each for each in every if each.measured.group != ALL] or every
         blocks: tuple[Block, ...] = (
-            _summary(single, report.plan.margin),
+            _summary(single, report.plan),
             make_table(LABEL, COLUMNS, every),
         )
     else:
@@ -72,33 +76,29 @@ def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
     not come first."""
     plan = report.plan
     rows = {(row.group, row.temperature, row.lane): row for row in report.measured}
-    settings: dict[str, list[str]] = {NO_SIGNAL: [], BETTER: [], RELAXED_NOTHING: []}
+    settings: dict[str, list[str]] = {claim: [] for claim in CLAIMS}
     for (group, temperature, lane), row in rows.items():
         placebo, ratio = plan.placebo(lane), row.main_score and row.main_score.placebo_ratio
         if placebo is None or not ratio or math.isnan(ratio.value):
             continue
         if group not in report.suite_groups or (group == ALL and len(plan.suites) > 1):
             continue
-        other, here = rows[group, temperature, placebo], plan.lanes[lane]
-        setting = f"{here.name}, {here.drafts}, {group}, T = {temperature:g}"
+        setting = plan.setting(plan.lanes[lane], group, temperature)
         if row.relaxed_share.value == 0:
             settings[RELAXED_NOTHING].append(setting)
             continue
         settings[BETTER if ratio.high < 1 else NO_SIGNAL].append(
-            f"{setting} (random scores {beside(ratio, percent)} of it, at τ "
-            f"{number(other.tau.value)} against {number(row.tau.value)})"
+            f"{setting}: {beside(ratio, percent)}"
         )
-    kinds = {NO_SIGNAL: "bad", BETTER: "good", RELAXED_NOTHING: "note"}
+    total = sum(map(len, settings.values()))
     return tuple(
-        Paragraph(f"{claim}: {_few(named)}.", kinds[claim])
+        Paragraph(
+            f"In {count(len(named))} of {plural(total, 'setting')} {claim}: {first_few(named)}.",
+            CLAIMS[claim],
+        )
         for claim, named in settings.items()
         if named
     )
-
-
-def _few(named: Sequence[str]) -> str:
-    more = [f"{count(len(named) - MOST_NAMED)} more"] if len(named) > MOST_NAMED else []
-    return "; ".join([*named[:MOST_NAMED], *more])
 
 
 def _judged(report: Report) -> list[LaneRow]:
@@ -111,7 +111,7 @@ def _judged(report: Report) -> list[LaneRow]:
     return [row for *_, row in sorted(judged, key=lambda each: each[:3])]
 
 
-def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
+def _summary(judged: Sequence[LaneRow], plan: Plan) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
     verdicts = [
         (row.measured.prompts, row.score.verdict)
@@ -130,13 +130,13 @@ def _summary(judged: Sequence[LaneRow], least: float) -> Paragraph:
     measured, lane, score = judged[0]
     recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group
-    claim = f"recovery ≥ {margin(least)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
+    claim = f"recovery ≥ {margin(plan.margin)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
     undecided = len(verdicts) == amounts[RecoveryOutcome.TOO_FEW]
     answer = (
         f"Not decided: {few}, for {claim}" if undecided else f"{claim.capitalize()}: {outcomes}"
     )
-    text = f"{answer}. Worst: {lane.name}, {lane.drafts}, {group}, T = {measured.temperature:g} with {recovery}."
-    return Paragraph(text, tone)
+    worst = plan.setting(lane, group, measured.temperature)
+    return Paragraph(f"{answer}. Worst: {worst} with {recovery}.", tone)
 
 
 def _too_few(verdicts: Sequence[tuple[int, RecoveryVerdict]]) -> str:

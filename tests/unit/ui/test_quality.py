@@ -31,7 +31,7 @@ from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
 from evaluation.report.values import LoadRow, Report
 from evaluation.statistics import Interval
-from mars_core.models import BUNDLED_PAIR
+from mars_core.models import CATALOG
 from mars_playground.__main__ import parser
 from storage import RunStore, StorageError, StudyProgress
 from tests.panels import read_panel
@@ -132,10 +132,10 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     """Every number of docs/results, to six digits, and the command that ran it."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
     table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
-    text = (folder / "results" / "bundled-arithmetic.csv").read_text("utf-8")
+    text = (folder / "results" / "smollm2-instructions.csv").read_text("utf-8")
     heads, *published = csv.reader(text.splitlines())
     computed = [[row[head] for head in heads] for row in table]
-    assert len(computed) == len(published) == 84
+    assert len(computed) == len(published) == 160
 
     def values(row: list[str]) -> list[object]:
         cells = ",".join(row).replace("[", "").replace("]", "").split(",")
@@ -149,16 +149,17 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
                 pytest.approx(other, rel=1e-5, abs=1e-12) if isinstance(other, float) else other
             )
     command = re.search(
-        "^mars eval (run --pair bundled .*)$",
+        "^mars eval (run --pair smollm2-135m .*)$",
         (folder / "results.md").read_text("utf-8"),
         re.MULTILINE,
     )
     options = parser().parse_args(["eval", *shlex.split(command[1])])
-    spec = BUNDLED_PAIR
-    refs = {f"{each}_ref": getattr(spec, each) for each in ("target", "draft", "head")}
-    pair: Any = SimpleNamespace(spec=spec, classifier_ref=None, **refs)
-    assert read_plan_options(options, pair) == report.plan
-    assert FILE.stat().st_size <= 150_000
+    models = report.plan.models
+    refs = {f"{each}_ref": getattr(models, each) for each in ("target", "draft", "head")}
+    pair: Any = SimpleNamespace(spec=CATALOG[0], classifier_ref=None, **refs)
+    plan = read_plan_options(options, pair)
+    assert replace(plan, batch=int(options.batch)) == report.plan
+    assert FILE.stat().st_size <= 200_000
 
 
 def test_the_example_opens_for_everybody_without_what_it_has_not(
@@ -166,10 +167,8 @@ def test_the_example_opens_for_everybody_without_what_it_has_not(
 ) -> None:
     changed = view.open(reports, EXAMPLE)
     assert clock.measured == 0 and changed[view.timer]["active"] is False
-    assert "34 supported" in changed[view.first] and changed[view.prompts] == ""
-    assert (
-        changed[view.filters[0]]["visible"] is False and changed[view.filters[1]]["visible"] is True
-    )
+    assert "2 supported" in changed[view.first] and changed[view.prompts] == ""
+    assert not any(changed[choice]["visible"] for choice in view.filters)
     links = read_panel(changed[view.downloads]).all("a")
     for link in links:
         name = link.attributes["href"].partition("?")[0].rpartition("/")[2]
@@ -219,6 +218,7 @@ def test_a_study_that_is_opened_shows_everything(
     }  # depend on who looks
     assert changed.keys() == set(view.outputs) - others
     assert changed[view.opened[0]] == study and changed[view.timer]["active"] is False
+    assert changed[view.filters[0]]["visible"]
     assert [value for _, value in changed[view.filters[0]]["choices"]] == [
         "",
         "gsm8k",

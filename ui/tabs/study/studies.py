@@ -21,10 +21,10 @@ COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,
 
 EXAMPLE_HEAD = StudyHead(
     EXAMPLE,
-    datetime(2026, 11, 21, 8, 25, tzinfo=UTC),
-    "Example: the bundled pair on 300 problems",
-    1800,
-    1800,
+    datetime(2026, 11, 26, 18, 57, tzinfo=UTC),
+    "Example: SmolLM2 135M, 13 rules on 300 prompts",
+    300,
+    300,
 )
 
 

@@ -14,9 +14,9 @@ import pytest
 from evaluation.report.measure import measure
 from evaluation.report.values import Report, VoteRow
 from evaluation.statistics import wilson
-from evaluation.study.plan import Plan
+from evaluation.study.plan import Lane, Plan
 from evaluation.study.result import read_result
-from mars_core.types import DrafterConfig, DraftMode
+from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 from storage import Choice, Preferred, RunStore, StoredJudgement, StoredResult, StoredVote
 from tests.traces import make_trace
 from tests.unit.evaluation.calls import expect
@@ -62,8 +62,21 @@ def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
         reported(plan=study_plan(items=40, repeats=1, temperatures=(0.0,))),
         "also writes longer texts",
     )
-    assert f"{LANES[HARM].name} on sums at temperature 0 (τ × " in warning
+    assert f"{LANES[HARM].name} on sums (τ × " in warning
     assert not any(f"{name} on sums" in warning for name in ("strict", "none"))
+
+
+def test_of_many_settings_the_first_are_named_by_what_sets_them_apart() -> None:
+    thetas = [
+        Lane(RuleConfig("mars", {"theta": each / 100}), LANES[MARS].drafter)
+        for each in range(91, 99)
+    ]
+    lanes = (*LANES[: STRICT + 1], *thetas)
+    plan = study_plan(suites=study_plan().suites[:1], lanes=lanes, temperatures=(0.0,))
+    results = drawn_results(plan, loses={lane.name: 0.6 for lane in thetas})
+    (warning,) = warnings_with(reported(results, plan), "comparisons with strict were tested")
+    named = [f"mars(theta={each / 100:g})" for each in range(91, 96)]
+    assert warning.endswith(f"after Holm's correction 8: {'; '.join(named)}; 3 more.")
 
 
 def test_many_comparisons_and_few_prompts_are_named() -> None:

@@ -19,6 +19,7 @@ from evaluation.report.document.chart import charts
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
+    TABLES,
     csv_text,
     markdown_of,
     measured_table,
@@ -27,6 +28,7 @@ from evaluation.report.files import (
     write_markdown,
     write_report,
 )
+from evaluation.report.measure import measure
 from evaluation.study.plan import Plan, with_placebos
 from evaluation.study.result import read_result
 from evaluation.study_commands import study_command
@@ -49,6 +51,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
 @pytest.fixture(scope="module")
 def study(store: RunStore) -> str:
     return stored_study(store)
+
+
+def test_no_table_has_two_columns_of_one_name(store: RunStore, study: str) -> None:
+    report = measure(store, study)
+    for table in TABLES.values():
+        heads = next(iter(table(store, report)))
+        assert len(set(heads)) == len(heads)
 
 
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
 from evaluation.recovery import RecoveryOutcome
-from evaluation.report.document.blocks import Paragraph
+from evaluation.report.document.blocks import Paragraph, ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
@@ -207,7 +208,7 @@ def test_right_answers_are_counted_and_tested_in_pairs(
 ) -> None:
     score, (mine, strict) = row_of(report, lane).scores[NUMBERS], lanes_of(frame, lane, STRICT)
     gained, lost = ((mine[NUMBERS] - strict[NUMBERS]) == sign for sign in (1, -1))
-    assert score.runs == 120
+    assert score.scored == 120
     assert (score.value.value, score.baseline.value) == pytest.approx(
         (mine[NUMBERS].mean(), strict[NUMBERS].mean())
     )
@@ -312,18 +313,36 @@ def test_a_rule_is_compared_with_the_placebo_that_imitates_it() -> None:
     first, second, *_ = document(report, {}).sections[0].blocks
     assert isinstance(first, Paragraph) and isinstance(second, Paragraph)
     assert first.text.startswith(
-        "No better than random relaxation of as many tokens in each text: "
+        "In 4 of 8 settings the rule is no better than random relaxation of as many tokens"
     )
-    assert f"{lanes[HARM].name}, model K=5, sums, T = 0 (random scores " in first.text
-    assert second.text.startswith("Better than random relaxation") and "mars" in second.text
+    assert re.search(
+        re.escape(f"{lanes[HARM].name} on sums at temperature 0")
+        + r": [\d.]+ % \[[\d.]+, [\d.]+\];",
+        first.text,
+    )
+    assert second.text.startswith("In 4 of 8 settings the rule is better") and "mars" in second.text
     measured = tuple(
         replace(row, relaxed_share=Interval(0, 0, 0)) if row.lane == HARM else row
         for row in report.measured
     )
     first, second, *_ = document(replace(report, measured=measured), {}).sections[0].blocks
-    assert isinstance(first, Paragraph) and first.text.startswith("Better than random relaxation")
-    assert isinstance(second, Paragraph) and second.text.startswith("Relaxed no token here: ")
+    assert isinstance(first, Paragraph) and first.text.startswith(
+        "In 4 of 8 settings the rule is better"
+    )
+    assert isinstance(second, Paragraph) and second.text.startswith(
+        "In 4 of 8 settings the rule relaxed no token: "
+    )
     assert lanes[HARM].name not in first.text and lanes[HARM].name in second.text
+
+
+def test_a_table_has_no_column_without_a_value() -> None:
+    heads = {}
+    for first in (NONE, STRICT):
+        plan = study_plan(lanes=LANES[first:])
+        *_, table = document(reported(plan, drawn_results(plan)), {}).sections[0].blocks
+        assert isinstance(table, ReportTable)
+        heads[first] = {head.text for head in table.heads}
+    assert heads[NONE] - heads[STRICT] == {"Over none"} and not heads[STRICT] - heads[NONE]
 
 
 def test_holm_corrects_suites_main_metrics_only(report: Report) -> None:
@@ -368,7 +387,7 @@ def test_a_failed_run_takes_its_task_out_of_the_pairs_of_its_lane_only() -> None
     )
     report = reported(PLAN, results)
     harm, mars = (row_of(report, lane, temperature=0.0) for lane in (HARM, MARS))
-    assert (harm.runs, harm.failed, harm.scores[NUMBERS].runs) == (119, 1, 119)
+    assert (harm.runs, harm.failed, harm.scores[NUMBERS].scored) == (119, 1, 119)
     expect(mars, runs=120, failed=0)
     assert any("1 runs failed" in warning for warning in report.warnings)
 
