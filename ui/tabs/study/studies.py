@@ -16,7 +16,7 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies of which is looked up whether they run
-COMMAND = "mars eval run --suite demo_arithmetic --limit 60 --rules none,strict,mars --theta 0.84,0.9,0.96 --seeds 3"
+COMMAND = "mars eval run --suite instructions --limit 60 --rules none,strict,mars --theta 0.9,0.97"
 
 
 EXAMPLE_HEAD = StudyHead(
