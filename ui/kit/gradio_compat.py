@@ -27,6 +27,7 @@ from ui.kit.errors import fault
 LOG = logging.getLogger("mars.gradio")
 ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_REST_S = 0.01  # from one look at the queue to the next
 P = ParamSpec("P")
 
 
@@ -66,7 +67,9 @@ class FaultyBlocks(gr.Blocks):
 
     def queue(self, *args: Any, **options: Any) -> Any:
         with _no_server():
-            return super().queue(*args, **options)
+            super().queue(*args, **options)
+        rest(self)
+        return self
 
     def __exit__(self, *error: Any) -> None:
         with _no_server():
@@ -123,6 +126,15 @@ class FaultyBlocks(gr.Blocks):
             )
             by_output = dict(zip(changed, values, strict=True))
         return [by_output.get(each, None if each.stateful else gr.skip()) for each in outputs]
+
+
+@_or_stock
+def rest(page: gr.Blocks) -> None:
+    """Gradio looks for waiting events every millisecond, which took 8 % of a core while nothing
+    happened, and the interpreter from a run. An event waits ``_REST_S`` at most."""
+    if not hasattr(page._queue, "sleep_when_free"):
+        raise AttributeError("sleep_when_free")
+    page._queue.sleep_when_free = _REST_S
 
 
 @_or_stock

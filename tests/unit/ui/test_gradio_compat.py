@@ -28,6 +28,7 @@ from ui.kit.gradio_compat import (
     forget_components,
     limit_arrival,
     report_progress_on,
+    rest,
     wait_for_streams,
 )
 
@@ -94,7 +95,7 @@ def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
     for owner, names in (
         (page, ("fns", "app", "_queue", "state_session_capacity", "default_config")),
         (page.fns[0], ("show_progress", "show_progress_on", "inputs", "name", "api_name")),
-        (page._queue, ("pending_event_ids_session",)),
+        (page._queue, ("pending_event_ids_session", "sleep_when_free")),
         (page.state_holder, ("session_data", "blocks", "set_blocks")),
         (
             state_holder.SessionState(page),
@@ -127,11 +128,13 @@ def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
         forget_components(page)
         limit_arrival(SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace())))  # type: ignore[arg-type]
         report_progress_on(SimpleNamespace(), gr.HTML())  # type: ignore[arg-type]
+        rest(SimpleNamespace(_queue=SimpleNamespace()))  # type: ignore[arg-type]
     assert page.app.state_holder is holder and _call(page, "a") == "a secret 1"
     assert [record.getMessage().partition(" does not allow ")[2] for record in caplog.records] == [
         "forget_components (ImportError).",
         "limit_arrival (AttributeError).",
         "report_progress_on (AttributeError).",
+        "rest (AttributeError).",
     ]
     wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
 
@@ -228,6 +231,13 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
                     pass
     finally:
         server.close()
+
+
+def test_the_queue_rests_between_events() -> None:
+    with one_loop():
+        with FaultyBlocks(analytics_enabled=False) as page:
+            gr.Textbox()
+        assert page.queue() is page and page._queue.sleep_when_free == 0.01
 
 
 def test_blocks_build_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
