@@ -116,7 +116,12 @@ RULE_OPTIONS: Options = {
 
 def _bias(text: str) -> tuple[str, float]:
     word, _, value = text.rpartition("=")
-    return word, float(value)
+    try:
+        return word, float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not WORD=VALUE; the value is a number, or -inf"
+        ) from None
 
 
 SAMPLING_OPTIONS: Options = {
@@ -211,7 +216,10 @@ def find_spec(
     if draft is None and head is None and classifier is None:
         return entry
     custom = custom_pair(
-        entry.target, draft or entry.draft, head or entry.head, classifier or entry.classifier
+        entry.target,
+        entry.draft if draft is None else draft,
+        entry.head if head is None else head,
+        entry.classifier if classifier is None else classifier,
     )
     return replace(custom, title=entry.title, text=entry.text, theta=entry.theta)
 
@@ -397,9 +405,14 @@ def read_thinking(options: argparse.Namespace) -> bool | None:
 
 def _prompt(options: argparse.Namespace) -> str:
     """The prompt; read once, because standard input cannot be read again for the second rule."""
-    if options.prompt_file is not None:
-        options.prompt = options.prompt_file.read()
-        options.prompt_file = None
-    elif options.prompt == "-":
-        options.prompt = sys.stdin.read()
+    file = sys.stdin if options.prompt == "-" else options.prompt_file
+    if file is not None:
+        try:
+            with file:
+                options.prompt, options.prompt_file = file.read(), None
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"The prompt in {file.name} is not UTF-8: byte {error.start} cannot be read; save "
+                "it as UTF-8."
+            ) from None
     return str(options.prompt)

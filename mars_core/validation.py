@@ -3,6 +3,7 @@ range."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from mars_core.decoder import input_embedding
@@ -31,10 +32,12 @@ from mars_core.types import (
     RunConfig,
     Sampling,
     ShiftKind,
+    number_text,
 )
 
 MAX_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
+LEAST_BIAS = -1e30  # but for -inf: 64 of them are finite in float32
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 
 
@@ -96,21 +99,28 @@ def _sampling(sampling: Sampling) -> None:
     fits = temperature == 0 or LEAST_TEMPERATURE <= temperature <= 100
     _require(
         fits,
-        f"temperature is {temperature:g}; it must be 0 (greedy) or {LEAST_TEMPERATURE:g} to 100.",
+        f"temperature is {number_text(temperature)}; it must be 0 (greedy) or "
+        f"{LEAST_TEMPERATURE:g} to 100.",
     )
     _require(top_k >= 0, f"top_k is {top_k}; it must be 0 (off) or more.")
-    _require(0 < top_p <= 1, f"top_p is {top_p:g}; it must be above 0 and at most 1 (off).")
+    _require(
+        0 < top_p <= 1,
+        f"top_p is {number_text(top_p)}; it must be above 0 and at most 1 (off).",
+    )
 
 
 def _processors(processors: Processors, pair: Pair, rows: int) -> None:
     for name, (low, high, _) in PROCESSORS.items():
         value = getattr(processors, name)
-        _require(low <= value <= high, f"{name} is {value:g}; it must be {low:g} to {high:g}.")
+        _require(
+            low <= value <= high, f"{name} is {number_text(value)}; it must be {low:g} to {high:g}."
+        )
     _require(len(processors.logit_bias) <= 64, "More than 64 words have a bias; 64 are the most.")
     for word, bias in processors.logit_bias:
         _require(
-            bias <= 1000,
-            f"The bias of {word!r} is {bias:g}; 1000 is the most, and -inf bans the word.",
+            bias == -math.inf or LEAST_BIAS <= bias <= 1000,
+            f"The bias of {word!r} is {number_text(bias)}; it must be {LEAST_BIAS:g} to 1000, or "
+            "-inf, which bans the word.",
         )
         ids = word_ids(pair.tokenizer, word)
         _require(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mars_core.arguments import drafter_of, spec_of
 from mars_core.jobs import Job, RecordedRun, execution_order, follow
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HEIGHT_PX = 900  # of the view in a notebook
+Value = TypeVar("Value", bound=str | RuleConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Comparison:
 def compare(
     prompt: str,
     *,
-    rules: Sequence[str | RuleConfig] = ("mars",),
+    rules: str | RuleConfig | Sequence[str | RuleConfig] = ("mars",),
     pair: str = CATALOG[0].key,
     target: str | None = None,
     drafter: str | None = None,
@@ -116,23 +117,25 @@ def compare(
     top_k: int = 0,
     top_p: float = 1.0,
     processors: Processors = Processors(),
-    protect: Sequence[str] = PROTECTED,
+    protect: str | Sequence[str] = PROTECTED,
     max_new_tokens: int = 128,
     seed: int = 0,
     system: str = "",
     chat: bool = True,
-    stop: Sequence[str] = (),
+    stop: str | Sequence[str] = (),
     device: str = "auto",
     dtype: str = "auto",
 ) -> Comparison:
     """The strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
 
     ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
-    0.9})``. ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
-    ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``; by default
-    the pair's, as ``k``. ``classifier``: for rule ``judge`` and ``score``, instead of the pair's.
-    ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``. Models stay
-    loaded for later calls. Raises ValueError with one sentence that names the argument, ModelError.
+    0.9})``; one of them, as one text of ``stop`` and ``protect``, stands for a list of one.
+    ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
+    ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``;
+    by default the pair's, as ``k``. ``classifier``: for rule ``judge`` and ``score``, instead of
+    the pair's. ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``.
+    Models stay loaded for later calls. Raises ValueError with one sentence that names the
+    argument, ModelError.
     """
     pool = _models(device, dtype)
     session = Session(pool.get(spec_of(pair, target, drafter, classifier)))
@@ -141,16 +144,16 @@ def compare(
     configs = tuple(
         run_config(
             session.pair,
-            prompt=PromptConfig(prompt, system, chat, tuple(stop)),
+            prompt=PromptConfig(prompt, system, chat, _all(stop)),
             rule=rule,
             drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else draft,
             sampling=Sampling(
-                temperature, top_k, top_p, replace(processors, protect=tuple(protect))
+                temperature, top_k, top_p, replace(processors, protect=_all(protect))
             ),
             max_new_tokens=max_new_tokens,
             seed=seed,
         )
-        for rule in (RuleConfig("strict"), *(_rule(each, theta) for each in rules))
+        for rule in (RuleConfig("strict"), *(_rule(each, theta) for each in _all(rules)))
     )
     for config in configs:
         session.check(config)
@@ -159,6 +162,10 @@ def compare(
     for event in perform(pool, job, lambda: False):
         follow(records, event)
     return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), job.order)
+
+
+def _all(values: Value | Sequence[Value]) -> tuple[Value, ...]:
+    return (values,) if isinstance(values, str | RuleConfig) else tuple(values)
 
 
 def _rule(rule: str | RuleConfig, theta: float) -> RuleConfig:

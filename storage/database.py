@@ -73,7 +73,8 @@ def parse_url(url: str | None) -> URL:
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise StorageError(f"The database {parsed.get_backend_name()!r} is not supported. {_FORMS}")
-    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+    name = parsed.database or ""
+    if parsed.get_backend_name() == "sqlite" and (name in ("", ":memory:") or "\0" in name):
         raise StorageError(f"The database URL does not name a file. {_FORMS}")
     return parsed
 

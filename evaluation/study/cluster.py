@@ -14,7 +14,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from evaluation.study.dispatch import LOSSES, CallReport, dispatch
 from evaluation.study.engine import InProcess
-from evaluation.study.launch import local_runner, open_session
+from evaluation.study.launch import local_runner, open_session, threads_of
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.runner import LaneEnded, TaskEnded, Traces, chunk_of
 from evaluation.study.worker import Event, Work, process_name
@@ -57,10 +57,11 @@ class Cluster:
     """The processes of a study. Use it as a context manager."""
 
     def __init__(self, options: argparse.Namespace, plan: Plan, spec: PairSpec) -> None:
+        threads = threads_of(options)
         arguments = {"include_dashboard": False} if options.ray == LOCAL else {}
         ray.init(options.ray, log_to_driver=False, logging_level="ERROR", **arguments)
         self._gpus = options.device != "cpu" and any(_resources("GPU"))
-        self._threads: int = options.threads or min(filter(None, _resources("CPU")), default=1)
+        self._threads: int = threads or min(filter(None, _resources("CPU")), default=1)
         here = argparse.Namespace(**vars(options) | {"threads": self._threads})
         self.plan, self._opening = plan, (here, plan.as_dict(), spec)
         self._handles: list[_Handle] = []

@@ -31,17 +31,18 @@ from storage import RunStore, StudyProgress
 INTERRUPTED = 130  # exit status of an interrupted study
 TERMINAL_S = 1.0  # between two progress lines on a terminal
 LOG_S = 15.0  # and elsewhere
+MAX_THREADS = 1024
 Events = Generator[Event, None, None]
 Waves = Iterator[Sequence[Events]]  # each in threads of their own; then the next ones
 
 
 def open_session(options: argparse.Namespace, spec: PairSpec) -> Session:
-    """The models of a study on this process's device and threads. Raises ModelError."""
+    """The models of a study on this process's device and threads. Raises ValueError, ModelError."""
     import torch
     from transformers.utils import logging
 
     logging.set_verbosity_error()
-    torch.set_num_threads(options.threads or _threads())
+    torch.set_num_threads(threads_of(options) or _threads())
     pool = ModelPool(device=options.device, dtype=options.dtype, graphs=not options.no_graphs)
     return Session(pool.get(spec, lambda _: None))
 
@@ -160,6 +161,14 @@ def _stop_requested() -> Iterator[Flag]:
         yield requested
     finally:
         restore()
+
+
+def threads_of(options: argparse.Namespace) -> int | None:
+    """``--threads``, if it is given. Raises ValueError."""
+    threads: int | None = options.threads
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise ValueError(f"--threads is {threads}; it must be 1 to {MAX_THREADS}.")
+    return threads
 
 
 def _threads() -> int:

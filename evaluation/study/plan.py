@@ -28,6 +28,7 @@ from mars_core.types import (
     RuleConfig,
     Sampling,
     ShiftKind,
+    number_text,
     value_text,
 )
 
@@ -394,4 +395,4 @@ def _check_lanes(plan: Plan) -> None:
 
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
-        raise ValueError(f"{name} is {value:g}; it must be {low:,} to {high:,}.")
+        raise ValueError(f"{name} is {number_text(value)}; it must be {low:,} to {high:,}.")

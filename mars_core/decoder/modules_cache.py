@@ -34,7 +34,7 @@ class ModulesCache(ModelCache):
         like = input_embedding(model).weight.new_empty(0, dtype=model.dtype)
         index = PositionIndex(size.capacity, like, window=window, step=size.shapes.width_step)
         super().__init__(model, size, feature_layers, index)
-        self._model = model
+        self._model, self._last = model, size.tokens - 1
         self._store: ModulesStore = ModulesStore(size.capacity)
 
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
@@ -46,7 +46,9 @@ class ModulesCache(ModelCache):
             mask = (
                 {"full_attention": full, "sliding_attention": windowed} if self._kinds else windowed
             )
-            options = {"attention_mask": mask, "position_ids": layout.positions}
+            # learned positions end with the context, which padding may exceed
+            positions = layout.positions.clamp(max=self._last)
+            options = {"attention_mask": mask, "position_ids": positions}
         with self._tapped() as inputs:
             output = self._model(
                 input_ids=ids,

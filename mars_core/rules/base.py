@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from typing import Any, NamedTuple
 
 from mars_core.lazy import torch
 from mars_core.rules.expression import parse
-from mars_core.types import DraftMode, Parameters, ShiftKind, value_text
+from mars_core.types import DraftMode, Parameters, ShiftKind, number_text, value_text
 
 
 class State(NamedTuple):
@@ -267,7 +268,8 @@ class Rule:
             elif not low <= value <= high or (is_integer and value != int(value)):
                 kind = ", whole numbers only" if is_integer else ""
                 raise ValueError(
-                    f"{name} is {value:g}; rule {self.name} takes {low:g} to {high:g}{kind}."
+                    f"{name} is {number_text(value)}; rule {self.name} takes {low:g} to "
+                    f"{high:g}{kind}."
                 )
         defaults = {parameter.name: float(parameter.default) for parameter in self.parameters}
         return defaults | read
@@ -279,6 +281,8 @@ def as_value(value: float | str) -> float | str:
         return float(value)
     except ValueError:
         return str(value).strip()
+    except OverflowError:  # an integer beyond all floats
+        return float(str(Decimal(value)))
 
 
 def _check(name: str, text: str, is_integer: bool) -> None:

@@ -18,6 +18,7 @@ from mars_core.types.configuration import (
     Sampling,
     ShiftKind,
     TreeShape,
+    number_text,
     numbers,
     value_text,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "Token",
     "Trace",
     "TreeShape",
+    "number_text",
     "numbers",
     "value_text",
 ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -19,6 +21,10 @@ class DraftMode(StrEnum):
     COUPLED = "coupled"
     GREEDY = "greedy"
     SAMPLED = "sampled"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DraftMode:
+        raise ValueError(f"The draft mode is {value!r}; it must be {', '.join(cls)}.")
 
 
 PROCESSORS = {  # name → least and largest value, and what the processor does
@@ -95,6 +101,14 @@ Parameters = Mapping[str, float | str]
 def numbers(parameters: Parameters) -> dict[str, float]:
     """Those that are not expressions."""
     return {name: value for name, value in parameters.items() if not isinstance(value, str)}
+
+
+def number_text(value: float) -> str:
+    """For messages: short, but never another number; also integers beyond all floats."""
+    with suppress(OverflowError):
+        short = f"{value:g}"
+        return short if float(short) == value or value != value else repr(value)
+    return f"{Decimal(value):.6g}"
 
 
 def value_text(value: float | str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -82,13 +83,29 @@ def test_a_notebook_shows_hostile_text_as_text(comparison: mars.Comparison) -> N
         ({"pair": "other"}, "pair is 'other'"),
         ({"k": 0}, "K is 0"),
         ({"temperature": -1}, "temperature is -1"),
-        ({"draft_mode": "bold"}, "bold"),
+        (
+            {"draft_mode": "bold"},
+            "The draft mode is 'bold'; it must be coupled, greedy, sampled",
+        ),
+        ({"drafter": ""}, "'' is neither a folder here nor a Hub id"),
+        ({"protect": "no such token"}, "protect has 'no such token'"),
+        ({"rules": "marz"}, "The rule is 'marz'"),
         ({"tree": mars.TreeShape(8, 3, 2)}, "drafter model drafts chains only"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mars.compare(PROMPT, **{"pair": "bundled", **arguments})  # type: ignore[arg-type]
+
+
+def test_one_text_stands_for_a_list_of_one() -> None:
+    shared: dict[str, Any] = {"pair": "bundled", "max_new_tokens": 32, "seed": 3}
+    one = mars.compare(PROMPT, rules="none", stop="boy", protect="special", **shared)
+    several = mars.compare(PROMPT, rules=["none"], stop=["boy"], protect=["special"], **shared)
+    assert one.texts == several.texts and one.texts["Strict"].endswith("boy")
+    assert [each.config.prompt.stop for each in one.traces] == [("boy",)] * 2
+    (rule,) = mars.compare(PROMPT, rules=mars.RuleConfig("none"), **shared).traces[1:]
+    assert rule.config.rule.name == "none"
 
 
 def test_the_notebook_runs() -> None:

@@ -3,6 +3,7 @@ for what cannot be read."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
@@ -52,15 +53,16 @@ def _not_blank(prompt: str) -> str:
     return prompt
 
 
-def _not_huge(value: object) -> object:
+def _within_floats(value: object) -> object:
+    """An integer beyond all floats is infinite, as in ``1e400``."""
     if isinstance(value, int) and abs(value) >= 2**1023:
-        raise ValueError("A number is too large.")
+        return math.inf if value > 0 else -math.inf
     return value
 
 
 def _a_list(value: object) -> object:
     """One text stands for a list of one, nothing for an empty one."""
-    items = [value] if isinstance(value, str) and value else value or []
+    items = [] if value in (None, "") else [value] if isinstance(value, str) else value
     return tuple(items) if isinstance(items, list | tuple) else items
 
 
@@ -102,14 +104,14 @@ def _processors(value: object) -> dict[str, Any]:
     settings = dict(value) if isinstance(value, Mapping) else {} if value is None else {"": value}
     protect: object = settings.pop("protect", [*PROTECTED])
     bias, banned = settings.pop("logit_bias", {}), settings.pop("banned", [])
-    words = (
-        bias | dict.fromkeys(banned, "-inf")
-        if isinstance(bias, dict) and isinstance(banned, list)
-        else {"\n": 0}
-    )
-    protected: list[Any] = protect if isinstance(protect, list) else [None]
-    if set(settings) - set(PROCESSORS) or any(
-        not isinstance(word, str) or len(word.splitlines()) != 1 for word in (*words, *protected)
+    unknown = set(settings) - set(PROCESSORS)
+    if (
+        unknown
+        or not isinstance(bias, dict)
+        or not isinstance(banned, list)
+        or not isinstance(protect, list)
+        or not all(isinstance(word, str) for word in (*bias, *banned, *protect))
+        or any(word.splitlines() != [word] for word in (*bias, *banned, *protect))
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(
@@ -117,8 +119,9 @@ def _processors(value: object) -> dict[str, Any]:
             "number, no line breaks), banned and protect (lists)."
         )
     numbers = {name: number_of(number, name) for name, number in settings.items()}
+    words = bias | dict.fromkeys(banned, "-inf")
     return numbers | {
-        "protect": "\n".join(protected),
+        "protect": "\n".join(protect),
         "logit_bias": "\n".join(
             f"{word}={number_of(number, word)}" for word, number in words.items()
         ),
@@ -127,7 +130,7 @@ def _processors(value: object) -> dict[str, Any]:
 
 Text = Annotated[str, Field(description="text")]
 Flag = Annotated[bool, Field(description="true or false")]
-Number = Annotated[float, BeforeValidator(_not_huge), Field(description="a number")]
+Number = Annotated[float, BeforeValidator(_within_floats), Field(description="a number")]
 
 
 def integer(low: int, high: int) -> Any:
@@ -161,7 +164,7 @@ class ComparisonRequest(Values):
     draft: Text
     head: Text
     drafter: Text
-    k: Annotated[float | None, BeforeValidator(_not_huge), Field(description="a number")]
+    k: Annotated[float | None, BeforeValidator(_within_floats), Field(description="a number")]
     temperature: Number
     max_new_tokens: Number
     seed: Number

@@ -161,10 +161,7 @@ def read_drafter(form: DraftForm) -> DrafterConfig:
     kind, fields = drafter_kind(form.drafter), taken(form.drafter, form.shape)
     if kind.name == PLAIN:
         return DrafterConfig(kind=PLAIN, k=0)
-    mode = form.mode if "mode" in fields else kind.modes[0]
-    if mode not in list(DraftMode):
-        raise ValueError(f"The draft mode is {form.mode!r}; it must be {', '.join(DraftMode)}.")
-    mode = DraftMode(mode)
+    mode = DraftMode(form.mode if "mode" in fields else kind.modes[0])
     if kind.trees and form.shape not in (TREE, CHAIN):
         raise ValueError(f"The shape of the draft is {form.shape!r}; it must be {CHAIN} or {TREE}.")
     if "k" in fields:

@@ -130,6 +130,8 @@ def test_a_pair_that_is_not_exact_is_reported(
         ("--min-p 2", "min_p is 2; it must be 0 to 1."),
         ("--ban [99999]", "The ids of the word '[99999]' are [99999]; there must be some"),
         ("--theta nan", "theta is nan"),
+        ("--drafter=", "'' is neither a folder here nor a Hub id"),
+        ("--classifier=", "'' is neither a folder here nor a Hub id"),
         ("--rule lucky", "The rule is 'lucky'; it must be one of none, strict,"),
         (
             "--rule none --drafter none",
@@ -165,6 +167,20 @@ def test_bad_input_is_one_sentence_and_status_2(
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_a_prompt_that_is_not_utf_8_is_named(models: str, call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "prompt"
+    file.write_bytes(b"caf\xe9")
+    code, out, err = call(f"run {models.replace('--prompt abc', f'--prompt-file {file}')}")
+    expected = f"The prompt in {file} is not UTF-8: byte 3 cannot be read; save it as UTF-8.\n"
+    assert (code, out, err) == (2, "", expected)
+
+
+def test_a_bias_without_a_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "--prompt", "abc", "--logit-bias", "cat"])
+    assert "--logit-bias: 'cat' is not WORD=VALUE; the value" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--tree chain --k 4", None)])

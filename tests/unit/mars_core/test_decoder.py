@@ -31,7 +31,7 @@ from mars_core.decoder.linear import (
 )
 from mars_core.decoder.positions import PassLayout
 from mars_core.verification import ancestors
-from tests.checkpoints import KINDS, random_ids, tiny_config, tiny_model
+from tests.checkpoints import CONTEXT, KINDS, random_ids, tiny_config, tiny_model
 
 FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")
 LONG = CHUNK + 100  # more than one chunk
@@ -260,6 +260,17 @@ def test_masks_are_contiguous_and_aligned(
             )
     assert len(masks) > 8
     assert all(mask.is_contiguous() and mask.data_ptr() % 64 == 0 for mask in masks)
+
+
+@torch.no_grad()
+def test_padding_has_no_position_beyond_the_context() -> None:
+    """Learned positions end with the context, and the last pass of a text may be padded."""
+    plain, ids = tiny_model("gpt2", seed=3), random_ids(CONTEXT)
+    size = CacheSize(CONTEXT, 6, PassShapes(row_step=4, width_step=128))
+    cache = open_cache(ready("gpt2"), size)
+    cache.read(ids[: CONTEXT - 2])
+    last = cache.forward(ids[CONTEXT - 2 :], CONTEXT - 2)
+    torch.testing.assert_close(last, plain(ids[None]).logits[0, -2:], rtol=1e-4, atol=1e-4)
 
 
 @torch.no_grad()

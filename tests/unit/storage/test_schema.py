@@ -218,6 +218,7 @@ def test_path_may_hold_odd_characters(tmp_path: Path) -> None:
         ("runs.db:secret", "not a URL"),
         ("sqlite://", "does not name a file"),
         ("sqlite:///:memory:", "does not name a file"),
+        ("sqlite:////runs\0.db", "does not name a file"),
         ("mysql://root:secret@host/db", "'mysql' is not supported"),
         ("postgresql://mars:secret@127.0.0.1:1/none", "could not be opened: .*refused"),
         ("postgresql+nonsense://mars:secret@127.0.0.1:1/none", "could not be opened"),

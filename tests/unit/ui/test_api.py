@@ -275,11 +275,18 @@ BAD = r"""
 {"chat": "yes"} -> chat is 'yes'; it must be true or false
 {"stop": [1]} -> stop is [1]; it must be a list of texts
 {"stop": [""]} -> stop string is empty
+{"stop": {}} -> stop is {}; it must be a list of texts
+{"prefix": 0} -> prefix is 0; it must be a list of token ids
 {"processors": 5} -> processors is 5; it has min_p
 {"processors": {"mirostat": 1}} -> it has min_p
 {"processors": {"min_p": "much"}} -> min_p is 'much'; it must be a number
 {"processors": {"min_p": 2}} -> min_p is 2; it
 {"processors": {"banned": ["a\nb"]}} -> no line breaks
+{"processors": {"banned": ["a\u2028"]}} -> no line breaks
+{"processors": {"banned": [[42, 7]]}} -> processors is {'banned': [[42, 7]]}; it has min_p
+{"processors": {"banned": "cat"}} -> processors is {'banned': 'cat'}; it has min_p
+{"processors": {"logit_bias": [["a", 1]]}} -> processors is {'logit_bias': [['a', 1]]}; it has min_p
+{"processors": {"logit_bias": {"a": -1e39}}} -> The bias of 'a' is -1e+39; it must be -1e+30 to 1000
 {"processors": {"protect": "special"}} -> banned and protect (lists)
 {"processors": {"protect": ["no such token"]}} -> protect has 'no such token', which is no token of this target
 {"processors": {"logit_bias": {"a": "x"}}} -> a is 'x'; it must
@@ -297,7 +304,8 @@ BAD = r"""
         ({"rules": "[" * 5000}, "rules is not JSON: nested too deep"),
         ({"rules": "[" * 90 + "]" * 90}, "JSON: nested too deep"),
         ({"rules": "[" + "9" * 5000}, "is not JSON"),
-        ({"seed": 10**400}, "A number is too large"),
+        ({"seed": 10**400}, "seed is inf; it must be a whole number"),
+        ({"temperature": -(10**400)}, "temperature is -inf; it must be 0"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_saves_nothing(

@@ -120,6 +120,8 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--k 3,3", "Two lanes are the same"),
         ("--batch 1,0", "batch is '0'; it must be auto or 1 to 256"),
         ("--batch 0", "batch is '0'; it must be auto or 1 to 256"),
+        ("--threads 0", "--threads is 0; it must be 1 to 1024"),
+        ("--threads -1", "--threads is -1; it must be 1 to 1024"),
         ("--batch 2 --time-alone 3", "time_alone is 3; it must be 0 to 2"),
         ("--pair wish", "pair is 'wish'; it must be one of smollm2-135m, bundled"),
     ],

@@ -145,6 +145,8 @@ def test_names_tell_lanes_apart() -> None:
         ({"loads": (1, 300), "batch": 300}, "batch is 300; it must be 1 to 256"),
         ({"loads": (1, 4), "batch": 4, "alone": 1}, "time_alone is 1; with several batches"),
         ({"repeats": 0}, "repeats is 0; it must be 1 to 1,000"),
+        ({"repeats": 1000001}, "repeats is 1000001; it must be 1 to 1,000"),
+        ({"seed": 10**400}, r"seed is 1.00000e\+400; it must be 0 to"),
         ({"seed": -1}, "seed is -1"),
         ({"max_new_tokens": 0}, "max_new_tokens is 0"),
     ],
