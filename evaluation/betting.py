@@ -85,7 +85,7 @@ def least_prompts(margin: float, alpha: float) -> int:
         )
     growth = np.log1p(np.array(SHARES) * (1 / margin - 1))  # of ln wealth a prompt, by share
     enough = math.log(BETS) - math.log(alpha)
-    few, most = 0, math.ceil(enough / growth[-1]) + 1
+    few, most = 0, math.ceil(enough / float(growth[-1])) + 1
     while most - few > 1:
         prompts = (few + most) // 2
         if np.logaddexp.reduce(prompts * growth) < enough:

@@ -62,6 +62,8 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
     assert write_report(store, report, tmp_path)
 
     again = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    (first, *_) = json.loads(purpose_json(measure(store, again)))["certificate"]["candidates"]
+    assert first["recovery"] is None  # nothing is decoded
     waves = in_sequence(Work(store, again), plan, bundled_session, InProcess(bundled_session))
     for events in next(waves):
         for _ in zip(events, range(6), strict=False):  # it stops in the middle
