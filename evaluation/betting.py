@@ -83,6 +83,13 @@ def least_prompts(margin: float, alpha: float) -> int:
         raise ValueError(
             f"margin is {margin:g} and alpha {alpha:g}; both must be above 0 and below 1."
         )
-    most = math.ceil(2 * math.log(BETS / alpha) / math.log(1 + SHARES[-1] * (1 / margin - 1)))
-    wealth = log_wealth(np.full(most, 1 / margin - 1))
-    return int(np.searchsorted(wealth, -math.log(alpha))) + 1
+    growth = np.log1p(np.array(SHARES) * (1 / margin - 1))  # of ln wealth a prompt, by share
+    enough = math.log(BETS) - math.log(alpha)
+    few, most = 0, math.ceil(enough / float(growth[-1])) + 1
+    while most - few > 1:
+        prompts = (few + most) // 2
+        if np.logaddexp.reduce(prompts * growth) < enough:
+            few = prompts
+        else:
+            most = prompts
+    return most

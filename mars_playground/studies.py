@@ -7,6 +7,7 @@ it is not and 2 where that is not known. Results go to standard output, progress
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from argparse import Namespace
@@ -74,6 +75,10 @@ def _choose(options: Namespace, store: RunStore) -> int:
     advise = options.command == "advise"
     if not advise and (options.tau is None) is (options.speed is None):
         raise ValueError("Give either --tau or --speed.")
+    for name in () if advise else ("tau", "speed"):
+        target = getattr(options, name)
+        if target is not None and not 0 < target < math.inf:
+            raise ValueError(f"--{name} is {target:g}; it must be a finite number above 0.")
     spec, session, plan = _planned(options, read_choosing_options)
     if plan.loads:
         raise ValueError(f"--batch is {options.batch}; it takes one number here, or auto.")

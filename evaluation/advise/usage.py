@@ -7,13 +7,21 @@ import shlex
 from dataclasses import asdict, replace
 from urllib.parse import urlencode
 
-from evaluation.commands import comparison_commands
-from evaluation.study.plan import BASELINE, Lane, Plan
+from evaluation.commands import comparison_commands, model_name
+from evaluation.study.plan import BASELINE, Lane, Models, Plan
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG
 from mars_core.models.source import folder_of, is_folder, is_local
-from mars_core.types import ModelRef, RuleConfig, RunConfig, numbers, value_text
+from mars_core.rules import PLAIN, reads_score
+from mars_core.types import (
+    SAMPLER,
+    ModelRef,
+    RuleConfig,
+    RunConfig,
+    numbers,
+    value_text,
+)
 
 SERVED = ("mars", "mars-gap")  # rules that mars-vllm has at any temperature
 METHODS = {MODEL.name: "draft_model", "eagle3": "eagle3"}  # of vLLM
@@ -23,7 +31,7 @@ PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 def uses(plan: Plan, lane: Lane) -> dict[str, str]:
     """Command lines, and the query of an address of the page, by where they are used."""
     strict, setting = _configs(plan, lane)
-    address = _address(setting, plan.models.key)
+    address = _address(setting, plan.models)
     ways = {"command line": comparison_commands([strict, setting]), "page": address}
     return ways | ({"vLLM": command} if (command := _vllm(plan, lane)) else {})
 
@@ -39,34 +47,49 @@ def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
         sampling=plan.sampling(task),
         max_new_tokens=plan.max_new_tokens,
         seed=plan.seed_of(task),
-        environment={},
+        environment={"sampler": SAMPLER} | _read_classifier(plan, lane),
     )
     return [replace(config, rule=RuleConfig(BASELINE)), config]
 
 
-def _address(config: RunConfig, key: str) -> str:
-    """By the names of the fields of the page."""
-    drafter, sampling = config.drafter, config.sampling
+def _read_classifier(plan: Plan, lane: Lane) -> dict[str, str]:
+    """As runs record it."""
+    model = plan.models.classifier if reads_score(lane.rule) else None
+    return {"classifier": f"{model.name}@{model.revision or ''}"} if model else {}
+
+
+def _address(config: RunConfig, models: Models) -> str:
+    """By the names of the fields of the page, which has lists one a line."""
+    drafter, sampling, prompt = config.drafter, config.sampling, config.prompt
+    processors = sampling.processors
     named = ",".join(
         f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()
     )
     setting = f"{config.rule.name}({named})" if named else config.rule.name
-    fields: dict[str, object] = {"pair": key} if key in {each.key for each in CATALOG} else {}
+    fields: dict[str, object] = {"pair": models.key}
+    if models.key not in {each.key for each in CATALOG}:
+        own = {"target": models.target, "draft": models.draft, "head": models.head}
+        fields |= {f"own_{name}": model_name(each) for name, each in own.items() if each}
     if tree := drafter.tree:
         fields |= {"shape": "tree"} | {f"tree_{name}": n for name, n in asdict(tree).items()}
     else:
         fields |= {"k": drafter.k} | ({"shape": "chain"} if described(drafter.kind).trees else {})
-    fields |= {"drafter": drafter.kind, "mode": drafter.mode, "system": config.prompt.system}
+    fields |= {"drafter": drafter.kind, "mode": drafter.mode, "system": prompt.system}
     fields |= {
         "temperature": sampling.temperature,
         "top_k": sampling.top_k,
         "top_p": sampling.top_p,
     }
-    others = sampling.processors.chosen.items()
-    fields |= {name: value for name, value in others if isinstance(value, int | float)}
+    fields |= processors.chosen | {
+        "logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias),
+        "protect": "\n".join(processors.protect) or PLAIN,
+        "chat": "" if prompt.chat else "False",
+        "thinking": {None: "", True: "on", False: "off"}[prompt.thinking],
+        "stop": "\n".join(prompt.stop),
+    }
     fields |= {"max_new_tokens": config.max_new_tokens, "seed": config.seed}
     given = [(name, value) for name, value in fields.items() if value != ""]
-    words = [("prompt", config.prompt.text), ("rule", BASELINE), ("rule", setting), *given]
+    words = [("prompt", prompt.text), ("rule", BASELINE), ("rule", setting), *given]
     return f"?{urlencode(words)}"
 
 

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from evaluation.scoring.metrics import formats
 from evaluation.statistics import Interval, McNemar, interval_columns
 from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
-from evaluation.study.stored import plain
 from mars_core.types import ShiftKind
 from storage import RunStore, StoredResult
 from storage.export import cell
@@ -163,7 +162,11 @@ def purpose_json(report: Report) -> str:
     """The certificate of a study, and its chosen setting with its gain, as one JSON object."""
     certificate = report.certificate
     assert certificate is not None
-    values: dict[str, Any] = {"study": report.id, "certificate": plain(certificate), "chosen": None}
+    values: dict[str, Any] = {
+        "study": report.id,
+        "certificate": asdict(certificate),
+        "chosen": None,
+    }
     if chosen := certificate.chosen:
         lane, row = report.plan.lanes[chosen.lane], measured_of(report, chosen.lane)
         gain = {name: getattr(row, name)._asdict() for name in GAINS}

@@ -242,7 +242,7 @@ class Fields:
             "\n".join(PROTECTED),
             kind="lines",
             width=200,
-            help="No rule relaxes them: special, digits, quotes, the text of a token with * and ?, or ids such as [42].",
+            help="No rule relaxes them: special, digits, quotes, the text of a token with * and ?, or ids such as [42]; none: no token.",
         )
 
     def advanced(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import Field, fields
 from typing import Any
 
+from mars_core.rules import PLAIN
 from ui.settings.drafters import FIELDS, taken
 from ui.settings.form import DraftForm, Form
 from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
@@ -25,7 +26,7 @@ def settings_link(form: Form) -> dict[str, Any]:
     """The names of an address that hold this form; what has its default is left out."""
     values = form_values(form)
     named = {
-        name: _text(values[name])
+        name: _text(values[name]) or (PLAIN if name == "protect" else "")
         for name, each in _FIELDS.items()
         if _applies(name, values)
         and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)

@@ -88,10 +88,11 @@ def read_processors(form: RunForm) -> Processors:
         numbers[name] = reader(getattr(form, name), name)
     try:
         pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
+        protect = tuple(filter(None, map(str.strip, form.protect.splitlines())))
         return Processors(
             **numbers,
             logit_bias=tuple((word, float(value)) for word, _, value in pairs),
-            protect=tuple(filter(None, map(str.strip, form.protect.splitlines()))),
+            protect=() if protect == (PLAIN,) else protect,
         )
     except ValueError:
         raise ValueError(
@@ -103,7 +104,7 @@ def processor_values(processors: Processors) -> dict[str, Any]:
     """The fields that ``read_processors`` reads as this."""
     return asdict(processors) | {
         "logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias),
-        "protect": "\n".join(processors.protect),
+        "protect": "\n".join(processors.protect) or PLAIN,
     }
 
 

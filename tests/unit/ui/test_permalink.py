@@ -4,6 +4,7 @@ shows where it is posted."""
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from typing import Any
@@ -19,9 +20,17 @@ from starlette.testclient import TestClient
 
 from evaluation.advise.usage import uses
 from evaluation.commands import OTHER_SAMPLER
-from evaluation.study.plan import Lane
+from evaluation.study.plan import Lane, Models
 from mars_core.models import CATALOG
-from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, TreeShape
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    ModelRef,
+    Outcome,
+    Processors,
+    RuleConfig,
+    TreeShape,
+)
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
 from tests.reports import make_plan
@@ -34,7 +43,7 @@ from ui.report.picture import picture_json
 from ui.settings.form import CUSTOM, DraftForm, LaneForm
 from ui.settings.link import read_link, settings_link
 from ui.settings.parameters import EXAMPLES
-from ui.settings.readers import read_rule
+from ui.settings.readers import read_processors, read_prompt, read_rule
 from ui.settings.values import parse, read_form
 from ui.sharing import READ_ONLY
 from ui.tabs.compare.opening import FILLED, Opening
@@ -160,6 +169,40 @@ def test_a_setting_that_a_certificate_supports_has_an_address(
     numbers = {"temperature": 0.7, "top_k": 40, "max_new_tokens": 90, "seed": 5}
     wanted = {"pair": "bundled", "drafter": drafter.kind, **draft, **numbers}
     assert {name: getattr(form, name) for name in wanted} == wanted
+
+
+def test_a_link_says_that_no_token_is_protected() -> None:
+    link = settings_link(replace(FORM, protect=""))
+    values, _ = read_link({**link, "rules": link["rule"]})
+    assert read_processors(read_form("Hi", values)).protect == ()
+
+
+@pytest.mark.parametrize("protect", [(), ("a*", "digits")])
+def test_the_address_of_a_setting_has_all_that_its_study_chose(protect: tuple[str, ...]) -> None:
+    processors = Processors(
+        repetition_penalty=1.1,
+        logit_bias=(("cat", -2.5), ("[42, 7]", -math.inf)),
+        protect=protect,
+    )
+    plan = replace(
+        make_plan(),
+        processors=processors,
+        chat=False,
+        thinking=False,
+        stop=("END", "=> x"),
+        models=Models("custom", ModelRef("me/target", "abc"), ModelRef("me/draft")),
+    )
+    rule = RuleConfig("mars", {"theta": 0.85, "where": "thinking('<a>', '</a>')"})
+    lane = Lane(rule, DrafterConfig(k=3))
+    words = parse_qs(uses(plan, lane)["page"].removeprefix("?"))
+    one = {name: texts[0] for name, texts in words.items()}
+    values, wrong = read_link({**one, "rules": words["rule"]})
+    form = read_form(one["prompt"], values)
+    assert wrong == "" and read_rule(form.lanes[1]) == lane.rule
+    assert read_processors(form) == processors and read_prompt(form) == plan.prompt(
+        plan.item(plan.task(0))
+    )
+    assert (form.pair, form.own_target, form.own_draft) == (CUSTOM, "me/target@abc", "me/draft")
 
 
 def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:

@@ -62,6 +62,8 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
     assert write_report(store, report, tmp_path)
 
     again = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    (first, *_) = json.loads(purpose_json(measure(store, again)))["certificate"]["candidates"]
+    assert first["recovery"] is None  # nothing is decoded
     waves = in_sequence(Work(store, again), plan, bundled_session, InProcess(bundled_session))
     for events in next(waves):
         for _ in zip(events, range(6), strict=False):  # it stops in the middle
@@ -78,6 +80,12 @@ def test_rules_are_compared_at_equal_tau(
     match = f"eval match {SMALL} --limit 18 --max-new-tokens 60 --db {url}"
     assert mars(f"{match} --rules mars,random") == 2
     assert mars(f"{match} --rules mars,random --speed 2") == 2
+    capsys.readouterr()
+    for wrong in ("--tau 0", "--tau nan", "--tau inf", "--tau -1", "--speed 0", "--speed nan"):
+        assert mars(f"{match} --rules none,mars {wrong} --batch 1") == 2
+        option, value = wrong.split()
+        sentence = f"{option} is {value}; it must be a finite number above 0."
+        assert capsys.readouterr().err.startswith(sentence), wrong
     assert mars(f"{match} --rules mars,random --tau 4.1") == 0
     (head,) = store.studies()
     plan = read_plan(store.study(head.id).plan)

@@ -57,3 +57,13 @@ def test_vllm_gets_the_rule_the_models_and_the_length_of_drafts() -> None:
 )
 def test_vllm_gets_nothing_that_it_does_not_have(changed: dict[str, Any]) -> None:
     assert vllm(**changed) is None
+
+
+def test_the_command_of_a_setting_above_temperature_0_is_of_this_sampler() -> None:
+    """And reads the classifier of the study, where an expression does."""
+    plan = replace(PLAN, temperatures=(0.7,))
+    assert uses(plan, Lane(MARS, CHAIN))["command line"].startswith("mars compare ")
+    models = replace(plan.models, classifier=ModelRef("me/classifier", "abc"))
+    reading = RuleConfig("mars", {"theta": 0.85, "where": "score < 0.5"})
+    command = uses(replace(plan, models=models), Lane(reading, CHAIN))["command line"]
+    assert "--classifier=me/classifier@abc" in shlex.split(command)
