@@ -18,9 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.common.decoding import complete, config_of
-from bench.coupled import small_pair
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Trace
+from bench.common.decoding import Ours, complete, loaded
+from mars_core.types import DrafterConfig, PromptConfig, Trace
 from storage import RunStore
 from storage.schema.text import decode
 from storage.traces.derived import DERIVED
@@ -43,10 +42,10 @@ TRACES["hostile"] = make_tree_trace(new_tokens=9, words=HOSTILE)
 
 @pytest.fixture(scope="module")
 def real() -> Trace:
-    """512 tokens of a random pair, sampled."""
-    prompt, drafter = PromptConfig("t1 t2 t3", chat=False), DrafterConfig("model", k=5)
-    config = config_of(pair := small_pair(), prompt, drafter, 1.0, 512, 7, RuleConfig("mars"))
-    trace = complete(pair, config)
+    """512 tokens of the bundled pair, sampled."""
+    pair = replace(loaded(device="cpu"), eos_ids=frozenset())
+    decoding = Ours(pair, "mars", DrafterConfig("model", k=5), 1.0, 512)
+    trace = complete(pair, decoding.config(PromptConfig(pair.spec.prompts[0]), 7))
     assert len(trace.tokens) == 512
     return trace
 
