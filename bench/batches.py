@@ -127,11 +127,7 @@ def beside_vllm(name: str, ours: Ours, prompts: Prompts, rounds: int) -> Measure
     "bench.batches", __doc__, pair=("bundled", "real"), prompts=16, rounds=3, max_new_tokens=64
 )
 def main(options: Options) -> Reports:
-    pair, tokens, rounds = (
-        loaded(options.pair, device="cpu"),
-        options.max_new_tokens,
-        options.rounds,
-    )
+    pair, tokens = loaded(options.pair, device="cpu"), options.max_new_tokens
     prompts, is_bundled = prompts_for(options.pair, options.prompts), options.pair == "bundled"
     ours = {
         name: Ours(pair, "", DRAFTERS[name], 0.0, tokens)
@@ -143,9 +139,9 @@ def main(options: Options) -> Reports:
     goals = {name: both[not is_bundled] for name, both in GOALS.items()}
     figures = list[MeasuredFigure]()
     for name, write in writers.items():
-        figures += in_slots(name, write, SLOTS, prompts, rounds, goals)
+        figures += in_slots(name, write, SLOTS, prompts, options.rounds, goals)
     if is_bundled and VLLM.exists():
-        figures += [beside_vllm(name, ours[name], prompts, rounds) for name in COMPARED[:2]]
+        figures += [beside_vllm(name, ours[name], prompts, options.rounds) for name in COMPARED[:2]]
     note = "tokens per second of all texts together, prompts included; ratios of each round"
     title = f"batches-{options.pair}"
     yield BenchReport("Batches", [note], figures, device=pair.device, name=title)
