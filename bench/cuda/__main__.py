@@ -7,18 +7,15 @@ Exit status 2 without a CUDA device. ``--tiny`` rehearses it with tiny models on
 from __future__ import annotations
 
 import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import NamedTuple
 
 import torch
-from transformers.utils import logging as transformers_logging
 
 from bench.common.command import CPU, Options, Reports, measurement
 from bench.common.report import (
@@ -28,7 +25,7 @@ from bench.common.report import (
     figure_table,
     figure_values,
 )
-from bench.cuda.parts import PARTS, CudaPart
+from bench.cuda.parts import PARTS, CudaPart, send
 from bench.cuda.trial import FULL, TINY, CudaTrial
 
 TOTAL = 500.0  # seconds of all parts; a part with less than MIN_SECONDS left is not started
@@ -84,7 +81,7 @@ def attempted(name: str, part: CudaPart, trial: CudaTrial, seconds: float) -> Pa
         return max(0.0, started + seconds - time.perf_counter())
 
     with NamedTemporaryFile() as log:
-        process = spawning.Process(target=_measure, args=(part, trial, sender, log.name))
+        process = spawning.Process(target=send, args=(part, trial, sender, log.name))
         process.start()
         sender.close()
         with suppress(EOFError):
@@ -99,17 +96,6 @@ def attempted(name: str, part: CudaPart, trial: CudaTrial, seconds: float) -> Pa
         written = Path(log.name).read_text(encoding="utf-8", errors="replace")[-LOG:]
     took = time.perf_counter() - started
     return PartOutcome(name, part.title, status, took, figures, written)
-
-
-def _measure(part: CudaPart, trial: CudaTrial, sender: Connection, log: str) -> None:
-    """Sends every figure when it is there."""
-    os.dup2(os.open(log, os.O_WRONLY), 2)
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    if trial.device == CPU:
-        torch.set_num_threads(1)
-    for figure in part.measure(trial):
-        sender.send(figure)
 
 
 def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> BenchReport:

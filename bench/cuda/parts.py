@@ -11,10 +11,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import NamedTuple
 
+import torch
+from transformers.utils import logging as transformers_logging
+
 from bench.batches import in_slots, together
-from bench.common.command import ROOT
+from bench.common.command import CPU, ROOT
 from bench.common.decoding import COMPARED, DRAFTERS, Differences
 from bench.common.report import Figures, MeasuredFigure
 from bench.cuda.coupled import prompts
@@ -110,6 +114,18 @@ class CudaPart(NamedTuple):
     measure: Callable[[CudaTrial], Iterator[MeasuredFigure]]
     limit_s: float
     title: str
+
+
+def send(part: CudaPart, trial: CudaTrial, sender: Connection, log: str) -> None:
+    """Sends every figure of a part when it is there; standard error goes to the file ``log``. Run
+    in a process of its own, which cannot import a function of ``__main__``."""
+    os.dup2(os.open(log, os.O_WRONLY), 2)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    if trial.device == CPU:
+        torch.set_num_threads(1)
+    for figure in part.measure(trial):
+        sender.send(figure)
 
 
 _GRAPHS = partial(beside, figure="graphs / eager", graphs=False, least=1.5)

@@ -15,11 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.common.decoding import Ours, complete, loaded
-from mars_core.types import DrafterConfig, PromptConfig, Trace
+from bench.common.command import CPU
+from bench.common.decoding import Ours, complete
+from bench.cuda.coupled import coupled_pair, prompts
+from bench.cuda.shapes import TINY_SHAPES
+from mars_core.types import DrafterConfig, Trace
 from storage import RunStore
 from storage.schema.text import decode
 from storage.traces.derived import DERIVED
@@ -42,10 +46,10 @@ TRACES["hostile"] = make_tree_trace(new_tokens=9, words=HOSTILE)
 
 @pytest.fixture(scope="module")
 def real() -> Trace:
-    """512 tokens of the bundled pair, sampled."""
-    pair = replace(loaded(device="cpu"), eos_ids=frozenset())
+    """512 tokens of a random pair, sampled."""
+    pair = coupled_pair(TINY_SHAPES["llama"], 0.1, CPU, torch.float32)
     decoding = Ours(pair, "mars", DrafterConfig("model", k=5), 1.0, 512)
-    trace = complete(pair, decoding.config(PromptConfig(pair.spec.prompts[0]), 7))
+    trace = complete(pair, decoding.config(prompts(1)[0], 7))
     assert len(trace.tokens) == 512
     return trace
 
