@@ -8,17 +8,13 @@ equal.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import torch
 
-from bench.common.command import Command
-from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts, real
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import DRAFTERS, Ours, loaded, prompts_for
 from bench.common.measure import (
     Method,
     Samples,
@@ -28,13 +24,11 @@ from bench.common.measure import (
     same_outputs,
     speed_table,
 )
-from bench.common.peers import LLAMA, greedy, llama_server, opened, prompted
-from bench.common.report import BenchReport, MeasuredFigure
+from bench.common.peers import LLAMA, folder, greedy, llama_server, opened, prompted
+from bench.common.report import BenchReport, Figures, MeasuredFigure
 from mars_core.models import Pair
-from mars_core.models.gguf import weights
 from mars_core.models.source import SOURCE
 from mars_core.rules import RULES
-from mars_core.types import DrafterConfig, RuleConfig
 
 GENERATE = "transformers generate, float32"
 GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
@@ -47,79 +41,60 @@ GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
 
 def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
     """By name; ``none`` first, then strict and MARS with each drafter that the pair has."""
-
-    def method(rule: str, drafter: DrafterConfig) -> Method:
-        return Ours(pair, RuleConfig(rule), drafter, temperature, tokens)
-
     there = {"model": pair.draft is not None, "eagle3": pair.head is not None, "ngram": True}
-    by_name = {"none": method("none", DRAFTERS["none"])}
+    methods: dict[str, Method] = {"none": Ours(pair, "", DRAFTERS["none"], temperature, tokens)}
     for name, usual in DRAFTERS.items():
-        if not there.get(usual.kind):
-            continue
         drafter = replace(usual, k=pair.spec.k)
-        by_name[f"strict, {name}"] = method("strict", drafter)
-        if drafter.tree is None and drafter.kind != "ngram":
-            by_name[f"mars, {name}"] = method("mars", drafter)
-    return by_name
-
-
-def folder(pair: Pair) -> Path:
-    """The target's, in Hugging Face's format."""
-    return weights(pair.spec.target, lambda _: None)[0]
+        relaxes = drafter.tree is None and drafter.kind != "ngram"
+        for rule in ("strict", "mars") if relaxes else ("strict",):
+            if there.get(drafter.kind):
+                methods[f"{rule}, {name}"] = Ours(pair, rule, drafter, temperature, tokens)
+    return methods
 
 
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
     """transformers' generation in both dtypes, on models as it loads them."""
-    by_name = {}
+    methods = {}
     for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
-        target = opened(folder(pair), dtype)
-        eos: Any = target.generation_config.eos_token_id
-        plain = greedy(target, eos)
-        by_name[f"transformers generate, {name}"] = prompted(plain, pair.tokenizer, tokens)
-    return by_name
+        decoder = greedy(opened(pair.spec.target, dtype))
+        methods[f"transformers generate, {name}"] = prompted(decoder, pair.tokenizer, tokens)
+    return methods
 
 
-def goals(samples: Samples) -> list[MeasuredFigure]:
+def goals(samples: Samples) -> Figures:
     """Of the methods that were measured. ``best``: the lossless one with a drafter that is
     fastest."""
     lossless = [name for name in samples if name.startswith("strict")]
     best = max(lossless, key=lambda name: ratio(samples, name, "none").median)
-    figures = []
     for (method, baseline), least in GOALS.items():
-        name = best if method == "best" else method
         if baseline in samples:
+            name = best if method == "best" else method
             ratios = paired(samples, name, baseline)
-            figures.append(MeasuredFigure.of(f"{name} / {baseline}", ratios, "×", least=least))
-    return figures
+            yield MeasuredFigure.of(f"{name} / {baseline}", ratios, "×", least=least)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command(
-        "bench", __doc__, pair=("real", "bundled"), prompts=8, rounds=1, max_new_tokens=128
-    )
-    options = command.read(arguments)
-    actual, tokens, rounds = options.pair == "real", options.max_new_tokens, options.rounds
-    pair = real() if actual else bundled()
-    prompts = REAL_PROMPTS[: options.prompts] if actual else mixed_prompts(options.prompts)
+@measurement("bench", __doc__, pair=("real", "bundled"), prompts=8, rounds=1, max_new_tokens=128)
+def main(options: Options) -> Reports:
+    tokens, rounds, is_real = options.max_new_tokens, options.rounds, options.pair == "real"
+    pair, prompts = loaded(options.pair), prompts_for(options.pair, options.prompts)
     tables, figures, data, failed = [], list[MeasuredFigure](), {}, False
     for temperature in (0.0, 1.0):
         methods = ours(pair, temperature, tokens)
         with ExitStack() as running:
             if not temperature:
                 methods = peers(pair, tokens) | methods
-                if actual and LLAMA.exists():
-                    server = running.enter_context(llama_server(folder(pair) / SOURCE))
+                if is_real and LLAMA.exists():
+                    server = running.enter_context(llama_server(folder(pair.spec.target) / SOURCE))
                     methods["llama.cpp"] = prompted(server, pair.tokenizer, tokens)
             samples = interleaved(methods, prompts, rounds)
         title = f"Temperature {temperature:g}"
         tables.append(speed_table(samples, "none" if temperature else GENERATE, title))
-        figures += goals(samples) if actual and not temperature else []
+        figures += goals(samples) if is_real and not temperature else []
         data[title] = {name: [each._asdict() for each in taken] for name, taken in samples.items()}
-        for name in samples:
-            same, count = same_outputs(samples, name, "none")
-            inexact = "tree" in name and pair.dtype != torch.float32  # only chains are exact
-            exact = name.startswith("strict") and not inexact
-            failed |= exact and same < count
+        for name, taken in samples.items():
+            exact = "tree" not in name or pair.dtype == torch.float32  # only chains always are
+            differ = same_outputs(samples, name, "none") < len(taken)
+            failed |= name.startswith("strict") and exact and differ
     notes = [
         f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} "
         "tokens, interleaved; median (quartiles) of the ratios, prompt by prompt",
@@ -127,9 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     work = {"prompts": [prompt.text for prompt in prompts], "samples": data}
     title = f"Speed of the {options.pair} pair"
-    report = BenchReport(title, notes, figures, tables, work, device=pair.device, failed=failed)
-    return command.finish(report, options.pair)
+    yield BenchReport(
+        title, notes, figures, tables, work, device=pair.device, failed=failed, name=options.pair
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

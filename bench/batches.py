@@ -6,177 +6,146 @@ Run it with OMP_NUM_THREADS=1 beside other work."""
 from __future__ import annotations
 
 import math
-import random
-import sys
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from statistics import median
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 
-from bench.common.command import Command
-from bench.common.decoding import DRAFTERS, REAL_PROMPTS, Ours, bundled, mixed_prompts, real
-from bench.common.peers import VLLM, generation, opened, vllm_batches
-from bench.common.report import BenchReport, MeasuredFigure
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import COMPARED, DRAFTERS, Ours, loaded, prompts_for
+from bench.common.measure import Decoded, interleaved, median_speed, ratio
+from bench.common.peers import VLLM, Ids, folder, generation, opened, vllm_batches
+from bench.common.report import BenchReport, Figures, MeasuredFigure
 from mars_core.models import Pair
-from mars_core.models.gguf import weights
 from mars_core.session import Session
 from mars_core.text.prompting import encode
-from mars_core.types import ModelRef, PromptConfig
+from mars_core.types import PromptConfig
 
-Ids = tuple[int, ...]
-Writer = Callable[[int, int | None], list[Ids]]  # slots, number of texts (None: all) → texts
-Texts = dict[str, list[Ids]]
-# tokens a second beside single runs: drafter, slots, of the bundled pair, of the real one
-GOALS = {("none", 8): (4.0, 4.0), ("draft model", 8): (3.0, 2.2), ("EAGLE-3 tree", 8): (2.5, 2.5)}
+Prompts = Sequence[PromptConfig]
+Writer = Callable[[Prompts, int], list[Ids]]  # prompts, slots → texts
+SLOTS = (1, 4, 8, 16)
+# tokens a second beside single runs, of the bundled pair and of the real one
+GOALS = {
+    "none: 8 slots": (4.0, 4.0),
+    "draft model: 8 slots": (3.0, 2.2),
+    "EAGLE-3 tree: 8 slots": (2.5, 2.5),
+}
 VLLM_SLOTS, VLLM_GOAL = 16, 1.2  # tokens a second beside vLLM's
 
 
-def batches(
-    methods: Mapping[str, Ours],
+@dataclass(slots=True)
+class Batched:
+    """A writer with a number of slots. ``texts``: those of the last call."""
+
+    write: Writer
+    slots: int
+    texts: list[Ids] = field(default_factory=list)
+
+    def __call__(self, prompts: Prompts, _seed: int) -> Decoded:
+        self.texts = self.write(prompts, self.slots)
+        return Decoded(tuple(chain(*self.texts)), 0)
+
+
+def in_slots(
+    name: str,
+    write: Writer,
     slots: Sequence[int],
-    prompts: Sequence[PromptConfig],
+    prompts: Prompts,
     rounds: int,
-    *,
-    goals: Mapping[tuple[str, int], float] | None = None,
+    goals: Mapping[str, float],
     until: float = math.inf,
-) -> Iterator[MeasuredFigure]:
-    """Of every method: tokens a second for each number of slots, the first of which is 1, in random
-    order in every round, and relative to a single run's in the same round. The round during which
-    ``time.perf_counter`` passes the method's share of the time until ``until`` is its last one."""
-    for at, (name, method) in enumerate(methods.items()):
-        now = time.perf_counter()
-        ends = now + (until - now) / (len(methods) - at)
-        yield from _figures(name, _writer(method, prompts), slots, rounds, ends, goals or {})
+) -> Figures:
+    """Tokens a second for each number of slots, the first of which is 1, relative to a single run's
+    in the same round. The round during which ``time.perf_counter`` passes ``until`` is the last."""
+    batched = {f"{name}: {each} slots": Batched(write, each) for each in slots}
+    return compared(batched, " / single runs", prompts, rounds, goals, until)
 
 
-def _writer(method: Ours, prompts: Sequence[PromptConfig]) -> Writer:
-    session = Session(method.pair)
-    configs = [method.config(prompt, seed) for seed, prompt in enumerate(prompts)]
+def compared(
+    batched: Mapping[str, Batched],
+    baseline: str,
+    prompts: Prompts,
+    rounds: int,
+    goals: Mapping[str, float],
+    until: float = math.inf,
+) -> Figures:
+    """Tokens a second relative to those of the first, the ``baseline``, in random order in every
+    round."""
+    for each in batched.values():
+        each(prompts[: each.slots], 0)  # kernels, caches and CUDA graphs exist before timed runs
+    samples = interleaved(batched, [prompts], rounds, warm_up=0, until=until)
+    first = next(iter(batched))
+    for name, each in batched.items():
+        differ = sum(a != b for a, b in zip(each.texts, batched[first].texts, strict=True))
+        note = (
+            f"{median_speed(samples[name]):.0f} tokens/s; {differ} of {len(prompts)} texts differ"
+        )
+        beside, least = ratio(samples, name, first).median, goals.get(name)
+        yield MeasuredFigure(f"{name}{baseline}", beside, "×", note, least=least)
 
-    def write(slots: int, count: int | None) -> list[Ids]:
-        runs = session.together(configs[:count], slots, telemetry=method.telemetry)
+
+def together(method: Ours) -> Writer:
+    def write(prompts: Prompts, slots: int) -> list[Ids]:
+        configs = [method.config(prompt, seed) for seed, prompt in enumerate(prompts)]
+        runs = Session(method.pair).together(configs, slots, telemetry=method.telemetry)
         written = {at: run.trace().token_ids for at, run in runs}
         return [written[at] for at in range(len(written))]
 
     return write
 
 
-def _generated(pair: Pair, prompts: Sequence[PromptConfig], new: int) -> Writer:
+def generated(pair: Pair, new: int) -> Writer:
     """transformers' generation, on the model as it loads it in float32: each batch is as long as
     its longest text."""
-    target = opened(_folder(pair.spec.target), torch.float32)
-    decode = generation(target, target.generation_config.eos_token_id)
-    ids = [encode(pair.tokenizer, prompt) for prompt in prompts]
+    decode = generation(opened(pair.spec.target, torch.float32))
 
-    def write(slots: int, count: int | None) -> list[Ids]:
-        some = ids[:count]
-        parts = (decode(some[at : at + slots], new) for at in range(0, len(some), slots))
-        return [each for part in parts for each in part]
+    def write(prompts: Prompts, slots: int) -> list[Ids]:
+        ids = [encode(pair.tokenizer, prompt) for prompt in prompts]
+        parts = (decode(ids[at : at + slots], new) for at in range(0, len(ids), slots))
+        return [*chain(*parts)]
 
     return write
 
 
-def _figures(
-    name: str,
-    write: Writer,
-    slots: Sequence[int],
-    rounds: int,
-    until: float,
-    goals: Mapping[tuple[str, int], float],
-) -> Iterator[MeasuredFigure]:
-    writers = {str(each): (each, write) for each in slots}
-    measured = _measured(writers, rounds, until)
-    for number in slots:
-        figure, least = f"{name}: {number} slots / single runs", goals.get((name, number))
-        yield _relative(figure, measured, str(number), "1", least)
-
-
-def _beside_vllm(
-    name: str, ours: Ours, prompts: Sequence[PromptConfig], rounds: int
-) -> MeasuredFigure:
-    """Of batches of VLLM_SLOTS, ours and vLLM's in random order in every round."""
+def beside_vllm(name: str, ours: Ours, prompts: Prompts, rounds: int) -> MeasuredFigure:
+    """Of batches of VLLM_SLOTS."""
     spec, drafter = ours.pair.spec, ours.drafter
-    draft = str(_folder(spec.draft)) if spec.draft and drafter.kind == "model" else ""
-    ids = [encode(ours.pair.tokenizer, prompt) for prompt in prompts]
-    with vllm_batches(_folder(spec.target), draft, drafter.k, VLLM_SLOTS) as decode:
-        writers: dict[str, tuple[int, Writer]] = {
-            "ours": (VLLM_SLOTS, _writer(ours, prompts)),
-            "vLLM's": (VLLM_SLOTS, lambda _, count: decode(ids[:count], ours.tokens)),
-        }
-        measured = _measured(writers, rounds, math.inf)
-    figure = f"{name}: {VLLM_SLOTS} slots, ours / vLLM's"
-    return _relative(figure, measured, "ours", "vLLM's", VLLM_GOAL)
+    draft = folder(spec.draft) if spec.draft and drafter.kind == "model" else ""
+    with vllm_batches(folder(spec.target), draft, drafter.k, VLLM_SLOTS) as decode:
+
+        def write(prompts: Prompts, _slots: int) -> list[Ids]:
+            return decode([encode(ours.pair.tokenizer, each) for each in prompts], ours.tokens)
+
+        title = f"{name}: {VLLM_SLOTS} slots, ours"
+        batched = {"vLLM": Batched(write, VLLM_SLOTS), title: Batched(together(ours), VLLM_SLOTS)}
+        _, figure = compared(batched, " / vLLM's", prompts, rounds, {title: VLLM_GOAL})
+    return figure
 
 
-def _folder(model: ModelRef) -> Path:
-    return weights(model, lambda _: None)[0]
-
-
-def _measured(
-    writers: Mapping[str, tuple[int, Writer]], rounds: int, until: float
-) -> tuple[dict[str, list[float]], Texts]:
-    """Tokens per second of each round with these slots, and the texts of the last one."""
-    speeds, texts = defaultdict[str, list[float]](list), Texts()
-    for number, write in writers.values():
-        write(number, number)  # kernels, caches and CUDA graphs exist before timed runs
-    for _ in range(rounds):
-        for name in random.sample(list(writers), len(writers)):
-            number, write = writers[name]
-            started = time.perf_counter()
-            texts[name] = write(number, None)
-            seconds = time.perf_counter() - started
-            speeds[name].append(sum(map(len, texts[name])) / seconds)
-        if time.perf_counter() > until:
-            break
-    return speeds, texts
-
-
-def _relative(
-    figure: str,
-    measured: tuple[Mapping[str, Sequence[float]], Texts],
-    name: str,
-    other: str,
-    goal: float | None,
-) -> MeasuredFigure:
-    """The median of the rounds' ratios of one writer's speed to another's."""
-    speeds, texts = measured
-    ratio = median(a / b for a, b in zip(speeds[name], speeds[other], strict=True))
-    differ = sum(a != b for a, b in zip(texts[name], texts[other], strict=True))
-    note = f"{median(speeds[name]):.0f} tokens/s; {differ} of {len(texts[name])} texts differ"
-    return MeasuredFigure(figure, ratio, "×", note, least=goal)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command(
-        "bench.batches", __doc__, pair=("bundled", "real"), prompts=16, rounds=3, max_new_tokens=64
-    )
-    options = command.read(arguments)
-    is_bundled = options.pair == "bundled"
-    pair = (bundled if is_bundled else real)(device="cpu")
-    names = ["none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree"]
-    if pair.draft is None:
-        names.remove("draft model")
-    methods = {
-        name: Ours(pair, None, DRAFTERS[name], 0.0, options.max_new_tokens) for name in names
+@measurement(
+    "bench.batches", __doc__, pair=("bundled", "real"), prompts=16, rounds=3, max_new_tokens=64
+)
+def main(options: Options) -> Reports:
+    pair, tokens = loaded(options.pair, device="cpu"), options.max_new_tokens
+    prompts, is_bundled = prompts_for(options.pair, options.prompts), options.pair == "bundled"
+    ours = {
+        name: Ours(pair, "", DRAFTERS[name], 0.0, tokens)
+        for name in COMPARED
+        if pair.draft or DRAFTERS[name].kind != "model"
     }
-    prompts = mixed_prompts(options.prompts)
-    if not is_bundled:
-        prompts = [REAL_PROMPTS[at % len(REAL_PROMPTS)] for at in range(options.prompts)]
-    goals = {of: both[not is_bundled] for of, both in GOALS.items()}
-    slots, rounds = (1, 4, 8, 16), options.rounds
-    figures = list(batches(methods, slots, prompts, rounds, goals=goals))
-    write = _generated(pair, prompts, options.max_new_tokens)
-    figures += _figures("transformers generate, float32", write, slots, rounds, math.inf, {})
+    writers = {name: together(method) for name, method in ours.items()}
+    writers["transformers generate, float32"] = generated(pair, tokens)
+    goals = {name: both[not is_bundled] for name, both in GOALS.items()}
+    figures = list[MeasuredFigure]()
+    for name, write in writers.items():
+        figures += in_slots(name, write, SLOTS, prompts, options.rounds, goals)
     if is_bundled and VLLM.exists():
-        names = ["none", "draft model"]
-        figures += [_beside_vllm(name, methods[name], prompts, rounds) for name in names]
+        figures += [beside_vllm(name, ours[name], prompts, options.rounds) for name in COMPARED[:2]]
     note = "tokens per second of all texts together, prompts included; ratios of each round"
-    report = BenchReport("Batches", [note], figures, device=pair.device)
-    return command.finish(report, f"batches-{options.pair}")
+    title = f"batches-{options.pair}"
+    yield BenchReport("Batches", [note], figures, device=pair.device, name=title)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

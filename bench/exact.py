@@ -9,12 +9,10 @@ every prompt. OMP_NUM_THREADS sets the number of threads.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.common.command import Command
-from bench.common.decoding import DRAFTERS, Differences, Ours, bundled, mixed_prompts
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import DRAFTERS, Differences, Ours, loaded, mixed_prompts
 from bench.common.report import BenchReport, ResultTable
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.catalog import GENERAL_PROMPTS
@@ -26,49 +24,36 @@ WAYS = {
     "n-grams, K = 17": DrafterConfig("ngram", k=17),
 }
 CONTINUED = "n-grams"
+HEADS = ("strict with", "texts that differ from `none`")
 
 
-def report(differences: Differences, facts: Mapping[str, str]) -> BenchReport:
-    rows = [
-        *differences.strict.items(),
-        (f"{CONTINUED}, continued", differences.continued[CONTINUED]),
-    ]
-    notes = [f"{differences.texts} texts, half of them at temperature 1"]
-    tables = [ResultTable(("strict with", "texts that differ from `none`"), rows)]
-    return BenchReport("Strict against the target alone", notes, tables=tables, facts=facts)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command(
-        "bench.exact",
-        __doc__,
-        prompts=400,
-        max_new_tokens=160,
-        dtype="bfloat16",
-        target="",
-    )
-    options = command.read(arguments)
+@measurement("bench.exact", __doc__, prompts=400, max_new_tokens=160, dtype="bfloat16", target="")
+def main(options: Options) -> Reports:
     drafters, prompts = WAYS, mixed_prompts(options.prompts)
     if options.target:
         pair = ModelPool(device="cpu", dtype=options.dtype).get(custom_pair(options.target))
         drafters = {name: WAYS[name] for name in WAYS if name.startswith(("none", "n-grams"))}
         prompts = [PromptConfig(text) for text in GENERAL_PROMPTS]
     else:
-        pair = bundled(device="cpu", dtype=options.dtype)
+        pair = loaded(device="cpu", dtype=options.dtype)
     model = Path(options.target).name or "bundled"
-    exact = pair.inexact or str(pair.shapes)
-    facts, differences = {"dtype": options.dtype, "exact": exact, "model": model}, Differences()
-    name = f"exact-{model}-{options.dtype}"
+    exact, differences = pair.inexact or str(pair.shapes), Differences()
     for seed, prompt in enumerate(prompts):
         for temperature in (0.0, 1.0):
             methods = {
-                each: Ours(pair, None, drafter, temperature, options.max_new_tokens)
-                for each, drafter in drafters.items()
+                name: Ours(pair, "", drafter, temperature, options.max_new_tokens)
+                for name, drafter in drafters.items()
             }
             differences.add(methods, prompt, seed, continued=(CONTINUED,))
-        command.save(report(differences, facts), name)
-    return command.finish(report(differences, facts), name)
+        continued = (f"{CONTINUED}, continued", differences.continued[CONTINUED])
+        yield BenchReport(
+            "Strict against the target alone",
+            [f"{differences.texts} texts, half of them at temperature 1"],
+            tables=[ResultTable(HEADS, [*differences.strict.items(), continued])],
+            facts={"dtype": options.dtype, "exact": exact, "model": model},
+            name=f"exact-{model}-{options.dtype}",
+        )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

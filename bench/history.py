@@ -9,8 +9,8 @@ connection, for everything and for both owners.
 from __future__ import annotations
 
 import random
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,12 +19,11 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from bench.common.bounds import timed
-from bench.common.command import CPU, Command
-from bench.common.decoding import DRAFTERS, complete, config_of
-from bench.common.postgres import databases
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import DRAFTERS, Ours, complete, loaded, mixed_prompts
+from bench.common.measure import timed
+from bench.common.postgres import cluster
 from bench.common.report import BenchReport, MeasuredFigure, ResultTable
-from bench.coupled import prompts, small_pair
 from mars_core.rules import RULES
 from mars_core.types import Status, Trace
 from storage import RunStore, Search, Sort, Source
@@ -42,6 +41,7 @@ STATUSES = (Status.COMPLETED,) * 96 + (Status.CANCELLED,) * 3 + (Status.FAILED,)
 LANES = (1, 2, 2, 3, 3, 3, 4, 3)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DEEP = 19_980  # the offset of page 1,000
+HEADS = ("action", "everything", "owner of 89 %", "owner of 1 %")
 SEARCHES = {
     "first page": Search(),
     "page 1,000": Search(offset=DEEP),
@@ -54,6 +54,7 @@ SEARCHES = {
     "source vote": Search(source=Source.VOTE),
     "rule, target, status": Search(rule="mars", target=TARGETS[1], status=Status.COMPLETED),
     "tag": Search(tag="tag 3"),
+    "a week": Search(since=START, until=START + timedelta(days=7)),
     "text in most, rule mars, sort tau": Search(text="w1", rule="mars", sort=Sort.TAU),
     "text in few, rule mars": Search(text="needle", rule="mars"),
     **{f"text {text!r}": Search(text=text) for text in ("w1", "needle", "zzy", "e", "w9", "日")},
@@ -65,17 +66,14 @@ SEARCHES = {
 }
 
 
-def created(number: int) -> datetime:
-    return START + timedelta(minutes=number)
-
-
 def comparison(number: int, rng: random.Random) -> dict[str, Any]:
     """Words as frequent as in texts (Zipf's law)."""
     words = [f"w{int(4000 ** rng.random())}" for _ in range(rng.randint(5, 60))]
     tags = {f"tag {rng.randint(1, 30)}" for _ in range(2)}
+    created = START + timedelta(minutes=number)
     return {
         "id": new_id(),
-        "created_at": created(number),
+        "created_at": created,
         "chat": False,
         "prompt": " ".join([*words, *["needle"] * (number % 5000 == 7)]),
         "system": "",
@@ -84,7 +82,7 @@ def comparison(number: int, rng: random.Random) -> dict[str, Any]:
         "tags": sorted(tags) if number % 20 == 0 else [],
         "source": rng.choice(SOURCES),
         "owner": rng.choice(OWNERS),
-        "deleted_at": created(number) if number % 100 == 99 else None,
+        "deleted_at": created if number % 100 == 99 else None,
     }
 
 
@@ -107,8 +105,9 @@ def run(trace: Trace, of: Mapping[str, Any], lane: int, rng: random.Random) -> d
 
 
 def fill(store: RunStore, count: int) -> None:
-    rng, pair = random.Random(0), small_pair()
-    trace = complete(pair, config_of(pair, prompts(1)[0], DRAFTERS["draft model"], 1.0, 8, 0))
+    rng, pair = random.Random(0), loaded()
+    decoding = Ours(pair, "", DRAFTERS["draft model"], 1.0, 8)
+    trace = complete(pair, decoding.config(mixed_prompts(1)[0], 0))
     for first in range(0, count, COMPARISONS_A_WRITE):
         numbers = range(first, min(first + COMPARISONS_A_WRITE, count))
         rows = [comparison(number, rng) for number in numbers]
@@ -119,15 +118,13 @@ def fill(store: RunStore, count: int) -> None:
             reindex(connection, [row["id"] for row in rows])
 
 
-def actions(store: RunStore, count: int) -> Iterator[tuple[str, Callable[[], object]]]:
+def actions(store: RunStore) -> Iterator[tuple[str, Callable[[], object]]]:
     """The queries of History, by name."""
     yield "choices", store.choices
     yield "counts", store.counts
-    middle = created(count // 2)
-    week = Search(since=middle, until=middle + timedelta(days=7))
-    for name, search in {**SEARCHES, "a week": week}.items():
-        batches = search.source is not None
-        yield name, partial(store.find, replace(search, limit=20, without_batches=not batches))
+    for name, search in SEARCHES.items():
+        displayed = replace(search, limit=20, without_batches=search.source is None)
+        yield name, partial(store.find, displayed)
 
 
 def measure(url: str, count: int, rounds: int) -> dict[str, list[float]]:
@@ -138,33 +135,33 @@ def measure(url: str, count: int, rounds: int) -> dict[str, list[float]]:
             with store._engine.connect() as connection:
                 connection.execution_options(isolation_level="AUTOCOMMIT")
                 connection.exec_driver_sql("VACUUM ANALYZE")
-    by_action: dict[str, list[float]] = {}
+    by_action = defaultdict[str, list[float]](list)
     with RunStore(url) as store:
         for scoped in (store, store.of("anna"), store.of("boris")):
-            for name, act in actions(scoped, count):
+            for name, act in actions(scoped):
                 act()
-                by_action.setdefault(name, []).append(1000 * timed(act, CPU, rounds))
+                by_action[name].append(1000 * timed(act, rounds))
     return by_action
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.history", __doc__, comparisons=100_000, rounds=5)
-    options = command.read(arguments)
+@measurement("bench.history", __doc__, comparisons=100_000, rounds=5)
+def main(options: Options) -> Reports:
     tables, figures, data = [], [], {}
-    with TemporaryDirectory(prefix="mars-history-") as folder, databases(folder) as urls:
+    with TemporaryDirectory(prefix="mars-history-") as folder, cluster() as socket:
+        urls = {"SQLite": f"sqlite:///{folder}/runs.db"}
+        if socket is not None:
+            urls["PostgreSQL"] = f"postgresql://mars@/postgres?host={socket}"
         for name, url in urls.items():
-            by_action = measure(url, options.comparisons, options.rounds)
+            by_action = data[name] = measure(url, options.comparisons, options.rounds)
             slowest = max(by_action, key=lambda action: max(by_action[action]))
             ms, title = max(by_action[slowest]), f"{name}: slowest action"
             figures.append(MeasuredFigure(title, ms, "ms", slowest, most=MAX_MS))
-            heads = ("action", "everything", "owner of 89 %", "owner of 1 %")
             tables.append(
-                ResultTable(heads, [(each, *by_action[each]) for each in by_action], f"{name}, ms")
+                ResultTable(HEADS, [(each, *by_action[each]) for each in by_action], f"{name}, ms")
             )
-            data[name] = by_action
     title = f"History with {options.comparisons:,} comparisons"
-    return command.finish(BenchReport(title, list(urls), figures, tables, data), "history")
+    yield BenchReport(title, list(urls), figures, tables, data)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

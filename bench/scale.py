@@ -1,31 +1,30 @@
 """``python -m bench.scale``: a study of 10,000 runs of 512 tokens: time of a save, a read and the
 report.
 
-A worker runs the full study, but decodes each lane once only: later runs are the first ones with
-their configurations.
+A worker runs the full study of the bundled pair, but decodes each lane once only: later runs are
+the first ones with their configurations.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bench.common.bounds import seconds
-from bench.common.command import CPU, Command
-from bench.common.decoding import complete
-from bench.common.report import BenchReport, MeasuredFigure
-from bench.coupled import prompts, small_pair
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import complete, loaded
+from bench.common.measure import seconds
+from bench.common.report import BenchReport, Figures, MeasuredFigure
 from evaluation.item import Item, Suite
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, Worker
+from mars_core.demo.corpus import held_out
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace
@@ -49,25 +48,26 @@ class Repeating:
     pair: Pair
     traces: dict[str, Trace] = field(default_factory=dict)
 
-    def warm_up(self, config: RunConfig) -> None:
+    def warm_up(self, _config: RunConfig) -> None:
+        """Does nothing: times of runs are not measured."""
+
+    def run(self, config: RunConfig) -> Generator[int, None, Trace]:
         key = f"{config.rule} {config.sampling}"
         if key not in self.traces:
             self.traces[key] = complete(self.pair, config)
-
-    def run(self, config: RunConfig) -> Generator[int, None, Trace]:
-        self.warm_up(config)
         yield 0
-        return replace(self.traces[f"{config.rule} {config.sampling}"], config=config)
+        return replace(self.traces[key], config=config)
 
 
 def build(store: RunStore, runs: int, tokens: int) -> str:
     """The id of a finished study of ``runs`` runs, rounded down to full items."""
-    pair = small_pair()
-    texts = prompts(runs // (len(LANES) * len(TEMPERATURES)))
-    items = tuple(Item(str(at), (each.text,), ("t1",)) for at, each in enumerate(texts))
-    models = Models(pair.spec.key, pair.spec.target, pair.spec.draft)
-    suite = Suite("synthetic", items, metrics=(CONTAINS,))
-    plan = Plan("scale", models, (suite,), LANES, TEMPERATURES, max_new_tokens=tokens, chat=False)
+    pair = replace(loaded(), eos_ids=frozenset())  # no text ends before its last token
+    problems = held_out(runs // (len(LANES) * len(TEMPERATURES)))
+    items = (
+        Item(str(at), (each.question,), (str(each.answer),)) for at, each in enumerate(problems)
+    )
+    suite = Suite("synthetic", tuple(items), metrics=(CONTAINS,))
+    plan = Plan("scale", Models.of(pair), (suite,), LANES, TEMPERATURES, max_new_tokens=tokens)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     runner = Runner(plan, Session(pair), Repeating(pair))
     worker = Worker(Work(store, study_id), runner, deque(store.open_tasks(study_id)))
@@ -76,7 +76,7 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
     return study_id
 
 
-def one_run(store: RunStore, count: int) -> Iterator[MeasuredFigure]:
+def one_run(store: RunStore, count: int) -> Figures:
     """The time of saving one more run, and of reading it."""
     last = store.load(str(store.comparisons(limit=1)["id"].item()))
     trace = max((run.trace for run in last.runs), key=lambda trace: len(trace.steps))
@@ -84,27 +84,24 @@ def one_run(store: RunStore, count: int) -> Iterator[MeasuredFigure]:
     saves = [partial(store.save_run, id_, trace, lane=0, order=0) for id_ in ids]
     reads = [partial(store.load, id_) for id_ in ids]
     for name, work, most in (("saved", saves, SAVE_MS), ("read", reads, READ_MS)):
-        times = [1000 * seconds(each, CPU) for each in work]
-        yield MeasuredFigure.of(
-            f"a run of {len(trace.tokens)} tokens {name}", times, "ms", most=most
-        )
+        title, times = f"a run of {len(trace.tokens)} tokens {name}", map(seconds, work)
+        yield MeasuredFigure.of(title, (1000 * each for each in times), "ms", most=most)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.scale", __doc__, runs=10_000, max_new_tokens=512, rounds=3)
-    options = command.read(arguments)
+@measurement("bench.scale", __doc__, runs=10_000, max_new_tokens=512, rounds=3)
+def main(options: Options) -> Reports:
     with (
         TemporaryDirectory(prefix="mars-scale-") as name,
         RunStore(f"sqlite:///{name}/runs.db") as store,
     ):
         study_id = build(store, options.runs, options.max_new_tokens)
         figures = [*one_run(store, 10 * options.rounds)]
-        reports = [seconds(lambda: measure(store, study_id), CPU) for _ in range(options.rounds)]
+        reports = [seconds(partial(measure, store, study_id)) for _ in range(options.rounds)]
         figures.append(MeasuredFigure.of("report measured", reports, "s", most=REPORT_S))
         size = Path(name, "runs.db").stat().st_size / 1e9
     title = f"A study of {options.runs:,} runs of {options.max_new_tokens} tokens"
-    return command.finish(BenchReport(title, [f"SQLite, {size:.2f} GB"], figures), "scale")
+    yield BenchReport(title, [f"SQLite, {size:.2f} GB"], figures)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

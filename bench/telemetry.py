@@ -3,40 +3,35 @@ pairs of runs. Run it with OMP_NUM_THREADS=1."""
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
 from itertools import product
 
-from bench.common.command import Command
-from bench.common.decoding import DRAFTERS, Ours, bundled, mixed_prompts
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import DRAFTERS, Ours, loaded, mixed_prompts
 from bench.common.measure import interleaved, paired
 from bench.common.report import BenchReport, MeasuredFigure
-from mars_core.types import RuleConfig
 
 MAX_COST = 3.0  # per cent of the processor time
 SETTINGS = (("strict", "draft model"), ("mars", "draft model"), ("strict", "EAGLE-3 tree"))
 TOKENS = 96
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.telemetry", __doc__, pairs=60)
-    options = command.read(arguments)
-    pair, prompts = bundled(device="cpu"), mixed_prompts(min(12, options.pairs))
+@measurement("bench.telemetry", __doc__, pairs=60)
+def main(options: Options) -> Reports:
+    pair, prompts = loaded(device="cpu"), mixed_prompts(min(12, options.pairs))
     figures, rounds = [], -(-options.pairs // len(prompts))
     for run, temperature, (rule, drafter) in product((1, 2), (0.0, 1.0), SETTINGS):
         methods = {
-            name: Ours(pair, RuleConfig(rule), DRAFTERS[drafter], temperature, TOKENS, telemetry)
-            for name, telemetry in (("on", True), ("off", False))
+            telemetry: Ours(pair, rule, DRAFTERS[drafter], temperature, TOKENS, telemetry == "on")
+            for telemetry in ("on", "off")
         }
         samples = interleaved(methods, prompts, rounds, warm_up=0, clock=time.process_time)
         name = f"{rule}, {drafter}, temperature {temperature:g}, run {run}"
         shares = [100 * (1 - ratio) for ratio in paired(samples, "on", "off")]
         figures.append(MeasuredFigure.of(name, shares, "%", most=MAX_COST))
     note = "medians of pairs of runs with telemetry on and off"
-    report = BenchReport("Processor time of telemetry", [note], figures, device=pair.device)
-    return command.finish(report, "telemetry")
+    yield BenchReport("Processor time of telemetry", [note], figures, device=pair.device)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -25,41 +24,49 @@ RESULTS = ROOT / "bench" / "results"
 STARTED = datetime.now(UTC)
 CPU = torch.device("cpu")
 
+Options = argparse.Namespace
+Reports = Iterator[BenchReport]
+Measure = Callable[[Options], Reports]
+Main = Callable[..., int]  # of the arguments, by default those of the process
 
-class Command(argparse.ArgumentParser):
-    """``options``: by name, with the defaults of ``taking``."""
 
-    def __init__(self, module: str, description: str | None, **options: Any) -> None:
-        super().__init__(prog=f"python -m {module}", description=description)
-        for name, default in options.items():
-            self.add_argument(
-                f"--{name.replace('_', '-')}", help="default: %(default)s", **taking(default)
-            )
-        out = Path(os.environ.get("OUT") or RESULTS)
-        self.add_argument("--out", type=Path, default=out, help="folder of the result")
+def measurement(module: str, description: str | None, **options: Any) -> Callable[[Measure], Main]:
+    """Makes the command ``python -m module`` of a function that yields reports. Each is written as
+    Markdown and JSON when it is there, the last one printed; the exit status is 1 if that one
+    failed. ``options``: by name, with the defaults of ``taking``."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
+    for name, default in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, help="default: %(default)s", **taking(default))
+    out = Path(os.environ.get("OUT") or RESULTS)
+    parser.add_argument("--out", type=Path, default=out, help="folder of the result")
 
-    def read(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        self.line = " ".join([self.prog, *(sys.argv[1:] if arguments is None else arguments)])
-        self.options = self.parse_args(arguments)
-        return self.options
+    def command(measure: Measure) -> Main:
+        def main(arguments: Sequence[str] | None = None) -> int:
+            given = sys.argv[1:] if arguments is None else arguments
+            chosen, text, failed = parser.parse_args(given), "", False
+            line = " ".join([parser.prog, *given])
+            for report in measure(chosen):
+                device = torch.device(str(report.device))
+                facts = {"command": f"`{line}`", **machine(device), **report.facts}
+                name = report.name or module.rpartition(".")[2]
+                path = chosen.out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
+                text, failed = save(report._replace(facts=facts), path), report.failed
+            sys.stdout.write(text)
+            return int(failed)
 
-    def save(self, report: BenchReport, name: str) -> str:
-        """Writes the result as JSON and Markdown. Returns the Markdown."""
-        device = torch.device(str(report.device))
-        facts = {"command": f"`{self.line}`", **machine(device), **report.facts}
-        path = self.options.out / f"{STARTED:%Y-%m-%d}-{name}-{device.type}"
-        return save(replace(report, facts=facts), path)
+        return main
 
-    def finish(self, report: BenchReport, name: str) -> int:
-        """Writes the result and prints it. The exit status: 1 for a report that failed."""
-        sys.stdout.write(self.save(report, name))
-        return int(report.failed)
+    return command
 
 
 def taking(default: Any) -> dict[str, Any]:
-    """What an option takes: an integer of at least 1; one of the words of a tuple, the first by
-    default; some of a list, all by default; else what has the type of the default."""
+    """What an option takes: nothing, for one that is off; an integer of at least 1; one of the
+    words of a tuple, the first by default; some of a list, all by default; else what has the type
+    of the default."""
     match default:
+        case bool():
+            return {"action": "store_true"}
         case int():
             return {"type": positive, "default": default}
         case tuple():
@@ -92,21 +99,17 @@ def machine(device: torch.device) -> dict[str, str]:
 
 
 def _commit() -> str:
-    commit = _git("rev-parse", "--short", "HEAD")
-    return (commit or "unknown") + (" with changes" if _git("status", "--porcelain") else "")
-
-
-def _git(*arguments: str) -> str:
-    if not shutil.which("git"):
-        return ""
-    command = ["git", "-C", str(ROOT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    command = ["git", "describe", "--always", "--exclude=*", "--dirty= with changes"]
+    try:
+        return subprocess.check_output(
+            command, cwd=ROOT, stderr=subprocess.DEVNULL, text=True
+        ).strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
 
 
 def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    return next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-        platform.machine(),
-    )
+    lines = info.read_text(encoding="utf-8") if info.exists() else ""
+    named = re.search(r"^model name\s*:\s*(.+)$", lines, re.MULTILINE)
+    return named[1] if named else platform.machine()

@@ -1,19 +1,17 @@
-"""Our decoding methods and drafters, the bundled pair and its prompts."""
+"""Our decoding methods and drafters, and the pairs that come with the program, with prompts."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 from typing import Any, NamedTuple
 
 from transformers.utils import logging as transformers_logging
 
 from bench.common.measure import Decoded
-from mars_core.decoder import ANY_SHAPE
 from mars_core.demo.corpus import held_out, held_out_requests
-from mars_core.engine import Engines
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -34,6 +32,7 @@ DRAFTERS: Mapping[str, DrafterConfig] = {
     "EAGLE-3 tree": DrafterConfig("eagle3", tree=TREE),
     "n-grams": DrafterConfig("ngram", k=5),
 }
+COMPARED = ("none", "draft model", "EAGLE-3 chain", "EAGLE-3 tree")
 REAL_PROMPTS = tuple(
     PromptConfig(text)
     for text in (
@@ -64,11 +63,11 @@ class Timed(NamedTuple):
 
 @dataclass(slots=True)
 class Ours:
-    """A method of ours, which records the times of its steps. ``rule``: None for the lossless
-    one."""
+    """A method of ours, which records the times of its steps. ``rule``: empty for the lossless
+    one of the drafter."""
 
     pair: Pair
-    rule: RuleConfig | None
+    rule: str
     drafter: DrafterConfig
     temperature: float
     tokens: int
@@ -87,8 +86,15 @@ class Ours:
         return Decoded(tuple(token.id for step in steps for token in step.emitted), len(steps))
 
     def config(self, prompt: PromptConfig, seed: int) -> RunConfig:
-        return config_of(
-            self.pair, prompt, self.drafter, self.temperature, self.tokens, seed, rule=self.rule
+        lossless = "none" if self.drafter.kind == "none" else "strict"
+        return run_config(
+            self.pair,
+            prompt=prompt,
+            rule=RuleConfig(self.rule or lossless),
+            drafter=self.drafter,
+            sampling=Sampling(self.temperature),
+            max_new_tokens=self.tokens,
+            seed=seed,
         )
 
     def ids(self, prompt: PromptConfig, seed: int, prefix: Sequence[int] = ()) -> tuple[int, ...]:
@@ -101,28 +107,6 @@ class Ours:
         return complete(self.pair, config).token_ids
 
 
-def config_of(
-    pair: Pair,
-    prompt: PromptConfig,
-    drafter: DrafterConfig,
-    temperature: float,
-    tokens: int,
-    seed: int,
-    rule: RuleConfig | None = None,
-) -> RunConfig:
-    """A configuration, by default with the lossless rule for the drafter."""
-    lossless = RuleConfig("none" if drafter.kind == "none" else "strict")
-    return run_config(
-        pair,
-        prompt=prompt,
-        rule=rule or lossless,
-        drafter=drafter,
-        sampling=Sampling(temperature),
-        max_new_tokens=tokens,
-        seed=seed,
-    )
-
-
 def complete(pair: Pair, config: RunConfig) -> Trace:
     """A complete run."""
     run = Session(pair).start(config)
@@ -131,26 +115,23 @@ def complete(pair: Pair, config: RunConfig) -> Trace:
     return run.trace()
 
 
-def bundled(**options: Any) -> Pair:
-    """The bundled pair; ``options`` are those of ``ModelPool``."""
+def loaded(name: str = "bundled", **options: Any) -> Pair:
+    """The bundled pair, or the ``real`` one, with which the page starts; ``options`` are those of
+    ``ModelPool``."""
     transformers_logging.set_verbosity_error()
-    return ModelPool(**options).get(BUNDLED_PAIR)
+    return ModelPool(**options).get(BUNDLED_PAIR if name == "bundled" else CATALOG[0])
 
 
-def real(**options: Any) -> Pair:
-    """The pair that the page starts with."""
-    transformers_logging.set_verbosity_error()
-    return ModelPool(**options).get(CATALOG[0])
-
-
-def any_shape(pair: Pair) -> Pair:
-    """The same models with passes of any shape."""
-    return replace(pair, shapes=ANY_SHAPE, inexact="passes may have any shape", engines=Engines())
+def prompts_for(name: str, count: int) -> list[PromptConfig]:
+    """For the pair of this name."""
+    if name == "bundled":
+        return mixed_prompts(count)
+    return [*islice(cycle(REAL_PROMPTS), count)]
 
 
 def mixed_prompts(count: int) -> list[PromptConfig]:
     """Held-out problems and story requests of the bundled pair, half of each."""
-    problems = [item.question for item in held_out()[: count - count // 2]]
+    problems = [item.question for item in held_out(count - count // 2)]
     return [PromptConfig(text) for text in (*problems, *held_out_requests(count // 2))]
 
 
@@ -181,12 +162,10 @@ class Differences:
             prefix = (*first_ids[: method.tokens // 3], first_ids[0]) if name == repeated else ()
             ids = method.ids(prompt, seed, prefix)
             first_ids = first_ids or ids
-            half = len(ids) // 2
-            self.strict[name] += ids != (
-                methods[none].ids(prompt, seed, prefix) if prefix else first_ids
-            )
+            own = methods[none].ids(prompt, seed, prefix) if prefix else first_ids
+            self.strict[name] += ids != own
             if name in continued:
-                self.continued[name] += (
-                    method.ids(prompt, seed, (*prefix, *ids[:half])) != ids[half:]
-                )
+                half = len(ids) // 2
+                rest = method.ids(prompt, seed, (*prefix, *ids[:half]))
+                self.continued[name] += rest != ids[half:]
         self.texts += 1

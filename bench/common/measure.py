@@ -1,8 +1,5 @@
-"""Interleaved timing: every prompt is decoded by every method in random order, several rounds;
-ratios are paired by prompt and round.
-
-Imports neither torch nor models: stored runs are evaluated with the same functions as new ones.
-"""
+"""Timing of single calls, and interleaved: every prompt is decoded by every method in random order,
+several rounds; ratios are those of the same prompt and round."""
 
 from __future__ import annotations
 
@@ -11,18 +8,21 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import torch
+
+from bench.common.command import CPU
 from bench.common.report import ResultTable, Spread, spread
+from mars_core.decoder import synchronise
 from mars_core.types import PromptConfig
 
 WARM_UP_PROMPTS = 2
+Work = TypeVar("Work")
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """The result of one call. ``steps`` is 0 where it is unknown."""
 
     ids: tuple[int, ...]
@@ -48,12 +48,13 @@ class TimedSample(NamedTuple):
         return self.tokens / self.seconds
 
 
-Samples = Mapping[str, Sequence[TimedSample]]  # of every method, one for each prompt and round
+# of every method, one for each prompt and round, in the same order
+Samples = Mapping[str, Sequence[TimedSample]]
 
 
 def interleaved(
-    methods: Mapping[str, Method],
-    prompts: Sequence[PromptConfig],
+    methods: Mapping[str, Callable[[Work, int], Decoded]],
+    prompts: Sequence[Work],
     rounds: int,
     *,
     warm_up: int = WARM_UP_PROMPTS,
@@ -72,16 +73,27 @@ def interleaved(
         for number, prompt in enumerate(prompts):
             for name in order.sample(list(methods), len(methods)):
                 started = clock()
-                decoded = methods[name](prompt, turn)
-                seconds = clock() - started
-                samples[name].append(
-                    TimedSample(
-                        number, turn, seconds, len(decoded.ids), decoded.steps, digest(decoded.ids)
-                    )
-                )
+                ids, steps = methods[name](prompt, turn)
+                took = clock() - started
+                sample = TimedSample(number, turn, took, len(ids), steps, digest(ids))
+                samples[name].append(sample)
             if time.perf_counter() > until:
                 return samples
     return samples
+
+
+def timed(work: Callable[[], object], repeats: int, device: torch.device = CPU) -> float:
+    """Median seconds of ``repeats`` calls."""
+    return median(seconds(work, device) for _ in range(repeats))
+
+
+def seconds(work: Callable[[], object], device: torch.device = CPU) -> float:
+    """Seconds of one call, including the device's work."""
+    synchronise(device)
+    started = time.perf_counter()
+    work()
+    synchronise(device)
+    return time.perf_counter() - started
 
 
 def digest(ids: Sequence[int]) -> str:
@@ -90,13 +102,9 @@ def digest(ids: Sequence[int]) -> str:
 
 
 def paired(samples: Samples, method: str, baseline: str) -> list[float]:
-    """The ratios of the speeds, method / baseline, of the same prompt and round. Raises ValueError
-    for a missing method or run."""
-    others = {(each.prompt, each.round): each for each in samples.get(baseline, ())}
-    taken = samples.get(method, ())
-    if not taken or {(each.prompt, each.round) for each in taken} != {*others}:
-        raise ValueError(f"{method} and {baseline} have no runs of the same prompts")
-    return [each.speed / others[each.prompt, each.round].speed for each in taken]
+    """The ratios of the speeds, method / baseline, of the same prompt and round."""
+    both = zip(samples[method], samples[baseline], strict=True)
+    return [each.speed / other.speed for each, other in both]
 
 
 def ratio(samples: Samples, method: str, baseline: str) -> Spread:
@@ -104,11 +112,10 @@ def ratio(samples: Samples, method: str, baseline: str) -> Spread:
     return spread(paired(samples, method, baseline))
 
 
-def same_outputs(samples: Samples, method: str, baseline: str) -> tuple[int, int]:
-    """Number of outputs that are equal token for token, and number of outputs."""
-    others = {(sample.prompt, sample.round): sample.digest for sample in samples[baseline]}
-    taken = samples[method]
-    return sum(sample.digest == others[sample.prompt, sample.round] for sample in taken), len(taken)
+def same_outputs(samples: Samples, method: str, baseline: str) -> int:
+    """Number of outputs that are equal token for token."""
+    both = zip(samples[method], samples[baseline], strict=True)
+    return sum(each.digest == other.digest for each, other in both)
 
 
 def median_speed(samples: Sequence[TimedSample]) -> float:
@@ -127,8 +134,8 @@ def speed_table(samples: Samples, baseline: str, title: str) -> ResultTable:
     baseline's."""
     rows = []
     for name, taken in samples.items():
-        same, count = same_outputs(samples, name, baseline)
-        beside, tau = f"{ratio(samples, name, baseline)}×", overall_tau(taken)
-        rows.append((name, median_speed(taken), beside, tau, f"{same} of {count}"))
+        beside, same = ratio(samples, name, baseline), same_outputs(samples, name, baseline)
+        texts = f"{same} of {len(taken)}"
+        rows.append((name, median_speed(taken), f"{beside}×", overall_tau(taken), texts))
     heads = ("method", "tokens/s (median)", f"× {baseline}", "τ", "same texts")
     return ResultTable(heads, rows, title)

@@ -4,12 +4,11 @@ samples."""
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import quantiles
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 Cell = str | float | None  # None: unknown
@@ -17,28 +16,23 @@ WORDS = ("note", "reached", "result", "status")  # heads of columns that are not
 ESCAPED_BAR = r"\|"  # within a cell
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(NamedTuple):
     """The median of some values with their quartiles."""
 
-    median: float
     low: float
+    median: float
     high: float
-    count: int
 
     def __str__(self) -> str:
-        middle, low, high = map(number, (self.median, self.low, self.high))
-        return f"{middle} ({low}–{high})" if self.count > 1 else middle
+        low, middle, high = map(number, self)
+        return f"{middle} ({low}–{high})"
 
 
-def spread(values: Iterable[float]) -> Spread:
-    sample = list(values)
-    low, _, high = quantiles(sample, n=4) if len(sample) > 1 else (sample[0],) * 3
-    return Spread(median(sample), low, high, len(sample))
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(*(quantiles(values, n=4) if len(values) > 1 else 3 * [values[0]]))
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredFigure:
+class MeasuredFigure(NamedTuple):
     """One measured number, optionally with a goal. ``note``: its basis; ``samples``: the values
     whose median it is."""
 
@@ -52,32 +46,21 @@ class MeasuredFigure:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        values: Iterable[float],
-        unit: str = "",
-        least: float | None = None,
-        most: float | None = None,
+        cls, name: str, values: Iterable[float], unit: str = "", **goal: float
     ) -> MeasuredFigure:
-        """The median of ``values``, with quartiles and count as note."""
+        """The median of ``values``, with quartiles and count as note. ``goal``: ``least`` or
+        ``most``."""
         samples = tuple(values)
-        middle = spread(samples)
-        note = (
-            f"{number(middle.low)} to {number(middle.high)}, n = {middle.count}"
-            if middle.count > 1
-            else ""
-        )
-        return cls(name, middle.median, unit, note, least, most, samples)
+        low, middle, high = spread(samples)
+        count = len(samples)
+        note = f"{number(low)} to {number(high)}, n = {count}" if count > 1 else ""
+        return cls(name, middle, unit, note, samples=samples, **goal)
 
     @property
     def goal(self) -> str:
-        return (
-            f"≥ {self.least:g}"
-            if self.least is not None
-            else f"≤ {self.most:g}"
-            if self.most is not None
-            else ""
-        )
+        if self.least is not None:
+            return f"≥ {self.least:g}"
+        return "" if self.most is None else f"≤ {self.most:g}"
 
     @property
     def reached(self) -> bool | None:
@@ -85,6 +68,9 @@ class MeasuredFigure:
         if self.least is not None:
             return self.value >= self.least
         return None if self.most is None else self.value <= self.most
+
+
+Figures = Iterator[MeasuredFigure]
 
 
 class ResultTable(NamedTuple):
@@ -96,19 +82,20 @@ class ResultTable(NamedTuple):
     text: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BenchReport:
-    """``facts``: by name; ``Command`` adds command, date and machine; ``data``: raw data, for the
-    JSON file only. ``device``: on which was measured; ``failed``: what must not be was found."""
+class BenchReport(NamedTuple):
+    """``facts``: by name; ``measurement`` adds command, date and machine; ``data``: raw data, for
+    the JSON file only. ``device``: on which was measured; ``failed``: what must not be was found;
+    ``name``: of the files, by default the module's."""
 
     title: str
     notes: Sequence[str] = ()
     figures: Sequence[MeasuredFigure] = ()
     tables: Sequence[ResultTable] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-    facts: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = MappingProxyType({})
+    facts: Mapping[str, str] = MappingProxyType({})
     device: object = "cpu"
     failed: bool = False
+    name: str = ""
 
 
 def figure_table(
@@ -117,30 +104,24 @@ def figure_table(
     """A table of figures, with columns for goals if there are any."""
     answers = {None: "–", True: "yes", False: "no"}
     goals = any(one.goal for one in figures)
+    heads = ("figure", "measured", *["goal", "reached"] * goals, "note")
     rows = []
     for one in figures:
         goal = [one.goal or "–", answers[one.reached]] * goals
         rows.append((one.name, f"{number(one.value)} {one.unit}".strip(), *goal, one.note))
-    return ResultTable(
-        ("figure", "measured", *["goal", "reached"] * goals, "note"), rows, title, text
-    )
+    return ResultTable(heads, rows, title, text)
 
 
 def number(value: float) -> str:
     """Integers in full, others with about three digits."""
-    integral = math.isfinite(value) and value == int(value)
-    return (
-        f"{value:{'.0f' if integral or abs(value) >= 100 else '.2f' if abs(value) >= 1 else '.3f'}}"
-    )
+    if value % 1 == 0 or abs(value) >= 100:
+        return f"{value:.0f}"
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3f}"
 
 
 def markdown(report: BenchReport) -> str:
-    lines = [
-        f"# {report.title}",
-        "",
-        *(f"- {name}: {value}" for name, value in report.facts.items()),
-    ]
-    lines += [f"- {note}" for note in report.notes]
+    notes = [*(f"{name}: {value}" for name, value in report.facts.items()), *report.notes]
+    lines = [f"# {report.title}", "", *(f"- {note}" for note in notes)]
     for table in [figure_table(report.figures)] * bool(report.figures) + [*report.tables]:
         lines += ["", *_lines(table)]
     return "\n".join(lines) + "\n"
@@ -163,16 +144,16 @@ def _row(cells: Sequence[Cell]) -> str:
 
 def figure_values(figures: Iterable[MeasuredFigure]) -> list[dict[str, Any]]:
     """The figures for JSON, including whether goals are reached."""
-    return [asdict(one) | {"reached": one.reached} for one in figures]
+    return [one._asdict() | {"reached": one.reached} for one in figures]
 
 
 def save(report: BenchReport, path: Path) -> str:
     """Writes ``path``.json and ``path``.md. Returns the latter's text."""
     data = {"machine": report.facts, "figures": figure_values(report.figures), **report.data}
-    lists = json.dumps(data, indent=1, ensure_ascii=False)
+    lists, text = json.dumps(data, indent=1, ensure_ascii=False), markdown(report)
     # Those of plain values on one line.
-    text = re.sub(r"\[[^\[\]{}]*\]", lambda match: re.sub(r"\n\s*", " ", match[0]), lists)
+    lists = re.sub(r"\[[^\[\]{}]*\]", lambda match: re.sub(r"\n\s*", " ", match[0]), lists)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")
-    return markdown(report)
+    path.with_suffix(".json").write_text(lists + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(text, encoding="utf-8")
+    return text

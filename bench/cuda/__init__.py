@@ -1,5 +1,5 @@
 """``make cuda``: all measurements on a CUDA device, requiring only torch and transformers.
 
 The models are random, with the sizes of public ones and a realistic acceptance rate
-(``bench.coupled``): times are realistic, texts are meaningless.
+(``bench.cuda.coupled``): times are realistic, texts are meaningless.
 """

@@ -1,26 +1,23 @@
 """``python -m bench.cuda``: all parts in turn, each in a separate process; the result is written
 after each.
 
-Exit status 2 without a CUDA device. ``--tiny`` rehearses it on the CPU.
+Exit status 2 without a CUDA device. ``--tiny`` rehearses it with tiny models on the CPU.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import os
-import signal
-import subprocess
+import multiprocessing
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import NamedTuple
 
 import torch
-from transformers.utils import logging as transformers_logging
 
-from bench.common.command import ROOT, Command
+from bench.common.command import CPU, Options, Reports, measurement
 from bench.common.report import (
     BenchReport,
     MeasuredFigure,
@@ -28,18 +25,17 @@ from bench.common.report import (
     figure_table,
     figure_values,
 )
-from bench.cuda.parts import PARTS
-from bench.cuda.trial import CudaTrial, without_graphs
+from bench.cuda.parts import PARTS, CudaPart, send
+from bench.cuda.trial import FULL, TINY, CudaTrial
 
 TOTAL = 500.0  # seconds of all parts; a part with less than MIN_SECONDS left is not started
 MIN_SECONDS = 15.0
 PATIENCE = 4  # times the limits in a rehearsal, whose machine is slower and shared
-GRACE = 5.0  # seconds for a part to write its result after its time limit
+GRACE = 5.0  # seconds for a part to send its last figures after its time limit
 LOG = 20_000  # characters of the end of a part's log
 
 
-@dataclass(frozen=True, slots=True)
-class PartOutcome:
+class PartOutcome(NamedTuple):
     """The result of one part. ``status``: done, or what went wrong; ``log``: the end of its
     standard error."""
 
@@ -51,107 +47,62 @@ class PartOutcome:
     log: str = ""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.cuda", __doc__, only=[*PARTS], until=math.inf)
-    command.add_argument("--tiny", action="store_true", help="tiny shapes on the CPU: a rehearsal")
-    command.add_argument(
-        "--part",
-        choices=tuple(PARTS),
-        help="measure this part here: a line of JSON for each figure",
-    )
-    options = command.read(arguments)
-    if not options.tiny and not torch.cuda.is_available():
+@measurement("bench.cuda", __doc__, only=[*PARTS], tiny=False)
+def main(options: Options) -> Reports:
+    tiny, outcomes = options.tiny, list[PartOutcome]()
+    if not tiny and not torch.cuda.is_available():
         sys.stderr.write(
             "No CUDA device was found; --tiny (make cuda TINY=1) rehearses this measurement on the "
             "CPU.\n"
         )
-        return 2
-    device = (
-        torch.device("cpu") if options.tiny else torch.device("cuda", torch.cuda.current_device())
-    )
-    if options.part:
-        return _measure(
-            options.part,
-            CudaTrial(device, options.tiny, time.perf_counter() + options.until - time.time()),
-        )
-    outcomes, text = list[PartOutcome](), ""
-    for outcome in measured(options.only, options.tiny):
+        raise SystemExit(2)
+    patience, started = PATIENCE if tiny else 1, time.perf_counter()
+    device = CPU if tiny else torch.device("cuda", torch.cuda.current_device())
+    for name in options.only:
+        part, now = PARTS[name], time.perf_counter()
+        seconds = min(part.limit_s * patience, started + TOTAL * patience - now)
+        outcome = PartOutcome(name, part.title, "not begun: no time was left", 0.0)
+        if seconds >= MIN_SECONDS:
+            trial = CudaTrial(device, TINY if tiny else FULL, now + seconds - GRACE)
+            outcome = attempted(name, part, trial, seconds)
         outcomes.append(outcome)
         sys.stdout.write(f"{outcome.title}: {outcome.status}, {outcome.seconds:.0f} s\n")
         sys.stdout.flush()
-        text = command.save(
-            replace(report(options.tiny, outcomes), device=device), f"cuda{'-tiny' * options.tiny}"
-        )
-    sys.stdout.write(f"\n{text}")
-    return 0 if all(outcome.status == "done" for outcome in outcomes) else 1
+        yield report(tiny, outcomes)._replace(device=device)
 
 
-def measured(names: Sequence[str], tiny: bool) -> Iterator[PartOutcome]:
-    """Every part in turn."""
-    patience = PATIENCE if tiny else 1
-    end = time.perf_counter() + TOTAL * patience
-    for name in names:
-        seconds = min(PARTS[name].limit_s * patience, end - time.perf_counter())
-        if seconds < MIN_SECONDS:
-            yield PartOutcome(name, PARTS[name].title, "not begun: no time was left", 0.0)
-            continue
-        until = f"{time.time() + seconds - GRACE:.1f}"
-        command = [sys.executable, "-m", "bench.cuda", "--part", name, "--until", until]
-        yield attempted(name, PARTS[name].title, [*command, *["--tiny"] * tiny], seconds)
+def attempted(name: str, part: CudaPart, trial: CudaTrial, seconds: float) -> PartOutcome:
+    """The outcome of a part in a process of its own, which is killed after ``seconds``."""
+    started, figures = time.perf_counter(), list[MeasuredFigure]()
+    spawning = multiprocessing.get_context("spawn")
+    receiver, sender = spawning.Pipe(duplex=False)
 
+    def left() -> float:
+        return max(0.0, started + seconds - time.perf_counter())
 
-def attempted(name: str, title: str, command: Sequence[str], seconds: float) -> PartOutcome:
-    """The outcome of ``command`` in a process group of its own, which is killed after the time limit."""
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        start_new_session=True,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    try:
-        answer, log = process.communicate(timeout=seconds)
-        status = (
-            "done" if process.returncode == 0 else f"failed: it ended with {process.returncode}"
-        )
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        answer, log = process.communicate()
-        status = f"stopped after {seconds:.0f} s"
-    return PartOutcome(
-        name, title, status, time.perf_counter() - started, tuple(_figures(answer)), log[-LOG:]
-    )
-
-
-def _figures(answer: str) -> Iterator[MeasuredFigure]:
-    """Figures of complete lines: the last line of a killed process may be incomplete."""
-    for line in answer.split("\n")[:-1]:
-        with suppress(ValueError, TypeError, AttributeError):
-            read = json.loads(line)
-            yield MeasuredFigure(**read | {"samples": tuple(read.get("samples", ()))})
-
-
-def _measure(name: str, trial: CudaTrial) -> int:
-    """Runs one part in this process."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    if trial.tiny:
-        torch.set_num_threads(1)
-        without_graphs()
-    for figure in PARTS[name].measure(trial):
-        sys.stdout.write(json.dumps(asdict(figure)) + "\n")
-        sys.stdout.flush()
-    return 0
+    with NamedTemporaryFile() as log:
+        process = spawning.Process(target=send, args=(part, trial, sender, log.name))
+        process.start()
+        sender.close()
+        with suppress(EOFError):
+            while receiver.poll(left()):
+                figures.append(receiver.recv())
+        process.join(left())
+        status = "done" if process.exitcode == 0 else f"failed: it ended with {process.exitcode}"
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            status = f"stopped after {seconds:.0f} s"
+        written = Path(log.name).read_text(encoding="utf-8", errors="replace")[-LOG:]
+    took = time.perf_counter() - started
+    return PartOutcome(name, part.title, status, took, figures, written)
 
 
 def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> BenchReport:
     """The goals, then every part, with the log of failed ones."""
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals = [
-        replace(one, name=f"{each.title}: {one.name}")
+        one._replace(name=f"{each.title}: {one.name}")
         for each in outcomes
         for one in each.figures
         if one.goal
@@ -162,10 +113,15 @@ def report(tiny: bool, outcomes: Sequence[PartOutcome]) -> BenchReport:
         f"{sum(bool(one.reached) for one in goals)} of {len(goals)} goals reached",
     ]
     rows = [(each.title, f"{each.seconds:.0f}", each.status) for each in outcomes]
-    parts = [asdict(each) | {"figures": figure_values(each.figures)} for each in outcomes]
-    tables = [ResultTable(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)]
+    parts = [each._asdict() | {"figures": figure_values(each.figures)} for each in outcomes]
     return BenchReport(
-        f"Random models on {where}", notes, goals, tables, {"tiny": tiny, "parts": parts}
+        f"Random models on {where}",
+        notes,
+        goals,
+        [ResultTable(("part", "took, s", "status"), rows, "Parts"), *map(_part, outcomes)],
+        {"tiny": tiny, "parts": parts},
+        failed=any(each.status != "done" for each in outcomes),
+        name=f"cuda{'-tiny' * tiny}",
     )
 
 
@@ -177,4 +133,4 @@ def _part(outcome: PartOutcome) -> ResultTable:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -10,7 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields, is_dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from traceback import walk_stack
 from types import FrameType
@@ -23,7 +25,6 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from bench.common.command import CPU, ROOT
-from bench.cuda.trial import Called
 from mars_core.engine import capture
 from mars_core.models import loading
 
@@ -88,7 +89,6 @@ class FakeDevice(TorchDispatchMode):
             return _mapped(lambda x: same[id(x)] if id(x) in same else _faked(x, to), values)
 
     def _check(self, function: Any, args: Any, tensors: list[Tensor]) -> None:
-        # numbers on the CPU may be read with tensors of a device, but not written
         # a number of the CPU goes with a device, where it is not written to
         devices = {str(each.device) for each in tensors if each.dim() or each.is_cuda}
         if function._schema.is_mutable:
@@ -137,6 +137,28 @@ class FakeDevice(TorchDispatchMode):
 
     def _fault(self, what: str) -> None:
         self.faults[f"{where(walk_stack(None))}: {what}"] = None
+
+
+class Called:
+    """Instead of ``Captured``: the function is called again, and its outputs are copied to those of
+    the first call, as in a graph."""
+
+    def __init__(self, function: Callable[[], Any], _device: torch.device) -> None:
+        self._function, self.outputs = function, function()
+
+    def replay(self) -> Any:
+        for first, later in zip(_tensors(self.outputs), _tensors(self._function()), strict=True):
+            first.copy_(later)
+        return self.outputs
+
+
+def _tensors(outputs: Any) -> list[Tensor]:
+    """Those in a tensor, a list, or a value with such fields."""
+    if isinstance(outputs, Tensor):
+        return [outputs]
+    if is_dataclass(outputs):
+        outputs = [getattr(outputs, each.name) for each in fields(outputs)]
+    return [*chain(*map(_tensors, outputs))] if isinstance(outputs, list | tuple) else []
 
 
 def where(stack: Iterable[tuple[FrameType, int]]) -> str:

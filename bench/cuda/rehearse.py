@@ -9,30 +9,29 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, product
 from traceback import walk_tb
 
 import torch
 from transformers.utils import logging as transformers_logging
 
-from bench.common.command import Command
-from bench.common.decoding import config_of
+from bench.common.command import Options, Reports, measurement
+from bench.common.decoding import Ours
 from bench.common.report import BenchReport, MeasuredFigure, ResultTable
 from bench.cuda.fake import DEVICE, FakeDevice, fake_device, where
 from bench.cuda.trial import switched
 from mars_core.drafting import DRAFTERS
-from mars_core.engine import Engine, RawStep
+from mars_core.engine import RawStep
 from mars_core.engine.build import build, kind_of, verifier_of
 from mars_core.models import BUNDLED_PAIR, Pair
 from mars_core.models.catalog import SMALL_TREE
 from mars_core.models.loading import load, plan
 from mars_core.rules import RULES
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, Processors, PromptConfig, RuleConfig, Sampling
+from mars_core.types import DrafterConfig, Processors, PromptConfig, Sampling
 
 TOKENS, K, SLOTS = 8, 3, 3
 PREFIX = 2  # tokens of the prompt that are read as the output of an earlier run
@@ -62,40 +61,33 @@ class Rehearsal:
     ) -> None:
         """Runs in all slots; after faults another one with the same engine, since constants and captures are
         from the first. Raises ValueError for a rule that does not fit."""
-        config = config_of(pair, PROMPT, drafter, 0.0, tokens, 0, rule=RuleConfig(rule))
+        config = Ours(pair, rule, drafter, 0.0, tokens).config(PROMPT, 0)
         config, ids = Session(pair).check(replace(config, sampling=sampling))
         kind = kind_of(pair, config, len(ids) + tokens, slots)
-        engine, verifier = build(pair, kind), partial(verifier_of, pair, config, kind, True)
-        sent = 1 + slots if sampling.processors.chosen else 1
+        engine, sent = build(pair, kind), 1 + slots * bool(sampling.processors.chosen)
         self.rules.add(rule)
         for _ in range(2):
             self.device.faults.clear()
             try:
                 for slot in range(slots):
-                    engine.begin(slot, verifier(), ids, tokens - slot, slot, PREFIX)
-                for step in self._watched(engine, Counter(cuda=sent, cpu=1)):
-                    self.ends.update(ends(step))
+                    verifier = verifier_of(pair, config, kind, True)
+                    engine.begin(slot, verifier, ids, tokens - slot, slot, PREFIX)
+                while engine.busy:
+                    self.device.copies = Counter(cuda=sent, cpu=1)
+                    for _, step in engine.step():
+                        self.ends.update(ends(step))
             except Exception as error:  # noqa: BLE001 - whatever ends a run is a fault
                 stack = reversed([*walk_tb(error.__traceback__)])
                 self.device.faults[f"{where(stack)}: {error}"] = None
+            finally:
+                self.device.copies = None
             if not self.device.faults:
                 return
         self.faults.update(self.device.faults)
 
-    def _watched(self, engine: Engine, copies: Counter[str]) -> Iterator[RawStep]:
-        """Every step, with these copies at most."""
-        while engine.busy:
-            self.device.copies = copies.copy()
-            try:
-                steps = engine.step()
-            finally:
-                self.device.copies = None
-            for _, step in steps:
-                assert isinstance(step, RawStep), step
-                yield step
 
-
-def ends(step: RawStep) -> Iterator[str]:
+def ends(step: object) -> Iterator[str]:
+    assert isinstance(step, RawStep), step
     nodes, path = step.verdict
     if len(nodes) > 1:
         holds = (not nodes.children[path[-1]], len(path) == 1, path != tuple(range(len(path))))
@@ -111,14 +103,16 @@ def drafters() -> Iterator[DrafterConfig]:
 
 
 def loaded() -> Pair:
-    plans = plan(BUNDLED_PAIR, _ignore)
-    pair = load(BUNDLED_PAIR, plans, DEVICE, torch.bfloat16, graphs=True, progress=_ignore)
+    pair = load(
+        BUNDLED_PAIR,
+        plan(BUNDLED_PAIR, lambda _: None),
+        DEVICE,
+        torch.bfloat16,
+        graphs=True,
+        progress=lambda _: None,
+    )
     assert pair.graphs and "failed" not in pair.inexact
     return pair
-
-
-def _ignore(_message: str) -> None:
-    pass
 
 
 def checks(rehearsal: Rehearsal, pair: Pair) -> Iterator[str]:
@@ -130,20 +124,16 @@ def checks(rehearsal: Rehearsal, pair: Pair) -> Iterator[str]:
         if sampling.temperature == 0 and drafter.mode is not kind.modes[0]:
             continue  # modes make no difference
         full = kind.part and not sampling.processors.chosen and not each.graphs
-        for rule in RULES.values():
-            if full or rule.lossless:
-                with suppress(ValueError):
-                    rehearsal.run(each, rule.name, drafter, sampling)
-            if rule.name == "strict":
-                with suppress(ValueError):
-                    rehearsal.run(each, rule.name, drafter, sampling, slots=SLOTS)
+        runs = [(rule.name, 1) for rule in RULES.values() if full or rule.lossless]
+        for rule, slots in [*runs, ("strict", SLOTS)]:
+            with suppress(ValueError):
+                rehearsal.run(each, rule, drafter, sampling, slots=slots)
         path = "captured" if each.graphs else "eager"
         yield f"{kind.title}, {drafter.mode.value} {form}, T = {sampling.temperature:g}, {path}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    command = Command("bench.cuda.rehearse", __doc__)
-    command.read(arguments)
+@measurement("bench.cuda.rehearse", __doc__)
+def main(_options: Options) -> Reports:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     figures, before = list[MeasuredFigure](), 0
@@ -151,24 +141,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pair = loaded()
         rehearsal = Rehearsal(device, faults=device.faults.copy())
         for name in chain(["loading"], checks(rehearsal, pair)):
-            count = len(rehearsal.faults) - before
-            before += count
+            count, before = len(rehearsal.faults) - before, len(rehearsal.faults)
             figures.append(MeasuredFigure(name, count, "faults", most=0))
             sys.stdout.write(f"{name}: {count} faults\n")
             sys.stdout.flush()
     figures += [MeasuredFigure(f"steps, {end}", rehearsal.ends[end], least=1) for end in ENDS]
     figures.append(MeasuredFigure("rules", len(rehearsal.rules), least=len(RULES)))
-    notes = ["bundled pair in bfloat16; a fault is what CUDA refuses or the host waits for"]
-    notes += [f"{time.process_time() / 60:.1f} minutes of processor time"]
-    report = BenchReport(
+    notes = [
+        "bundled pair in bfloat16; a fault is what CUDA refuses or the host waits for",
+        f"{time.process_time() / 60:.1f} minutes of processor time",
+    ]
+    yield BenchReport(
         "CUDA rehearsed on a fake device",
         notes,
         figures,
         [ResultTable(("fault",), [(each,) for each in rehearsal.faults], "Faults")],
         failed=not all(figure.reached for figure in figures),
+        name="cuda-fake",
     )
-    return command.finish(report, "cuda-fake")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from bench.common.command import machine
-from bench.common.decoding import bundled, mixed_prompts
+from bench.common.decoding import loaded, mixed_prompts
 from bench.common.report import BenchReport, ResultTable, save
 from mars_core.text.prompting import encode
 
@@ -149,7 +149,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def pair() -> Any:
-    return bundled()
+    return loaded()
 
 
 @pytest.fixture(scope="session")

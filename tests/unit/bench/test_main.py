@@ -13,7 +13,6 @@ import torch
 from bench import __main__ as bench_main
 from bench.common.measure import TimedSample
 from mars_core.models import BUNDLED_PAIR
-from mars_core.types import PromptConfig
 
 NONE, STRICT, LLAMA = "none", "strict, n-grams", "llama.cpp"
 SECONDS = {bench_main.GENERATE: 4.0, NONE: 1.6, STRICT: 0.8, LLAMA: 1.0}
@@ -43,8 +42,7 @@ def test_ratios_goals_and_exit_status(
 ) -> None:
     batches = iter([tuple(SECONDS), (NONE, STRICT)])
     pair = SimpleNamespace(device=torch.device("cpu"), dtype=torch.float32, spec=BUNDLED_PAIR)
-    monkeypatch.setattr(bench_main, "real", lambda: pair)
-    monkeypatch.setattr(bench_main, "REAL_PROMPTS", (PromptConfig("a"), PromptConfig("b")))
+    monkeypatch.setattr(bench_main, "loaded", lambda _: pair)
     for name in ("ours", "peers"):
         monkeypatch.setattr(bench_main, name, lambda *_: {})
     monkeypatch.setattr(bench_main, "LLAMA", tmp_path / "none")

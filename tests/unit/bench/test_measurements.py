@@ -20,6 +20,14 @@ SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
     ("module", "options", "rows"),
     [
         ("bench.__main__", {"--pair": "bundled", "--prompts": "1", **SMALL}, ["strict, n-grams"]),
+        (
+            "bench.batches",
+            {"--prompts": "2", **SMALL},
+            [
+                "draft model: 8 slots / single runs",
+                "transformers generate, float32: 4 slots / single runs",
+            ],
+        ),
         ("bench.exact", {"--prompts": "1", "--max-new-tokens": "8"}, ["n-grams, continued"]),
         ("bench.history", {"--comparisons": "60", "--rounds": "1"}, ["SQLite: slowest action"]),
         (

@@ -10,20 +10,21 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from bench.common.peers import assisted, greedy, looped
-from bench.common.shapes import PUBLIC, ModelShape, tiny
-from bench.coupled import coupled_models, coupled_pair, prompts
+from bench.cuda.coupled import coupled_models, coupled_pair, prompts
+from bench.cuda.shapes import PUBLIC, TINY_SHAPES, ModelShape
 from mars_core.models import CATALOG
 from mars_core.types import DrafterConfig, Sampling
 from tests.live_pairs import config_for, decoded
 
 CPU = torch.device("cpu")
+UNTIED = "meta-llama/Llama-3.1-8B-Instruct"
 LOW, MIDDLE, HIGH = 0.03, 0.1, 0.2
 PROMPT, NEW = (5, 700, 41, 9, 1200), 24  # of the peers
 
 
 def tau(key: str, kind: str, noise: float, temperature: float) -> float:
     pair, sampling = (
-        coupled_pair(tiny(PUBLIC[key]), noise, CPU, torch.float32),
+        coupled_pair(TINY_SHAPES[key], noise, CPU, torch.float32),
         Sampling(temperature),
     )
     traces = [
@@ -56,7 +57,7 @@ def test_tau_falls_from_almost_six_to_almost_one_as_noise_grows(
 
 
 def test_the_peers_copy_computes_what_the_prepared_target_computes() -> None:
-    trio = tiny(PUBLIC["llama"])
+    trio = TINY_SHAPES["llama"]
     ids = torch.arange(3, 20)[None]
     with torch.inference_mode():
         ours = coupled_pair(trio, MIDDLE, CPU, torch.float32).target(input_ids=ids).logits
@@ -79,13 +80,15 @@ def test_sizes_are_the_public_ones(shape: ModelShape) -> None:
         if ref is not None
     }
     build: Any = AutoModelForCausalLM.from_config
+    config = shape.config()
+    config.tie_word_embeddings = shape.source not in UNTIED
     with torch.device("meta"):
-        assert build(shape.config(tied=shape.tied)).num_parameters() == counts[shape.source]
+        assert build(config).num_parameters() == counts[shape.source]
 
 
 @pytest.mark.parametrize(("key", "noise"), [("llama", 0.0), ("qwen", 0.1), ("llama", 0.3)])
 def test_peers_write_the_greedy_text(key: str, noise: float) -> None:
-    target, draft = coupled_models(tiny(PUBLIC[key]), noise, CPU, torch.float32)
+    target, draft = coupled_models(TINY_SHAPES[key], noise, CPU, torch.float32)
     wanted = greedy(target)(PROMPT, NEW).ids
     assert len(wanted) == NEW
     plain = looped(target, draft, 5)(PROMPT, NEW)

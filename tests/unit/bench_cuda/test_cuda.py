@@ -6,40 +6,37 @@ from __future__ import annotations
 import importlib
 import json
 import math
-import subprocess
+import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import replace
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from bench.common.bounds import weight_bytes
 from bench.common.decoding import DRAFTERS, Ours, Timed
 from bench.common.measure import TimedSample
 from bench.common.report import MeasuredFigure
-from bench.common.shapes import PUBLIC, tiny
-from bench.coupled import coupled_pair
 from bench.cuda import __main__ as command
 from bench.cuda.__main__ import PartOutcome
-from bench.cuda.parts import PARTS, outcomes
-from bench.cuda.speed import LOOP, STRICT, bounds, goals
-from bench.cuda.trial import Called, CudaTrial
-from mars_core.types import RuleConfig
+from bench.cuda.coupled import coupled_pair
+from bench.cuda.parts import PARTS, CudaPart, outcomes
+from bench.cuda.shapes import TINY_SHAPES
+from bench.cuda.speed import LOOP, STRICT, bounds, goals, weight_bytes
+from bench.cuda.trial import TINY, CudaTrial
 
 CPU = torch.device("cpu")
 CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
 
 
 @pytest.fixture
-def rehearsed(monkeypatch: pytest.MonkeyPatch) -> CudaTrial:
-    monkeypatch.setattr("mars_core.engine.capture.Captured", Called)
-    monkeypatch.setattr("bench.cuda.parts.SETTLED", 1)
-    monkeypatch.setattr("bench.cuda.parts.RUNS", 2)
-    return CudaTrial(CPU, tiny=True, until=time.perf_counter())
+def rehearsed() -> CudaTrial:
+    return CudaTrial(CPU, TINY, until=time.perf_counter())
 
 
 def measured(trial: CudaTrial, name: str) -> dict[str, MeasuredFigure]:
@@ -60,20 +57,16 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial)
         f"{STRICT} / assisted",
         f"{STRICT} / {LOOP}",
     }
-    assert "CUDA graphs" in figures[f"{STRICT}: verify / its lower bound"].note
     assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
 
 
-def test_captured_exact_steps_write_the_targets_text_also_when_continued(
-    rehearsed: CudaTrial,
-) -> None:
+def test_exact_steps_write_the_targets_text_also_when_continued(rehearsed: CudaTrial) -> None:
     figures = measured(rehearsed, "texts")
-    assert len(figures) == 4 * (2 * len(DRAFTERS) - 1)
+    assert len(figures) == 2 * (2 * len(DRAFTERS) - 1)
     assert all(figure.value == 0 for figure in figures.values())
     bound = [name for name, figure in figures.items() if figure.goal]
-    assert len(bound) == 2 * (2 * len(CHAINS) - 1) and all(
-        "exact" in name and "tree" not in name for name in bound
-    )
+    assert len(bound) == 2 * (2 * len(CHAINS) - 1)
+    assert all("exact" in name and "tree" not in name for name in bound)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +75,7 @@ def test_captured_exact_steps_write_the_targets_text_also_when_continued(
         ("graphs", "graphs / eager, draft model", "≥ 1.5"),
         ("exactness", "exact / free passes, EAGLE-3 tree", ""),
         ("meter", "meter, none", "≤ 3"),
-        ("memory", "growth of what is reserved on the device", "≤ 0"),
+        ("batches", "EAGLE-3 tree: 2 slots / single runs", ""),
     ],
 )
 def test_a_part_names_its_figures_and_their_goals(
@@ -111,47 +104,51 @@ def test_a_failed_test_is_a_failed_part(
     monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", code))
     figures = []
     with suppress(SystemExit) if status else nullcontext():
-        for figure in PARTS["tests"].measure(replace(rehearsed, until=time.perf_counter() + 30)):
+        for figure in PARTS["tests"].measure(rehearsed._replace(until=time.perf_counter() + 600)):
             figures.append(figure)
         assert not status
     assert [figure.value for figure in figures] == [0, 1, 0, 0]
 
 
-LATE = f"import pathlib, time; print({json.dumps(json.dumps({'name': 'one', 'value': 2}))}, flush=True); print('{{', end='', flush=True)"
+def measuring(_trial: CudaTrial, *, ends: str) -> Iterator[MeasuredFigure]:
+    """In another process."""
+    yield MeasuredFigure("one", 2)
+    sys.stderr.write("a log")
+    if ends == "fails":
+        raise SystemExit(3)
+    if ends == "sleeps":
+        time.sleep(600)
+    if ends == "dies":
+        os._exit(4)
 
 
 @pytest.mark.parametrize(
     ("ends", "status"),
     [
         ("", "done"),
-        ("raise SystemExit(3)", "failed: it ended with 3"),
-        ("time.sleep(600)", "stopped after 0 s"),
+        ("fails", "failed: it ended with 3"),
+        ("dies", "failed: it ended with 4"),
+        ("sleeps", "stopped after 500 s"),
     ],
 )
 def test_what_was_measured_before_an_end_is_stored(
-    ends: str, status: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ends: str, status: str, rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Begun(subprocess.Popen[str]):
-        """Its time begins when the process has written, however long it takes to start."""
-
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            while not (tmp_path / "written").exists() and self.poll() is None:
-                time.sleep(0.005)
-
-    monkeypatch.setattr(subprocess, "Popen", Begun)
-    seconds = 0.1 if "sleep" in ends else 600.0
-    code = f"{LATE}; pathlib.Path({str(tmp_path / 'written')!r}).touch(); {ends}"
-    outcome = command.attempted("part", "A part", [sys.executable, "-c", code], seconds)
-    assert (outcome.status, outcome.figures) == (status, (MeasuredFigure("one", 2),))
-    assert outcome.seconds < 600, "what sleeps was ended"
+    if ends == "sleeps":  # its time is up once it has written
+        times = chain([0.0, 0.0], repeat(1e6))
+        monkeypatch.setattr(command, "time", SimpleNamespace(perf_counter=lambda: next(times)))
+    part = CudaPart(partial(measuring, ends=ends), 0.0, "A part")
+    outcome = command.attempted("part", part, rehearsed, 500.0)
+    assert (outcome.status, outcome.figures) == (status, [MeasuredFigure("one", 2)])
+    if not ends or ends == "fails":
+        assert "a log" in outcome.log
 
 
 def test_results_are_written_after_every_part(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def attempted(name: str, title: str, command: list[str], seconds: float) -> PartOutcome:
-        assert command[3:5] == ["--part", name] and command[-1] == "--tiny" and seconds > 0
+    def attempted(name: str, part: CudaPart, trial: CudaTrial, seconds: float) -> PartOutcome:
+        assert part is PARTS[name] and trial.size is TINY and seconds > 0
         assert len(list(tmp_path.iterdir())) == (0 if name == "tests" else 2)
         figures = [
             MeasuredFigure("speed", 2.0, "×", least=1.5),
@@ -160,7 +157,7 @@ def test_results_are_written_after_every_part(
         ]
         return PartOutcome(
             name,
-            title,
+            part.title,
             "done" if name == "tests" else "failed: it ended with 1",
             1.0,
             figures,
@@ -185,7 +182,9 @@ def test_without_a_device_one_sentence_and_status_two(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert command.main(["--out", str(tmp_path)]) == 2
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--out", str(tmp_path)])
+    assert ended.value.code == 2
     streams = capsys.readouterr()
     assert streams.out == ""
     assert streams.err.count("\n") == 1 and "No CUDA device" in streams.err
@@ -204,10 +203,10 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
 
 
 def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
-    pair = coupled_pair(tiny(PUBLIC["llama"]), 0.1, CPU, torch.float32)
+    pair = coupled_pair(TINY_SHAPES["llama"], 0.1, CPU, torch.float32)
     method = Ours(
         pair,
-        RuleConfig(),
+        "mars",
         DRAFTERS["draft model"],
         0.0,
         10,

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.common.decoding import complete, config_of
-from bench.coupled import small_pair
-from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Trace
+from bench.common.command import CPU
+from bench.common.decoding import Ours, complete
+from bench.cuda.coupled import coupled_pair, prompts
+from bench.cuda.shapes import TINY_SHAPES
+from mars_core.types import DrafterConfig, Trace
 from storage import RunStore
 from storage.schema.text import decode
 from storage.traces.derived import DERIVED
@@ -44,9 +47,9 @@ TRACES["hostile"] = make_tree_trace(new_tokens=9, words=HOSTILE)
 @pytest.fixture(scope="module")
 def real() -> Trace:
     """512 tokens of a random pair, sampled."""
-    prompt, drafter = PromptConfig("t1 t2 t3", chat=False), DrafterConfig("model", k=5)
-    config = config_of(pair := small_pair(), prompt, drafter, 1.0, 512, 7, RuleConfig("mars"))
-    trace = complete(pair, config)
+    pair = coupled_pair(TINY_SHAPES["llama"], 0.1, CPU, torch.float32)
+    decoding = Ours(pair, "mars", DrafterConfig("model", k=5), 1.0, 512)
+    trace = complete(pair, decoding.config(prompts(1)[0], 7))
     assert len(trace.tokens) == 512
     return trace
 

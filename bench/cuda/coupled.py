@@ -18,11 +18,10 @@ from typing import Any, NamedTuple
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from bench.common.command import CPU
-from bench.common.shapes import CONTEXT, ModelShape, Trio, small
+from bench.cuda.shapes import CONTEXT, ModelShape, Trio
 from mars_core.decoder import prepare
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
@@ -30,7 +29,6 @@ from mars_core.models import Pair, custom_pair
 from mars_core.types import ModelRef, PromptConfig
 
 PROMPT = 64  # tokens
-VOCABULARY, NOISE = 2048, 0.1  # of a small pair
 WORDS = 1024  # words of the tokenizer, or fewer for a smaller vocabulary; texts consist of them
 SHARPNESS = 24.0  # β, the logit of the most likely token
 RIVAL = (0.5, 1.0)  # a(x) is uniform between these
@@ -48,18 +46,11 @@ class Codes(NamedTuple):
     outputs: Tensor
 
 
-def _shared(trio: Trio, seed: int) -> Codes:
+def _shared(trio: Trio) -> Codes:
     """The rings go through the first ids only: other tokens are always unlikely, so texts stay in
     them."""
-    source, closed = torch.Generator().manual_seed(seed), _closed(trio)
-    rank = min(
-        CODE,
-        *(
-            min(shape.hidden, shape.kv_heads * shape.head_dim)
-            for shape in trio
-            if shape is not None
-        ),
-    )
+    source, closed = torch.Generator().manual_seed(0), _closed(trio)
+    rank = min(CODE, *(min(each.hidden, each.kv_heads * each.head_dim) for each in trio))
     inputs = torch.randn(trio.target.vocabulary, rank, generator=source)
     inputs /= inputs.norm(dim=-1, keepdim=True)
     rival = torch.empty(closed, 1).uniform_(*RIVAL, generator=source)
@@ -71,72 +62,59 @@ def _shared(trio: Trio, seed: int) -> Codes:
 
 
 def coupled_models(
-    trio: Trio, noise: float, device: torch.device, dtype: torch.dtype, seed: int = 0
+    trio: Trio, noise: float, device: torch.device, dtype: torch.dtype
 ) -> tuple[PreTrainedModel, PreTrainedModel]:
     """Target and draft as transformers models; deterministic for the same arguments."""
-    shared = _shared(trio, seed)
-    target = random_model(trio.target, shared, noise, device, dtype, seed + 1)
-    return target, random_model(trio.draft, shared, noise, device, dtype, seed + 2)
+    shared = _shared(trio)
+    target = random_model(trio.target, shared, noise, device, dtype, 1)
+    return target, random_model(trio.draft, shared, noise, device, dtype, 2)
 
 
 def coupled_pair(trio: Trio, noise: float, device: torch.device, dtype: torch.dtype) -> Pair:
     """The same models, prepared as loaded ones are. Texts do not end before the last token."""
     target, draft = coupled_models(trio, noise, device, dtype)
-    head = random_head(trio.head, target, _shared(trio, 0), noise, 3) if trio.head else None
+    head = random_head(trio.head, target, _shared(trio), noise, 3)
     for model in (target, draft):
         prepare(model)
-    if head is not None:
-        prepare_head(head)
-    refs = [
-        ModelRef(f"random/{shape.source.rpartition('/')[2]}", "seed 0") for shape in trio if shape
-    ]
+    prepare_head(head)
+    names = (f"random/{shape.source.rpartition('/')[2]}" for shape in trio)
+    target_ref, draft_ref, head_ref = (ModelRef(name, "seed 0") for name in names)
     return Pair(
-        spec=custom_pair(*refs),
+        spec=custom_pair(target_ref, draft_ref, head_ref),
         target=target,
         draft=draft,
         tokenizer=word_tokenizer(_closed(trio)),
         device=target.device,
         dtype=dtype,
-        target_ref=refs[0],
-        draft_ref=refs[1],
+        target_ref=target_ref,
+        draft_ref=draft_ref,
         context=CONTEXT,
         eos_ids=frozenset(),
         vocabulary=trio.target.vocabulary,
         graphs=device.type == "cuda",
         head=head,
-        head_ref=refs[2] if head is not None else None,
+        head_ref=head_ref,
     )
-
-
-def small_pair() -> Pair:
-    """On a CPU, with a vocabulary of VOCABULARY tokens."""
-    return coupled_pair(small(VOCABULARY), NOISE, CPU, torch.float32)
 
 
 def word_tokenizer(words: int) -> PreTrainedTokenizerFast:
     """One token per word: t1, t2 and so on."""
-    core = Tokenizer(
-        models.WordLevel(
-            {"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}, unk_token="<unk>"
-        )
-    )
+    vocabulary = {"<unk>": 0} | {f"t{id_}": id_ for id_ in range(1, words)}
+    core = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=core, unk_token="<unk>", clean_up_tokenization_spaces=False
     )
 
 
-def random_prompt(tokens: int, seed: int, words: int = WORDS) -> PromptConfig:
-    draw = random.Random(seed)
-    return PromptConfig(" ".join(f"t{draw.randrange(1, words)}" for _ in range(tokens)), chat=False)
-
-
 def prompts(count: int) -> list[PromptConfig]:
-    return [random_prompt(PROMPT, seed) for seed in range(count)]
+    draws = map(random.Random, range(count))
+    texts = (" ".join(f"t{draw.randrange(1, WORDS)}" for _ in range(PROMPT)) for draw in draws)
+    return [PromptConfig(text, chat=False) for text in texts]
 
 
 def _closed(trio: Trio) -> int:
-    return min(WORDS, *(shape.drafted or shape.vocabulary for shape in trio if shape is not None))
+    return min(WORDS, *(shape.drafted or shape.vocabulary for shape in trio))
 
 
 @torch.no_grad()
@@ -153,7 +131,7 @@ def random_model(
         model: Any = AutoModelForCausalLM.from_config(shape.config(), dtype=dtype)
     fill = _Fill(torch.Generator(device).manual_seed(seed), shared)
     for layer in model.model.layers:
-        fill.layer(layer.self_attn, layer.mlp, noise / math.sqrt(shape.layers))
+        fill.layer(layer, noise / math.sqrt(shape.layers))
     fill.table(model.model.embed_tokens.weight, shared.inputs, 1.0)
     fill.table(model.lm_head.weight, shared.outputs, _scale(noise, shape.hidden))
     frozen: PreTrainedModel = model.eval().requires_grad_(False)
@@ -168,10 +146,9 @@ def random_head(
     the hidden state that is fed back, which are those of the tokens before, are removed by the
     weights of ``hidden_norm``."""
     weight: Tensor = target.lm_head.weight
-    layer, count = shape.config(), target.config.num_hidden_layers
-    assert isinstance(layer, LlamaConfig)
+    count = target.config.num_hidden_layers
     config = HeadConfig(
-        layer=layer,
+        layer=shape.config(),
         target_hidden_size=target.config.hidden_size,
         target_vocabulary=shape.vocabulary,
         draft_vocabulary=shape.drafted,
@@ -184,7 +161,7 @@ def random_head(
     head.embed_tokens.weight = target.get_input_embeddings().weight  # type: ignore[assignment]
     fill = _Fill(torch.Generator(weight.device).manual_seed(seed), shared)
     fill.normal(head.fc, 1.0)
-    fill.layer(head.layer, head.layer.mlp, noise)
+    fill.layer(head.layer, noise)
     fill.copying(head, noise)
     fill.table(head.lm_head.weight, shared.outputs[: shape.drafted], _scale(noise, shape.hidden))
     return head.eval().requires_grad_(False)
@@ -206,18 +183,12 @@ class _Fill:
         """Maps independent inputs of root mean square 1 to outputs of root mean square ``gain``."""
         linear.weight.normal_(0, gain / math.sqrt(linear.in_features), generator=self._source)
 
-    def layer(self, attention: Any, mlp: Any, noise: float) -> None:
+    def layer(self, layer: nn.Module, noise: float) -> None:
         """The feed-forward block adds ``noise``, attention, which averages, less."""
-        for linear in (
-            attention.q_proj,
-            attention.k_proj,
-            attention.v_proj,
-            mlp.gate_proj,
-            mlp.up_proj,
-        ):
-            self.normal(linear, 1.0)
-        self.normal(attention.o_proj, noise)
-        self.normal(mlp.down_proj, noise / SILU_RMS)
+        gains = {"o_proj": noise, "down_proj": noise / SILU_RMS}
+        for name, part in layer.named_modules():
+            if isinstance(part, nn.Linear):
+                self.normal(part, gains.get(name.rpartition(".")[2], 1.0))
 
     def table(self, weight: Tensor, rows: Tensor, scale: float) -> None:
         """Rows [n, R] into the first channels of weight [n, H]."""
@@ -227,30 +198,16 @@ class _Fill:
     def copying(self, head: Eagle3Head, noise: float) -> None:
         """Attention that copies the code of the entry's token, whose norm is 1 before and the
         root of the width after a norm."""
-        layer, rank = head.layer, self._rank
-        root, groups = (
-            math.sqrt(layer.o_proj.out_features),
-            layer.q_proj.out_features // layer.k_proj.out_features,
-        )
-        keys = torch.randn(
-            layer.k_proj.out_features,
-            rank,
-            generator=self._source,
-            device=layer.k_proj.weight.device,
-        )
-        keys *= math.sqrt(SELF / math.sqrt(layer.head_dim)) / root
-        values = torch.eye(*keys.shape, device=keys.device)
+        layer, rank, width = head.layer, self._rank, head.layer.k_proj.out_features
+        root, groups = math.sqrt(layer.o_proj.out_features), layer.q_proj.out_features // width
+        rows = torch.eye(width, rank, device=self._source.device)
         # Every query head of a group is as its key head: [key heads · d, R] → [heads · d, R].
-        queries, outputs = (
-            rows.view(layer.kv_heads, -1, rank).repeat_interleave(groups, 0).view(-1, rank)
-            for rows in (keys, values)
-        )
-        for linear, rows in (
-            (layer.q_proj, queries),
-            (layer.k_proj, keys),
-            (layer.v_proj, values / root),
-        ):
-            linear.weight.mul_(FAINT)[:, :rank] = rows.to(linear.weight)
+        outputs = rows.view(layer.kv_heads, -1, rank).repeat_interleave(groups, 0).view(-1, rank)
+        # A head reads d of R channels of a code.
+        scale = math.sqrt(SELF * rank / math.sqrt(layer.head_dim))
+        written = {layer.q_proj: scale * outputs, layer.k_proj: scale * rows, layer.v_proj: rows}
+        for linear, copied in written.items():
+            linear.weight.mul_(FAINT)[:, :rank] = (copied / root).to(linear.weight)
         layer.o_proj.weight.mul_(FAINT)[:rank] = outputs.t().to(layer.o_proj.weight) / groups
         layer.hidden_norm.weight.fill_(noise)
         layer.hidden_norm.weight[:rank] = 0
