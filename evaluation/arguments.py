@@ -131,15 +131,18 @@ _NOT_CHOSEN = (
     *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
     *("--theta", "--set", "--no-placebos", "--plan-only"),
 )
-# of commands that choose the parameters themselves, on models of this program
-_CHOOSING: Options = {name: each for name, each in _PLAN.items() if name not in _NOT_CHOSEN} | {
-    "--rules": _text(
-        "rules with a margin threshold, separated by commas (default mars); none: measure it too"
-    ),
-}
+
+
+def _choosing(rules: str) -> Options:
+    """Of a command that chooses the parameters of such rules itself, on models of this program."""
+    help_text = f"rules {rules}, separated by commas (default mars); none: measure it too"
+    plan = {name: each for name, each in _PLAN.items() if name not in _NOT_CHOSEN}
+    return plan | {"--rules": _text(help_text)}
+
+
 _ADVISE: tuple[str, Options] = (
     "find the fastest setting that keeps strict's score, by a test in a fixed order",
-    _CHOOSING
+    _choosing("with a margin threshold")
     | {
         "--alpha": _number(
             "the probability that the setting does not keep it (default 0.05)", 0.05, kind=float
@@ -171,7 +174,7 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
     "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
     "match": (
         "compare rules at equal τ, or equal speed-up over none",
-        _CHOOSING
+        _choosing("with a margin threshold, ensemble or random")
         | {
             "--tau": _number("the mean acceptance length that each rule is set to", kind=float),
             "--speed": _number("or the speed-up over none, which is measured too", kind=float),

@@ -150,7 +150,6 @@ def _tested(
     done = plan.items if complete.all() else int(np.argmin(complete))
     pairs = scores.mean[:done, [lane, baseline]]
     rule, strict = pairs[np.isfinite(pairs).all(axis=1)].T
-    change = rule - strict
     return Candidate(
         lane,
         plan.lanes[lane].name,
@@ -158,8 +157,8 @@ def _tested(
         decided(rule, strict, plan.items - done, plan.margin, advice.alpha),
         done,
         len(rule),
-        float(-change.clip(max=0).sum()),
-        float(change.clip(0).sum()),
+        float((strict - rule).clip(0).sum()),
+        float((rule - strict).clip(0).sum()),
         over(float(rule.sum()), float(strict.sum())),
         ratio_bound(rule, strict, advice.alpha) if len(rule) else NAN,
         p_value(above(rule, strict, plan.margin)),

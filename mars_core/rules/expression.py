@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -27,6 +28,9 @@ VARIABLES = {
 }
 LONGEST, DEEPEST = 200, 20  # characters, and nested operations
 _SPAN = ("<think>", "</think>")
+_PIECES = re.compile(  # quoted texts, and characters
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.""", re.DOTALL
+)
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -104,14 +108,14 @@ def parse(text: str) -> Expression:
 
 
 def split_values(text: str) -> list[str]:
-    """Parts between commas that are in no parentheses."""
+    """Parts between commas that are in no parentheses and no quotes."""
     parts, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth <= 0:
+    for piece in _PIECES.findall(text):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and depth <= 0:
             parts.append("")
         else:
-            parts[-1] += character
+            parts[-1] += piece
     return [part.strip() for part in parts]
 
 

@@ -15,6 +15,7 @@ from evaluation.study.engine import InProcess
 from evaluation.study.plan import read_plan
 from evaluation.study.worker import Work
 from evaluation.study_commands import study_command
+from mars_core.rules import RULES
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
@@ -31,6 +32,18 @@ def test_too_few_prompts_are_refused_before_any_run(
     sentence = capsys.readouterr().err
     assert "16 prompts (20 without 4 that choose the settings) cannot support" in sentence
     assert "It takes 192 prompts" in sentence and not store.studies()
+
+
+@pytest.mark.parametrize("command", ["advise", "eval match"])
+def test_the_help_names_the_rules_that_a_command_takes(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        mars(f"{command} --help")
+    others = [name for name, rule in RULES.items() if rule.chance and rule.parameters]
+    more = "" if command == "advise" else f", {' or '.join(others)}"
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"rules with a margin threshold{more}, separated by commas" in text
 
 
 def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
@@ -63,7 +76,7 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
 
     again = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     (first, *_) = json.loads(purpose_json(measure(store, again)))["certificate"]["candidates"]
-    assert first["recovery"] is None  # nothing is decoded
+    assert first["recovery"] is None and str(first["lost"]) == "0.0"  # nothing is decoded
     waves = in_sequence(Work(store, again), plan, bundled_session, InProcess(bundled_session))
     for events in next(waves):
         for _ in zip(events, range(6), strict=False):  # it stops in the middle
