@@ -31,9 +31,9 @@ Main = Callable[..., int]  # of the arguments, by default those of the process
 
 
 def measurement(module: str, description: str | None, **options: Any) -> Callable[[Measure], Main]:
-    """Makes the command ``python -m module`` of a function that yields reports. Each is written as
-    Markdown and JSON when it is there, the last one printed; the exit status is 1 if that one
-    failed. ``options``: by name, with the defaults of ``taking``."""
+    """Makes a function that yields reports the command of ``module``. Each is written as Markdown
+    and JSON when it is there, the last one printed; the exit status is 1 if that one failed.
+    ``options``: by name, with the defaults of ``taking``."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     for name, default in options.items():
         flag = f"--{name.replace('_', '-')}"
