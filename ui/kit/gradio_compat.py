@@ -27,7 +27,7 @@ from ui.kit.errors import fault
 LOG = logging.getLogger("mars.gradio")
 ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_REST_S = 0.01  # from one look at the queue to the next
+_POLL_S = 0.01
 P = ParamSpec("P")
 
 
@@ -68,7 +68,7 @@ class FaultyBlocks(gr.Blocks):
     def queue(self, *args: Any, **options: Any) -> Any:
         with _no_server():
             super().queue(*args, **options)
-        rest(self)
+        poll_less_often(self)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -129,12 +129,12 @@ class FaultyBlocks(gr.Blocks):
 
 
 @_or_stock
-def rest(page: gr.Blocks) -> None:
+def poll_less_often(page: gr.Blocks) -> None:
     """Gradio looks for waiting events every millisecond, which took 8 % of a core while nothing
-    happened, and the interpreter from a run. An event waits ``_REST_S`` at most."""
+    happened. An event waits at most ``_POLL_S`` until it is found."""
     if not hasattr(page._queue, "sleep_when_free"):
         raise AttributeError("sleep_when_free")
-    page._queue.sleep_when_free = _REST_S
+    page._queue.sleep_when_free = _POLL_S
 
 
 @_or_stock

@@ -27,8 +27,8 @@ from ui.kit.gradio_compat import (
     FaultyBlocks,
     forget_components,
     limit_arrival,
+    poll_less_often,
     report_progress_on,
-    rest,
     wait_for_streams,
 )
 
@@ -128,13 +128,13 @@ def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
         forget_components(page)
         limit_arrival(SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace())))  # type: ignore[arg-type]
         report_progress_on(SimpleNamespace(), gr.HTML())  # type: ignore[arg-type]
-        rest(SimpleNamespace(_queue=SimpleNamespace()))  # type: ignore[arg-type]
+        poll_less_often(SimpleNamespace(_queue=SimpleNamespace()))  # type: ignore[arg-type]
     assert page.app.state_holder is holder and _call(page, "a") == "a secret 1"
     assert [record.getMessage().partition(" does not allow ")[2] for record in caplog.records] == [
         "forget_components (ImportError).",
         "limit_arrival (AttributeError).",
         "report_progress_on (AttributeError).",
-        "rest (AttributeError).",
+        "poll_less_often (AttributeError).",
     ]
     wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
 
