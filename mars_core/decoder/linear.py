@@ -172,8 +172,8 @@ class StoredLinear(nn.Linear):
 class Int4Linear(PlainLinear):
     """A linear layer with a weight of 4 bits. Input, product, scales and offsets are rounded to
     bfloat16; sums are in float32. A row's product does not depend on the rows beside it, of which
-    there are at most ``_FEW``: more are multiplied with the weight in bfloat16 where the processor
-    computes in it."""
+    there are at most ``_FEW``: more are multiplied with the weight in bfloat16, in float16 where the
+    processor does not compute in that."""
 
     packed: Tensor
     factors: Tensor
@@ -191,7 +191,7 @@ class Int4Linear(PlainLinear):
             "factors", factors.transpose(0, 1).bfloat16().contiguous(), persistent=False
         )
         numbers = weight.numbers().bfloat16()
-        self.wide = PackedLinear(numbers, None) if packable(numbers) else None
+        self.wide = (PackedLinear if packable(numbers) else HalfLinear)(numbers, None)
         freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -203,7 +203,7 @@ class Int4Linear(PlainLinear):
 
     def _rows(self, input: Tensor) -> Tensor:
         rows = input.bfloat16().reshape(-1, self.in_features)
-        if self.wide is not None and len(rows) > _FEW:
+        if len(rows) > _FEW:
             product = self.wide.forward(rows)
         else:
             product = torch._weight_int4pack_mm_for_cpu(rows, self.packed, _GROUP, self.factors)
@@ -309,8 +309,12 @@ def multiplies_int4() -> bool:
 def rounding(model: PreTrainedModel) -> torch.dtype:
     """The least precise dtype of the model's products, other than quantised ones of other
     libraries."""
-    few = any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
-    return torch.bfloat16 if few else model.dtype
+    return torch.bfloat16 if has_int4(model) else model.dtype
+
+
+def has_int4(model: nn.Module) -> bool:
+    """Whether it multiplies weights of 4 bits, so that passes of many rows round otherwise."""
+    return any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
 
 
 def packable(weight: Tensor) -> bool:

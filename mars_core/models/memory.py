@@ -11,7 +11,7 @@ import psutil
 from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
-_BYTES = {"torch.int4": 3}  # with the weights in bfloat16 that read prompts
+_BYTES = {"torch.int4": 3}  # with the weights in 16 bits that read prompts
 _CGROUP = Path("/sys/fs/cgroup")
 
 

@@ -139,7 +139,9 @@ def test_a_row_times_4_bits_is_the_same_in_every_pass_and_near_the_product_of_th
     ):
         assert actual.dtype == torch.float32
         assert (actual - wanted).square().mean() < 1e-4 * wanted.square().mean()
-    assert (layer.wide is not None) is packable(torch.zeros(1, dtype=torch.bfloat16))
+    in_bfloat16 = packable(torch.zeros(1, dtype=torch.bfloat16))
+    assert isinstance(layer.wide, PackedLinear if in_bfloat16 else HalfLinear)
+    assert torch.equal(layer(x)[:, :90], layer(x[:, :90]))  # prompts of other lengths
 
 
 @torch.inference_mode()
