@@ -1,11 +1,11 @@
 """Trains a classifier of the target's hidden states, for rule ``judge`` or as ``score`` of
 expressions: ``python -m training.judge --out FOLDER``.
 
-Labels as in AutoJudge (2504.20039): strict writes a text; each drafted token that it rejects
-replaces the target's in turn, and strict goes on with the same noise. Where the answer stays the
-same, the drafted token stays in the text, and counts as harmless. A logistic regression, or with
-``--hidden`` a layer before it, learns this from the last hidden state after the drafted token, or
-with ``--reads position`` from the one before it.
+Labels as in AutoJudge (2504.20039): strict writes a text that answers the prompt rightly; each
+drafted token that it rejects replaces the target's in turn, and strict goes on with the same noise.
+Where the answer stays right, the drafted token stays in the text, and counts as harmless. A
+logistic regression, or with ``--hidden`` a layer before it, learns this from the last hidden state
+after the drafted token, or with ``--reads position`` from the one before it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -23,12 +23,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from evaluation.item import Item, Suite
 from evaluation.scoring.answer import MARK
-from evaluation.scoring.extraction import answers
+from evaluation.scoring.metrics import scores
+from evaluation.scoring.names import STRICT
+from evaluation.suites import instructions
 from evaluation.suites.read import read_suite
 from mars_core.arguments import (
     DRAFTER_OPTIONS,
+    MACHINE_OPTIONS,
     PAIR_OPTIONS,
+    PROMPT_OPTIONS,
     add_options,
     read_drafter,
     read_spec,
@@ -49,7 +54,7 @@ _DECAYS = (1e-3, 1e-2, 1e-1, 1.0)
 
 class Mismatch(NamedTuple):
     """A drafted token that strict rejects; ``states`` [2, H]: after the token before it, and after
-    it; ``changes``: whether it changes the answer."""
+    it; ``changes``: whether the answer is wrong with it."""
 
     prompt: int
     states: Tensor
@@ -61,14 +66,8 @@ class LabelSearch(NamedTuple):
     position from which on they are tried."""
 
     prompt: int
-    original: str
     text: Trace
     start: int = 0
-
-    def changes(self, other: Trace) -> bool:
-        """Whether the answer is another one."""
-        both = answers(self.text.config.prompt.text, self.original, other.text)
-        return both is None or both.left != both.right
 
     def next(self, pair: Pair) -> RunConfig | None:
         """Strict after the first rejected token from ``start`` on; None where there is none."""
@@ -83,12 +82,16 @@ class LabelSearch(NamedTuple):
         return None
 
 
-def mismatches(pair: Pair, configs: Sequence[RunConfig]) -> Iterator[Mismatch]:
-    """Of prompts whose answer can be read, one of each prompt in turn."""
-    searches = [
-        LabelSearch(number, run.text, run) for number, run in enumerate(_written(pair, configs))
-    ]
-    searches = [each for each in searches if not each.changes(each.text)]
+def mismatches(pair: Pair, configs: Sequence[RunConfig], suite: Suite) -> Iterator[Mismatch]:
+    """Of the prompts that strict answers rightly, one of each in turn. ``configs``: of the items of
+    ``suite``."""
+
+    def is_right(number: int, text: str) -> bool:
+        by_metric = scores(suite, suite.items[number], [text], execute_code=False)
+        return next(iter(by_metric.values()), 0.0) == 1
+
+    written = enumerate(_written(pair, configs))
+    searches = [LabelSearch(at, run) for at, run in written if is_right(at, run.text)]
     while True:
         tried = [(each, config) for each in searches if (config := each.next(pair))]
         if not tried:
@@ -96,10 +99,10 @@ def mismatches(pair: Pair, configs: Sequence[RunConfig]) -> Iterator[Mismatch]:
         runs = _written(pair, [config for _, config in tried])
         searches = []
         for (search, config), run in zip(tried, runs, strict=True):
-            changes = search.changes(run)
+            right = is_right(search.prompt, run.text)
             states = _states(pair, (*run.prompt_ids, *config.prefix))
-            yield Mismatch(search.prompt, states, changes)
-            text = search.text if changes else run
+            yield Mismatch(search.prompt, states, not right)
+            text = run if right else search.text
             searches.append(search._replace(text=text, start=len(config.prefix)))
 
 
@@ -194,19 +197,32 @@ def save(classifier: Classifier, config: ClassifierConfig, target: str, folder: 
     (folder / "config.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
 
 
-def _prompts(suite: str | None, count: int, seed: int) -> Iterable[str]:
-    """Of a suite, or problems of the kind that trained the bundled pair."""
-    if suite:
-        return [item.turns[0] for item in read_suite(suite, count).items]
-    problems = (each.request for each in documents(seed) if MARK in each.answer and each.request)
-    return islice(problems, count)
+def prompts(name: str | None, count: int, seed: int) -> Suite:
+    """At most so many of a suite, further ones of the built-in ``instructions``, or problems of the
+    kind that trained the bundled pair."""
+    if name == instructions.NAME:
+        return instructions.further(count, seed)
+    if name:
+        return read_suite(name, count)
+    problems = (each for each in documents(seed) if MARK in each.answer and each.request)
+    items = (
+        Item(str(number), (each.request,), (each.answer.rpartition(MARK)[2].strip(),))
+        for number, each in enumerate(islice(problems, count))
+    )
+    return Suite("problems", tuple(items), "problems", "", (STRICT,))
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.judge", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the classifier")
     add_options(parser, PAIR_OPTIONS | DRAFTER_OPTIONS)
-    parser.add_argument("--suite", help="prompts (default: problems for the bundled pair)")
+    others = PROMPT_OPTIONS | MACHINE_OPTIONS
+    add_options(parser, {name: others[name] for name in ("--system", "--device", "--dtype")})
+    parser.add_argument(
+        "--suite",
+        help="prompts with references: a file, or instructions, of which others than the suite's "
+        "are taken (default: problems for the bundled pair)",
+    )
     parser.add_argument("--prompts", type=int, default=300, help="at most (default 300)")
     parser.add_argument("--reads", choices=[*Reads], default=Reads.TOKEN.value)
     parser.add_argument("--hidden", type=int, default=0, help="units of a hidden layer (default 0)")
@@ -216,21 +232,23 @@ def main(arguments: list[str] | None = None) -> None:
     parser.set_defaults(pair=BUNDLED_PAIR.key)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    pair = replace(ModelPool().get(read_spec(options)), shapes=ANY_SHAPE)  # not exact, but fast
+    pool = ModelPool(device=options.device, dtype=options.dtype)
+    pair = replace(pool.get(read_spec(options)), shapes=ANY_SHAPE)  # not exact, but fast
+    suite = prompts(options.suite, options.prompts, options.seed)
     configs = [
         run_config(
             pair,
-            prompt=PromptConfig(text),
+            prompt=PromptConfig(item.turns[0], system=options.system),
             rule=RuleConfig("strict"),
             drafter=read_drafter(options, pair),
             sampling=Sampling(options.temperature),
             max_new_tokens=options.max_new_tokens,
             seed=options.seed + at,
         )
-        for at, text in enumerate(_prompts(options.suite, options.prompts, options.seed))
+        for at, item in enumerate(suite.items)
     ]
     examples = []
-    for example in mismatches(pair, configs):
+    for example in mismatches(pair, configs, suite):
         examples.append(example)
         if len(examples) % 100 == 0:
             log.info("%d mismatches", len(examples))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from evaluation.item import Item, Suite
 from evaluation.scoring.names import FOLLOWS
@@ -96,9 +97,20 @@ _ORDERS: tuple[_Template, ...] = (
 
 def instructions() -> Suite:
     """As many items of each kind, in turn; no prompt occurs twice."""
-    rng = random.Random(_SEED)
+    return _suite(_ITEMS, _SEED)
+
+
+def further(count: int, seed: int) -> Suite:
+    """Other items of these kinds, at most ``count``: to learn from."""
+    own = {item.turns for item in instructions().items}
+    suite = _suite(count, seed)
+    return replace(suite, items=tuple(item for item in suite.items if item.turns not in own))
+
+
+def _suite(count: int, seed: int) -> Suite:
+    rng = random.Random(seed)
     items: dict[str, Item] = {}
-    while len(items) < _ITEMS:
+    while len(items) < count:
         kind = list(_KINDS)[len(items) % len(_KINDS)]
         template, instructions = _KINDS[kind](rng)
         slots = _slots(rng)

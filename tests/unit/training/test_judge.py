@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from evaluation.item import Item, Suite
+from evaluation.scoring.names import STRICT
+from evaluation.suites.read import read_suite
 from mars_core.models import BUNDLED_PAIR, ModelPool
 from mars_core.models.classifier import ClassifierConfig, Reads, load_classifier, plan_classifier
 from mars_core.types import DrafterConfig, ModelRef
 from tests.checkpoints import tiny_model
 from tests.live_pairs import config_for
-from training.judge import RECALL, Mismatch, area, mismatches, save, trained
+from training.judge import RECALL, Mismatch, area, mismatches, prompts, save, trained
 
 
 @pytest.mark.parametrize("hidden", [0, 4])
@@ -55,10 +58,11 @@ def test_the_area_counts_pairs() -> None:
     assert math.isnan(area(torch.tensor([0.5]), torch.ones(1)))
 
 
-def test_each_rejected_token_is_tried_in_the_text_that_gives_the_answer(
+def test_each_rejected_token_is_tried_in_the_text_that_answers_rightly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A token after which the answer is another one is not in the texts that follow."""
+    """A token after which the answer is wrong is not in the texts that follow; what strict answers
+    wrongly teaches nothing."""
     pair, tried = ModelPool().get(BUNDLED_PAIR), list[tuple[int, ...]]()
 
     def states(_pair: object, ids: tuple[int, ...]) -> torch.Tensor:
@@ -66,12 +70,22 @@ def test_each_rejected_token_is_tried_in_the_text_that_gives_the_answer(
         return torch.zeros(2, 1)
 
     monkeypatch.setattr("training.judge._states", states)
-    prompt = "Ravi has 32 books and Omar has 28. How many more does Ravi have?"
-    config = config_for(pair, DrafterConfig("model", k=3), prompt=prompt, new=40)
-    measured = list(
-        mismatches(pair, [config, config_for(pair, config.drafter, prompt="Tell.", new=4)])
-    )
+    text = "Ravi has 32 books and Omar has 28. How many more does Ravi have?"
+    items = tuple(Item(answer, (text,), (answer,)) for answer in ("4", "5"))
+    config = config_for(pair, DrafterConfig("model", k=3), prompt=text, new=40)
+    suite = Suite("problems", items, metrics=(STRICT,))
+    measured = list(mismatches(pair, [config, config], suite))
     assert measured and len(measured) == len(tried) and {each.prompt for each in measured} == {0}
+    assert {each.changes for each in measured} == {True, False}
     for (before, example), after in zip(zip(tried, measured, strict=True), tried[1:], strict=False):
         assert len(before) < len(after)
         assert (after[: len(before)] == before) is not example.changes
+
+
+def test_prompts_to_learn_from_are_not_those_of_the_suite() -> None:
+    own = {item.turns for item in read_suite("instructions").items}
+    learnt = prompts("instructions", 400, seed=1).items
+    assert {item.category for item in learnt} == {"reading", "order"} and len(learnt) > 300
+    assert not own & {item.turns for item in learnt}
+    (problem,) = prompts(None, 1, seed=1).items
+    assert problem.references[0].isdecimal()
