@@ -24,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return lm_eval(words[2:])
     options = parser().parse_args(words)
-    return int(import_module(f"mars_playground.{options.module}").main(options))
+    try:
+        return int(import_module(f"mars_playground.{options.module}").main(options))
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
+        return 130
 
 
 def parser() -> argparse.ArgumentParser:

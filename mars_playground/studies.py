@@ -70,7 +70,6 @@ def _choose(options: Namespace, store: RunStore) -> int:
     from evaluation.report.document.render import markdown
     from evaluation.report.files import purpose_json
     from evaluation.report.measure import measure
-    from evaluation.study.launch import INTERRUPTED
 
     advise = options.command == "advise"
     if not advise and (options.tau is None) is (options.speed is None):
@@ -82,15 +81,12 @@ def _choose(options: Namespace, store: RunStore) -> int:
     spec, session, plan = _planned(options, read_choosing_options)
     if plan.loads:
         raise ValueError(f"--batch is {options.batch}; it takes one number here, or auto.")
-    try:
-        if advise:
-            plan = advised(plan, session, options.alpha, _note)
-        elif options.speed is None:
-            plan = matched(plan, session, "tau", options.tau, _note)
-        else:
-            plan = matched(plan, session, "speedup", options.speed, _note)
-    except KeyboardInterrupt:  # nothing is stored yet
-        return INTERRUPTED
+    if advise:
+        plan = advised(plan, session, options.alpha, _note)
+    elif options.speed is None:
+        plan = matched(plan, session, "tau", options.tau, _note)
+    else:
+        plan = matched(plan, session, "speedup", options.speed, _note)
     study_id = _stored(store, plan, session)
     _note(study_id)
     status = _work(options, Work(store, study_id), plan, spec, session)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 
 import numpy as np
 
@@ -206,12 +207,15 @@ def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
     return tuple(_vote_row(rule, counts[rule]) for rule in rules if rule in counts)
 
 
-def _judged(judgements: Iterable[StoredJudgement], plan: Plan) -> tuple[VoteRow, ...]:
-    """Tasks that were judged in both orders, by lane: a win or a loss where both agree, else a tie
-    (MT-bench, 2306.05685, 3.4)."""
+def _judged(judgements: Sequence[StoredJudgement], plan: Plan) -> tuple[VoteRow, ...]:
+    """Tasks that the last judge has judged in both orders, by lane: a win or a loss where both
+    agree, else a tie (MT-bench, 2306.05685, 3.4). Verdicts of an earlier judge that the last one
+    has not replaced do not count."""
     orders: dict[tuple[int, int], list[Preferred]] = defaultdict(list)
+    last = max(judgements, key=attrgetter("created_at"), default=None)
     for judgement in judgements:
-        orders[judgement.lane, judgement.task].append(judgement.choice)
+        if last and judgement.judge == last.judge:
+            orders[judgement.lane, judgement.task].append(judgement.choice)
     counts: dict[int, Counter[Preferred]] = defaultdict(Counter)
     for (lane, _), choices in orders.items():
         if len(choices) == 2:

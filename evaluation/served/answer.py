@@ -238,7 +238,7 @@ def _read_position(row: Mapping[str, Any]) -> Position:
         id_ = int(displayed[1])
     key = (
         id_
-        if type(id_) is int
+        if type(id_) is int and 0 <= id_ < 2**31
         else bytes(content)
         if content and isinstance(content, list)
         else None

@@ -211,7 +211,8 @@ def _through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
 
 
 def _count(value: Any) -> int:
-    return value if type(value) is int and value >= 0 else UNKNOWN
+    """UNKNOWN for what is no count, or one that no database column holds."""
+    return value if type(value) is int and 0 <= value < 2**31 else UNKNOWN
 
 
 def _steps(

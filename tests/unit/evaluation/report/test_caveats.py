@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -198,6 +198,19 @@ def test_a_judgement_counts_where_both_orders_agree() -> None:
     (row,) = reported(judged=(*judgements, judgement(9, False, rule))).judged
     assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)
+
+
+def test_verdicts_of_an_earlier_judge_do_not_count() -> None:
+    def judgement(task: int, swapped: bool, judge: str, later: int) -> StoredJudgement:
+        at = AT + timedelta(seconds=later)
+        return StoredJudgement(task, MARS, swapped, at, judge, Preferred.RULE, "")
+
+    # the second judge was stopped: of task 0 it has both orders, of task 1 one
+    replaced = [judgement(0, False, "second", 3), judgement(0, True, "second", 4)]
+    mixed = [judgement(1, False, "second", 5), judgement(1, True, "first", 1)]
+    left = [judgement(2, False, "first", 2), judgement(2, True, "first", 2)]
+    (row,) = reported(judged=(*replaced, *mixed, *left)).judged
+    expect(row, wins=1, losses=0, ties=0)
 
 
 def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) -> None:

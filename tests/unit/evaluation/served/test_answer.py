@@ -66,6 +66,7 @@ def run(answer: Answer) -> Trace:
         ([{"token": "�"}, {"token": "�"}], None),
         ([A, {"token": "", "bytes": []}], None),  # a special token
         ([A, {"token": "b", "bytes": 2**50}], None),
+        ([A, {"token": "b", "id": 2**70}], None),
     ],
 )
 def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(

@@ -344,20 +344,9 @@ def test_the_end_of_an_answer_is_that_of_the_run(
     finish: str, stop: Any, reason: StopReason, status: Status
 ) -> None:
     usage = {"completion_tokens": 3, "prompt_tokens": "many"}
+    extra = {"stop_reason": stop, "metrics": ["x"]}
     trace = answer_trace(
-        CONFIG,
-        Answer(
-            "1",
-            "text",
-            finish,
-            None,
-            None,
-            None,
-            usage,
-            0.1,
-            0.2,
-            {"stop_reason": stop, "metrics": ["x"]},
-        ),
+        CONFIG, Answer("1", "text", finish, None, None, None, usage, 0.1, 0.2, extra)
     )
     assert (trace.stop_reason, trace.status, bool(trace.error)) == (
         reason,
@@ -365,3 +354,13 @@ def test_the_end_of_an_answer_is_that_of_the_run(
         status is Status.FAILED,
     )
     expect(trace.summary, new_tokens=3, prompt_tokens=UNKNOWN)
+
+
+@pytest.mark.parametrize("count", [-5, math.inf, "many", True, 2**31, 10**23])
+def test_a_count_that_no_database_holds_is_unknown(count: Any, store: RunStore) -> None:
+    usage = {"completion_tokens": count, "prompt_tokens": count}
+    trace = answer_trace(CONFIG, Answer("1", "a", "stop", None, None, None, usage, 0.1, 0.2, {}))
+    comparison_id = store.new_comparison(CONFIG.prompt)
+    saved = store.traces([store.save_run(comparison_id, trace, lane=0, order=0)])
+    for each in (trace, *saved.values()):
+        expect(each.summary, new_tokens=UNKNOWN, prompt_tokens=UNKNOWN)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.judge.study import KEY
 from evaluation.report.files import TABLES
 from evaluation.study.launch import INTERRUPTED
 from evaluation.study.plan import Plan, read_plan
@@ -217,6 +218,19 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         assert not store.study_progress(study).working
     assert mars(f"eval resume {study} {HERE} --db {url} --quiet") == 0
     planned_and_run(url)
+
+
+@pytest.mark.parametrize("command", ["judge", "follow", "resume", "report", "delete"])
+def test_ctrl_c_where_nothing_runs_is_one_line(
+    command: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY, "a-key")
+    options = "--url http://localhost:1 --model m" if command == "judge" else ""
+    monkeypatch.setattr(
+        "storage.RunStore.studies", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
+    )
+    assert mars(f"eval {command} latest {options} --db {url}") == INTERRUPTED
+    assert capsys.readouterr().err == "Interrupted.\n"
 
 
 def test_a_study_of_another_sampler_is_not_gone_on_with(
