@@ -38,7 +38,7 @@ def protected_ids(
             matches = re.compile(translate(_PATTERNS.get(each, each))).match
             named = {token for token in range(size) if matches(pieces[token].strip())}
             if each in _PATTERNS:  # the label of a lone byte is none of its characters
-                named = {token for token in named if matches(tokenizer.decode([token]))}
+                named = {token for token in named if matches(str(tokenizer.decode([token])))}
             ids |= named
     return frozenset(token for token in ids if 0 <= token < size)
 
