@@ -80,9 +80,9 @@ class Drafter:
         self.longest = longest  # maximum number of tokens that it can draft in one step
         self._lookup, self._lookups = lookup, dict[int, TextLookup]()
 
-    def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
-        """Reads the prompt of a new text in a slot. ``features`` [len(ids) - 1, layers · T]: the
-        target's."""
+    def begin(self, slot: int, ids: Sequence[int], features: Tensor, prefix: int = 0, /) -> None:
+        """Reads the prompt of a new text in a slot; its last ``prefix`` tokens are output.
+        ``features`` [len(ids) - 1, layers · T]: the target's."""
         self._lookups[slot] = self._lookup()
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:

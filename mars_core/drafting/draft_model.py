@@ -11,7 +11,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from mars_core.decoder import ANY_SHAPE, PassShapes, input_embedding, is_fast, open_cache
+from mars_core.decoder import (
+    ANY_SHAPE,
+    PassShapes,
+    has_int4,
+    input_embedding,
+    is_fast,
+    open_cache,
+)
+from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.sampling import (
@@ -38,16 +46,23 @@ class ModelDrafter(Drafter):
         assert pair.draft is not None, "validated"
         shapes = pair.shapes if is_fast(pair.draft) else ANY_SHAPE
         rows = 1 if shapes.fixed else shapes.row_step  # fixed: every pass has all texts
-        shapes = PassShapes(row_step=rows, width_step=shapes.width_step)
+        most = shapes.most_rows if has_int4(pair.draft) else CHUNK  # more round otherwise
+        shapes = PassShapes(row_step=rows, most_rows=most, width_step=shapes.width_step)
         size = size._replace(spare=self.longest, shapes=shapes)
         self._cache = open_cache(pair.draft, size)
         self._rows = input_embedding(pair.draft).num_embeddings
         self._vocabulary = pair.vocabulary
 
-    def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
+    def begin(self, slot: int, ids: Sequence[int], features: Tensor, prefix: int = 0, /) -> None:
+        """What the original run read in drafts, from the last token but one of its prompt on, is
+        read in passes of as few rows."""
         if len(ids) > 1:
             read = torch.tensor(self._known(ids[:-1]), device=self._cache.device)
-            self._cache.read(read, slot=slot)
+            begun = len(read) - prefix
+            self._cache.read(read[:begun], slot=slot)
+            if prefix:
+                drafted = max(0, begun - 1)
+                self._cache.reread(read[drafted:], drafted, slot)
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:
         """The root, and the two ids to be read, which end with it; a text of one token is read

@@ -49,7 +49,7 @@ class Eagle3Drafter(Drafter):
         # rows of the features whose entries are not cached yet
         self._uncached: list[Sequence[int]] = [()] * size.slots
 
-    def begin(self, slot: int, ids: Sequence[int], features: Tensor) -> None:
+    def begin(self, slot: int, ids: Sequence[int], features: Tensor, _prefix: int = 0, /) -> None:
         """Entry i needs the features of token i and the id of token i + 1; the last one is cached
         by the first draft."""
         self._length[slot], self._uncached[slot] = max(0, len(ids) - 2), ()

@@ -61,7 +61,8 @@ def build(pair: Pair, kind: Kind) -> Engine:
 
 def thinking_span(pair: Pair, parameters: Parameters) -> Span | None:
     """The tokens of the phase that the parameters read as ``thinking``; None if none does. Raises
-    ValueError where the target has no such token, and for several phases."""
+    ValueError where the target has no such token, where both are the same, and for several
+    phases."""
     spans = {each.span for each in expressions(parameters).values() if each.span}
     if not spans:
         return None
@@ -76,6 +77,11 @@ def thinking_span(pair: Pair, parameters: Parameters) -> Span | None:
                 "thinking('BEGIN', 'END') names two that it has."
             )
         ids += token
+    if ids[0] == ids[1]:
+        raise ValueError(
+            f"A parameter reads thinking, and {span[0]!r} and {span[1]!r} are one token of this "
+            "target; a phase needs two."
+        )
     return Span(*ids)
 
 

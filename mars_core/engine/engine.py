@@ -118,7 +118,7 @@ class Engine:
         features = self._target.read(ids[:begun], slot=slot)
         if prefix:
             features = torch.cat([features, self._target.reread(ids[begun:], begun, slot)])
-        self.drafter.begin(slot, prompt, features)
+        self.drafter.begin(slot, prompt, features, prefix)
         synchronise(self._target.device)
         end = len(prompt) + max_new_tokens
         span, first = verifier.span, len(prompt) - prefix

@@ -36,7 +36,10 @@ def protected_ids(
             ids |= {*map(int, re.findall(r"\d+", each))}
         else:
             matches = re.compile(translate(_PATTERNS.get(each, each))).match
-            ids |= {token for token in range(size) if matches(pieces[token].strip())}
+            named = {token for token in range(size) if matches(pieces[token].strip())}
+            if each in _PATTERNS:  # the label of a lone byte is none of its characters
+                named = {token for token in named if matches(str(tokenizer.decode([token])))}
+            ids |= named
     return frozenset(token for token in ids if 0 <= token < size)
 
 

@@ -4,6 +4,7 @@ run on it."""
 from __future__ import annotations
 
 import shutil
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -214,6 +215,20 @@ def test_auto_runs_a_file_of_4_bits_exactly_and_strict_is_none(
             )
             == 1
         )
+
+
+def test_a_continued_run_has_the_drafts_of_the_run(folder: Path, pool: ModelPool) -> None:
+    """Whose draft model read the beginning in drafts of few rows."""
+    pair = pool.get(custom_pair(str(folder), str(folder)))
+    run, least = traced(pair, CHAINS[-1], new=120), 90
+    ends = accumulate(len(step.emitted) for step in run.steps)
+    begun = next(end for end in ends if end >= least)
+    rest = traced(pair, CHAINS[-1], new=120 - begun, prefix=run.token_ids[:begun])
+    one, other = (
+        [(each.id, each.outcome, each.z1, each.q) for each in tokens]
+        for tokens in (run.tokens[begun:], rest.tokens)
+    )
+    assert len(one) > 9 and str(one) == str(other)
 
 
 @torch.inference_mode()

@@ -29,6 +29,7 @@ from mars_core.verification import Draft, chain_draft, walk
 from tests.checkpoints import EOS, tiny_tokenizer
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.unit.mars_core import test_verification, test_verification_greedy
+from tests.unit.mars_core.byte_level import byte_level_tokenizer
 from tests.unit.mars_core.published import accepted, after_node, correction, norm
 from tests.unit.mars_core.test_verification import (
     CHAINS,
@@ -289,6 +290,16 @@ def test_special_tokens_are_protected_by_their_kind_and_others_by_their_text() -
         token for token in range(size) if set(pieces[token]) & set("0123456789")
     }
     assert ids("[3, 5]") == {3, 5} and ids() == frozenset() == ids("no such token")
+
+
+def test_a_lone_byte_is_no_quote_and_no_digit_by_its_label() -> None:
+    """Byte-level vocabularies call the bytes AB and BB « and »; they are parts of other characters."""
+    tokenizer = byte_level_tokenizer()
+    pieces, size = Pieces(tokenizer), len(tokenizer)
+    assert {pieces[tokenizer.convert_tokens_to_ids(each)] for each in "«»"} == {*"«»"}
+    for word, characters in (("quotes", "\"'`"), ("digits", "0123456789")):
+        ids = protected_ids(tokenizer, pieces, (), size, [word])
+        assert ids == {*tokenizer.convert_tokens_to_ids([*characters])}
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,7 @@ def test_the_phase_begins_in_the_prompt_and_ends_with_its_token() -> None:
     [
         ("greedy chain", {"where": "thinking"}, "this target has no token '<think>'"),
         ("greedy chain", {"where": "thinking", "probability": "thinking('a', 'b')"}, "one"),
+        ("greedy chain", {"where": "thinking('|', '|')"}, "'|' and '|' are one token"),
         ("coupled tree", {"where": "tv < 1"}, "where reads tv, which is missing on these drafts"),
         ("greedy chain", {"probability": "1 +"}, "probability is '1 \\+'"),
     ],
