@@ -71,7 +71,9 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
     ids, inexact = text.to(input_embedding(model).weight.device), ""
     margins: Margins = ()
     fast, on_cpu = is_fast(model), ids.device.type == "cpu"
-    longest = max(each.most_rows for each in CANDIDATES) if fast and not has_int4(model) else _LONGEST
+    longest = (
+        max(each.most_rows for each in CANDIDATES) if fast and not has_int4(model) else _LONGEST
+    )
     for shapes in CANDIDATES:
         if (shapes.row_step == 1 and not (fast and on_cpu)) or shapes.most_rows > longest:
             continue
