@@ -573,6 +573,43 @@ def test_what_names_no_event_is_no_fault(
     assert served.written == before
 
 
+def test_a_call_by_names_says_which_parameter_is_wrong(served: Served, stranger: Stranger) -> None:
+    before = served.written
+    for values, sentence in (
+        ({"nope\n": 1, "id": "a"}, "There is no parameter 'nope\\n'; "),
+        ({}, "The call lacks the parameter 'id'; "),
+    ):
+        answer = stranger.http.post("/gradio_api/call/v2/tokens", json=values)
+        assert (answer.status_code, answer.text) == (
+            400,
+            f"{sentence}/gradio_api/info lists those of each endpoint.\n",
+        )
+    assert served.written == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    rows_of("""
+{"limit": "x"} -> limit is 'x'; it must be a whole number from 1 to 200.
+{"batches": 1} -> batches is 1; it must be true or false.
+{"nope": 1} -> There is no parameter 'nope'; /gradio_api/info lists those of each endpoint.
+{"limit": 1} -> []
+"""),
+)
+def test_a_tool_says_which_argument_is_wrong(
+    stranger: Stranger, arguments: dict[str, Any], sentence: str
+) -> None:
+    call = {"name": "comparisons", "arguments": arguments}
+    answer = stranger.http.post(
+        "/gradio_api/mcp/",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
+        headers={"accept": "application/json, text/event-stream"},
+    )
+    result = json.loads(answer.text.partition("data: ")[2])["result"]
+    assert [each["text"] for each in result["content"]] == [sentence]
+    assert result["isError"] is (sentence != "[]")
+
+
 def test_an_unknown_session_is_refused_and_leaves_no_log(
     served: Served, stranger: Stranger
 ) -> None:
