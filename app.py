@@ -50,7 +50,12 @@ from storage import StorageError
 from ui.app import build_app, launch_options
 from ui.jobs.preload import preload
 from ui.jobs.services import Services
-from ui.kit.gradio_compat import forget_components, limit_arrival, wait_for_streams
+from ui.kit.gradio_compat import (
+    forget_components,
+    leave_values_to_tools,
+    limit_arrival,
+    wait_for_streams,
+)
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, read_limits
 
 LOG = logging.getLogger("mars")
@@ -150,6 +155,8 @@ class Application:
         )
         forget_components(page)
         limit_arrival(page)
+        if chosen.mcp:
+            leave_values_to_tools(page)
         return page
 
     def start(self) -> None:

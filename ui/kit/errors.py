@@ -24,6 +24,27 @@ CALLS = ("/gradio_api/call/", "/gradio_api/run/", "/gradio_api/api/", "/gradio_a
 NO_CALL = "There is no endpoint of this name or fn_index that takes these values; /gradio_api/info lists the endpoints."
 
 
+_MISCALLS = (
+    (
+        re.compile(r"Parameter `(.*)` is not a valid key-word argument", re.DOTALL),
+        "There is no parameter",
+    ),
+    (
+        re.compile(r"No value provided for required argument: (.*)", re.DOTALL),
+        "The call lacks the parameter",
+    ),
+)  # of gradio_client
+
+
+def miscall(message: str) -> str:
+    """One sentence that names the parameter for which Gradio refused a call by names; empty for any
+    other message."""
+    for pattern, sentence in _MISCALLS:
+        if match := pattern.match(message):
+            return f"{sentence} {match[1][:80]!r}; /gradio_api/info lists those of each endpoint."
+    return ""
+
+
 def error_message(error: Exception | str, *, public: bool) -> str:
     message = str(error)
     if not public:
@@ -70,7 +91,8 @@ class ErrorPages:
                 fault(error, _route(scope))
                 raise
             elif _miscalled(scope, error):
-                await PlainTextResponse(f"{NO_CALL}\n", 400)(scope, receive, send)
+                sentence = miscall(str(error)) or NO_CALL
+                await PlainTextResponse(f"{sentence}\n", 400)(scope, receive, send)
             else:
                 await PlainTextResponse(f"{fault(error, _route(scope))}\n", 500)(
                     scope, receive, send

@@ -22,7 +22,7 @@ from gradio.routes import App
 
 from evaluation.format import plural
 from mars_core.panics import contained
-from ui.kit.errors import fault
+from ui.kit.errors import fault, miscall
 
 LOG = logging.getLogger("mars.gradio")
 ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived
@@ -235,6 +235,31 @@ def limit_arrival(page: gr.Blocks) -> None:
     if not hasattr(config, "http_protocol_class"):
         raise AttributeError("http_protocol_class")
     config.http_protocol_class = PromptProtocol
+
+
+@_or_stock
+def leave_values_to_tools(page: gr.Blocks) -> None:
+    """For a page that was just launched, with MCP: its library refuses a value of another type
+    without the name of the argument. The endpoints check all values, and say what each must be."""
+    from mcp import types
+
+    server: Any = page.mcp_server_obj.mcp_server  # type: ignore[union-attr]
+    call = server.request_handlers[types.CallToolRequest]
+    if not hasattr(server, "_get_cached_tool_definition"):
+        raise AttributeError("_get_cached_tool_definition")
+
+    async def no_schema(_tool: str) -> None:
+        return None
+
+    async def named(request: Any) -> Any:
+        answer = await call(request)
+        if answer.root.isError:
+            for part in answer.root.content:
+                part.text = miscall(part.text) or part.text
+        return answer
+
+    server._get_cached_tool_definition = no_schema
+    server.request_handlers[types.CallToolRequest] = named
 
 
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:

@@ -24,6 +24,7 @@ from ui.public.origin import page_path
 from ui.public.visitors import LONGEST_SESSION, session_key
 
 LONGEST_BODY = 1 << 20  # bytes, in public mode; the fields of the page are far below
+LONGEST_ADDRESS = 60_000  # bytes; Gradio fails at 65,536 with the name of the host
 DEEPEST = 64  # levels of nested JSON
 MOST_SESSIONS = 20_000
 MOST_NAMED = 4  # sessions in one request: a page names one, perhaps in its address and in its body
@@ -52,6 +53,7 @@ CLOSED = "This part of the page is closed in public."
 TOO_LONG = (
     f"The request is too long; on this public page it must be at most {LONGEST_BODY:,} bytes."
 )
+LONG_ADDRESS = f"The address is too long; it must be at most {LONGEST_ADDRESS:,} bytes."
 NOT_JSON = (
     f"The body must be JSON in UTF-8 with finite numbers, nested at most {DEEPEST} levels deep."
 )
@@ -86,6 +88,8 @@ class Access:
     async def _checked(self, path: str, scope: Scope, receive: Receive) -> Receive:
         """Where the body comes from once it was read. Raises HTTPException for a request that may
         not pass."""
+        if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
+            raise HTTPException(414, LONG_ADDRESS)
         if self._public and not is_open(path):
             raise HTTPException(404, CLOSED)
         body: Any = None

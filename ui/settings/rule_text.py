@@ -24,7 +24,10 @@ def read_rule_text(text: object) -> tuple[str, dict[str, str]]:
     if match is None:
         raise ValueError(f'A rule is {quoted(text)}; write it like "strict" or "mars(theta=0.9)".')
     pairs = [part.partition("=") for part in split_values(match[2] or "") if part]
-    return match[1], {key.strip(): value.strip() for key, _, value in pairs}
+    named = {key.strip(): value.strip() for key, _, value in pairs}
+    if len(named) < len(pairs):
+        raise ValueError(f"A rule is {quoted(text)}; each parameter can have one value.")
+    return match[1], named
 
 
 def rule_of(name: str, parameters: Mapping[Any, object]) -> LaneForm:

@@ -257,6 +257,7 @@ BAD = r"""
 {"rules": ["mars(theta=7)"]} -> theta is 7; rule mars takes 0 to 1
 {"rules": ["mars(theta=x)"]} -> theta is 'x': 'x' is unknown; it takes a number or an expression
 {"rules": ["mars(gap=1)"]} -> Rule mars has no parameter gap; its parameters: theta
+{"rules": ["mars(theta=0.9, theta=0.8)"]} -> A rule is 'mars(theta=0.9, theta=0.8)'; each parameter can have one value
 {"rules": ["mars(theta=0.9"]} -> A rule is 'mars(theta=0.9'; write it like
 {"rules": [7]} -> A rule is 7; write it like
 {"rules": [{"name": "mars"}]} -> as an object it has "rule" and "parameters"

@@ -26,6 +26,7 @@ from ui.kit import gradio_compat
 from ui.kit.gradio_compat import (
     FaultyBlocks,
     forget_components,
+    leave_values_to_tools,
     limit_arrival,
     poll_less_often,
     report_progress_on,
@@ -129,12 +130,14 @@ def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
         limit_arrival(SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace())))  # type: ignore[arg-type]
         report_progress_on(SimpleNamespace(), gr.HTML())  # type: ignore[arg-type]
         poll_less_often(SimpleNamespace(_queue=SimpleNamespace()))  # type: ignore[arg-type]
+        leave_values_to_tools(SimpleNamespace(mcp_server_obj=None))  # type: ignore[arg-type]
     assert page.app.state_holder is holder and _call(page, "a") == "a secret 1"
     assert [record.getMessage().partition(" does not allow ")[2] for record in caplog.records] == [
         "forget_components (ImportError).",
         "limit_arrival (AttributeError).",
         "report_progress_on (AttributeError).",
         "poll_less_often (AttributeError).",
+        "leave_values_to_tools (AttributeError).",
     ]
     wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
 

@@ -268,6 +268,15 @@ def test_a_body_is_of_bounded_size_in_public_mode_wherever_it_goes() -> None:
         assert door(public=False).post(path, content=long).status_code == 200
 
 
+@pytest.mark.parametrize("public", [True, False])
+def test_an_address_that_gradio_cannot_read_is_refused_in_one_sentence(public: bool) -> None:
+    longest = "x" * (access.LONGEST_ADDRESS - 1)
+    assert door(public).get(f"/?{longest}").status_code == 200
+    for path in (f"/?{longest}x", f"/{longest}x"):
+        answer = door(public).get(path)
+        assert (answer.status_code, answer.json()) == (414, {"detail": access.LONG_ADDRESS})
+
+
 def test_only_the_form_is_checked_in_private_mode() -> None:
     private = door(public=False)
     assert private.get("/monitoring").status_code == 200

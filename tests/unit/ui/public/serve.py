@@ -23,6 +23,7 @@ from storage import RunStore
 from tests.pairs import tiny_pair
 from ui.app import build_app, launch_options
 from ui.jobs.services import Services
+from ui.kit.gradio_compat import leave_values_to_tools
 from ui.public.limits import PUBLIC_LIMITS
 from ui.tabs.compare import handlers
 
@@ -77,8 +78,10 @@ def main(folder: Path, port: int) -> None:
             quiet=True,
             prevent_thread_lock=True,
             max_threads=64,
+            mcp_server=True,
             **options,
         )
+        leave_values_to_tools(page)
         (folder / "routes").write_text(json.dumps(sorted(set(paths(app.routes)))))
         (folder / "routes").rename(folder / "routes.json")  # complete when it is there
         signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -91,6 +91,7 @@ OURS = {
 API = "/gradio_api/"
 # gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it
 # is bound to the session.
+MCP = {"/gradio_api/mcp"}  # calls the endpoints for its caller
 HARMLESS = {
     *[
         "/",
@@ -207,7 +208,7 @@ def test_every_event_and_every_route_is_known(served: Served) -> None:
         event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]
     } == EVENTS
     paths = json.loads((served.folder / "routes.json").read_text())
-    known = OURS | HARMLESS | BY_SESSION | BY_EVENT
+    known = OURS | HARMLESS | BY_SESSION | BY_EVENT | MCP
     assert [path for path in paths if path not in known and not SHUT.match(path)] == []
     assert known <= set(paths)
 
@@ -571,6 +572,44 @@ def test_what_names_no_event_is_no_fault(
             and "There is no endpoint of this name or fn_index" in answer.text
         )
     assert served.written == before
+
+
+def test_a_call_by_names_says_which_parameter_is_wrong(served: Served, stranger: Stranger) -> None:
+    before = served.written
+    for values, sentence in (
+        ({"nope\n": 1, "id": "a"}, "There is no parameter 'nope\\n'; "),
+        ({}, "The call lacks the parameter 'id'; "),
+    ):
+        answer = stranger.http.post("/gradio_api/call/v2/tokens", json=values)
+        assert (answer.status_code, answer.text) == (
+            400,
+            f"{sentence}/gradio_api/info lists those of each endpoint.\n",
+        )
+    assert served.written == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    rows_of("""
+{"limit": "x"} -> limit is 'x'; it must be a whole number from 1 to 200.
+{"batches": 1} -> batches is 1; it must be true or false.
+{"nope": 1} -> There is no parameter 'nope'; /gradio_api/info lists those of each endpoint.
+{"limit": 200} -> [
+"""),
+)
+def test_a_tool_says_which_argument_is_wrong(
+    stranger: Stranger, arguments: dict[str, Any], sentence: str
+) -> None:
+    call = {"name": "comparisons", "arguments": arguments}
+    answer = stranger.http.post(
+        "/gradio_api/mcp/",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
+        headers={"accept": "application/json, text/event-stream"},
+    )
+    result = json.loads(answer.text.partition("data: ")[2])["result"]
+    (text,) = [each["text"] for each in result["content"]]
+    assert text[: len(text) if result["isError"] else 1] == sentence
+    assert MARK not in text  # which A's comparisons have
 
 
 def test_an_unknown_session_is_refused_and_leaves_no_log(
