@@ -72,8 +72,9 @@ def check_pair(services: Services, spec: PairSpec) -> None:
 def check_configs(services: Services, session: Session, configs: Sequence[RunConfig]) -> None:
     """Checks the configurations against the loaded pair and the limits. Raises ValueError with one
     sentence."""
+    services.limits.check(configs)  # first: the pair's ranges are wider
     longest = max((len(session.check(config).prompt_ids) for config in configs), default=0)
-    services.limits.check(configs, longest)
+    services.limits.check_tokens(longest)
     most = services.limits.new_tokens
     for config in configs:
         prefix_length = len(config.prefix)

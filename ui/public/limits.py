@@ -27,11 +27,9 @@ class Limits:
     runs_an_hour: int | None = None  # of one owner
     downloads: int | None = None  # of one owner, written at once
 
-    def check(self, configs: Sequence[RunConfig], prompt_tokens: int) -> None:
-        """Raises ValueError with one sentence for the first exceeded limit. ``prompt_tokens``: of
-        the longest prompt."""
+    def check(self, configs: Sequence[RunConfig]) -> None:
+        """Raises ValueError with one sentence for the first exceeded limit."""
         _at_most("The number of lanes", len(configs), self.lanes)
-        _at_most("The prompt's length in tokens", prompt_tokens, self.prompt_tokens)
         for config in configs:
             prompt, drafter = config.prompt, config.drafter
             self.check_prompt(prompt.text, prompt.system, *prompt.stop)
@@ -44,6 +42,10 @@ class Limits:
     def check_prompt(self, *texts: str) -> None:
         """Before anything is loaded or encoded. Raises ValueError."""
         _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
+
+    def check_tokens(self, prompt: int) -> None:
+        """Of the longest prompt. Raises ValueError."""
+        _at_most("The prompt's length in tokens", prompt, self.prompt_tokens)
 
     def check_study(self, runs: int) -> None:
         """Raises ValueError."""

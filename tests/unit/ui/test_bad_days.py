@@ -329,6 +329,7 @@ def test_a_public_page_bounds_continuations_and_programs(public: Services, spec:
     assert "of its list only" in strip_text(end)[1]
     for change, words in rows_of("""
 {"max_new_tokens": 65} -> on this public page
+{"max_new_tokens": 1000000000} -> on this public page it must be at most 64
 {"rules": ["strict", "none", "mars", "typical"]} -> on this public page
 """):
         with pytest.raises(gr.Error, match=words):
