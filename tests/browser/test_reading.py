@@ -40,6 +40,23 @@ def test_the_device_is_requested_once_the_example_is_drawn(window: Window) -> No
     assert page.evaluate("window.asked")[0] > 0
 
 
+def test_results_are_seen_with_the_prompt_above_them(window: Window) -> None:
+    """So that the page does not move while it is drawn."""
+    page = window.page
+    page.add_init_script("""
+        const early = window.early = [];
+        const look = () => {
+          const strip = document.querySelector("#compare-strip");
+          const prompt = document.querySelector("#prompt textarea");
+          if (strip && !prompt) early.push(getComputedStyle(strip).visibility);
+          requestAnimationFrame(look);
+        };
+        look();""")
+    page.reload()
+    expected(page, "#compare-strip").to_be_visible()
+    assert "visible" not in page.evaluate("window.early")
+
+
 def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window: Window) -> None:
     """Nor does reading it: another θ, an alternative and figures as files are then had by the
     mouse."""
