@@ -198,7 +198,7 @@ def _config(answered: Answered) -> dict[str, Any]:
         "model_args": model_args(plan.models, lane, plan.processors.protect),
         "model_dtype": environment.get("dtype", ""),
         "model_revision": revision or "",
-        "batch_size": "1",
+        "batch_size": "auto" if plan.auto else str(plan.batch),
         "batch_sizes": [],
         "device": environment.get("device"),
         "limit": None,

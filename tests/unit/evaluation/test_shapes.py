@@ -205,6 +205,15 @@ def test_samples_load_as_a_dataset(lm_eval_files: tuple[Path, ...], tmp_path: Pa
         assert Dataset.from_json(path, cache_dir=str(tmp_path)).num_rows == rows
 
 
+@pytest.mark.parametrize(("auto", "size"), [(False, "4"), (True, "auto")])
+def test_the_size_of_the_batch_is_named(tmp_path: Path, auto: bool, size: str) -> None:
+    plan = replace(PLAN, batch=4, auto=auto)
+    with RunStore(f"sqlite:///{tmp_path}/runs.db") as store:
+        stored = saved.save_study(store, plan, traces_of, scores_of)
+        written = write_lm_eval(store, stored, tmp_path)
+    assert read(of(written, "results_", *MARS))["config"]["batch_size"] == size
+
+
 def test_a_failed_answer_is_counted_and_left_out(lm_eval_files: tuple[Path, ...]) -> None:
     greedy = (MARS[0], "temperature-0/")
     results = read(of(lm_eval_files, "results_", *greedy))
