@@ -38,7 +38,7 @@ def _or_stock(change: Callable[P, None]) -> Callable[P, None]:
     def changed(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             change(*args, **kwargs)
-        except (AttributeError, ImportError, TypeError) as error:
+        except (AttributeError, ImportError, KeyError, TypeError) as error:
             LOG.warning(
                 "Gradio %s does not allow %s (%s).",
                 gr.__version__,
@@ -241,10 +241,10 @@ def limit_arrival(page: gr.Blocks) -> None:
 def leave_values_to_tools(page: gr.Blocks) -> None:
     """For a page that was just launched, with MCP: its library refuses a value of another type
     without the name of the argument. The endpoints check all values, and say what each must be."""
-    from mcp import types
-
     server: Any = page.mcp_server_obj.mcp_server  # type: ignore[union-attr]
-    call = server.request_handlers[types.CallToolRequest]
+    handlers = server.request_handlers
+    request_type = {each.__name__: each for each in handlers}["CallToolRequest"]
+    call = handlers[request_type]
     if not hasattr(server, "_get_cached_tool_definition"):
         raise AttributeError("_get_cached_tool_definition")
 
@@ -259,7 +259,7 @@ def leave_values_to_tools(page: gr.Blocks) -> None:
         return answer
 
     server._get_cached_tool_definition = no_schema
-    server.request_handlers[types.CallToolRequest] = named
+    handlers[request_type] = named
 
 
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
