@@ -252,6 +252,11 @@ def main(arguments: list[str] | None = None) -> None:
         examples.append(example)
         if len(examples) % 100 == 0:
             log.info("%d mismatches", len(examples))
+    if not examples:
+        parser.error(
+            f"Of the {len(configs)} prompts of {suite.name} none has a reference, is answered "
+            "rightly and has a rejected draft."
+        )
     reads = Reads(options.reads)
     classifier = trained(examples, reads, options.hidden, options.seed)
     config = ClassifierConfig(reads, examples[0].states.shape[1], options.hidden)
