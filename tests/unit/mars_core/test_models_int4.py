@@ -142,6 +142,7 @@ def test_a_row_times_4_bits_is_the_same_in_every_pass_and_near_the_product_of_th
         assert (actual - wanted).square().mean() < 1e-4 * wanted.square().mean()
     in_bfloat16 = packable(torch.zeros(1, dtype=torch.bfloat16))
     assert isinstance(layer.wide, PackedLinear if in_bfloat16 else HalfLinear)
+    assert torch.equal(layer(x)[0], layer.wide(x[0].bfloat16()) + bias)
     assert torch.equal(layer(x)[:, :90], layer(x[:, :90]))  # prompts of other lengths
 
 
