@@ -36,7 +36,8 @@ def check(plan: Plan, session: Session) -> None:
                 raise ValueError(
                     f"Item {item.id} of suite {suite.name} has {length} tokens and max_new_tokens "
                     f"is {plan.max_new_tokens}; together they must be at most {limit.tokens}, the "
-                    f"context of {limit.model}. --skip-long leaves such items out."
+                    f"context of {limit.model}. On the command line --skip-long leaves such items "
+                    "out."
                 )
 
 

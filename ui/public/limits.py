@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from evaluation.format import count
-from mars_core.types import RunConfig
+from mars_core.rules import PLAIN
+from mars_core.types import DrafterConfig, RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +32,18 @@ class Limits:
         """Raises ValueError with one sentence for the first exceeded limit."""
         _at_most("The number of lanes", len(configs), self.lanes)
         for config in configs:
-            prompt, drafter = config.prompt, config.drafter
+            prompt = config.prompt
             self.check_prompt(prompt.text, prompt.system, *prompt.stop)
-            _at_most("max_new_tokens", config.max_new_tokens, self.new_tokens)
-            _at_most("K", drafter.k if drafter.tree is None else 0, self.k)
-            if drafter.tree is not None:
-                _at_most("tokens of the draft tree", drafter.tree.tokens, self.tree_tokens)
-                _at_most("depth of the draft tree", drafter.tree.depth, self.tree_depth)
+            self.check_drafts(config.drafter)
+            _within("max_new_tokens", config.max_new_tokens, self.new_tokens)
+
+    def check_drafts(self, drafter: DrafterConfig) -> None:
+        """Raises ValueError."""
+        if drafter.tree is not None:
+            _within("tokens of the draft tree", drafter.tree.tokens, self.tree_tokens)
+            _within("depth of the draft tree", drafter.tree.depth, self.tree_depth)
+        elif drafter.kind != PLAIN:
+            _within("K", drafter.k, self.k)
 
     def check_prompt(self, *texts: str) -> None:
         """Before anything is loaded or encoded. Raises ValueError."""
@@ -108,3 +114,8 @@ def read_limits(text: str, base: Limits) -> Limits:
 def _at_most(name: str, value: int, most: int | None) -> None:
     if most is not None and value > most:
         raise ValueError(f"{name} is {value}; on this public page it must be at most {most}.")
+
+
+def _within(name: str, value: int, most: int | None) -> None:
+    if most is not None and not 1 <= value <= most:
+        raise ValueError(f"{name} is {value}; on this public page it must be 1 to {most}.")

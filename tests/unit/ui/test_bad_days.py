@@ -300,11 +300,13 @@ def test_every_saved_run_is_observed_once(ordered_services: Services) -> None:
         ({"system": "x" * 190}, "The prompt's length in characters is 206"),
         ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"),
         ({"max_new_tokens": 65}, "max_new_tokens is 65"),
-        ({"k": 9}, "K is 9"),
+        ({"k": 9}, "K is 9; on this public page it must be 1 to 8."),
+        ({"k": -3}, "K is -3; on this public page it must be 1 to 8."),
         ({"lanes": FORM.lanes * 2}, "The number of lanes is 4"),
         ({"pair": "custom", "own_target": "/etc"}, "This page runs the model pairs of its list"),
         ({"values": "0.1 0.3 0.5 0.9"}, "The number of runs is 10"),
-        ({"ks": "9"}, "K is 9"),
+        ({"ks": "0"}, "K is 0; on this public page it must be 1 to 8."),
+        ({"ks": "999"}, "K is 999; on this public page it must be 1 to 8."),
     ],
 )
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
@@ -329,7 +331,8 @@ def test_a_public_page_bounds_continuations_and_programs(public: Services, spec:
     assert "of its list only" in strip_text(end)[1]
     for change, words in rows_of("""
 {"max_new_tokens": 65} -> on this public page
-{"max_new_tokens": 1000000000} -> on this public page it must be at most 64
+{"max_new_tokens": 1000000000} -> on this public page it must be 1 to 64
+{"max_new_tokens": 0} -> on this public page it must be 1 to 64
 {"rules": ["strict", "none", "mars", "typical"]} -> on this public page
 """):
         with pytest.raises(gr.Error, match=words):

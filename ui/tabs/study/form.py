@@ -185,8 +185,10 @@ def admitted(services: Services, form: StudyForm) -> StudyJob:
 
 
 def check_size(services: Services, plan: Plan, runs: int) -> None:
-    """Whether so many runs and these prompts are within the limits. Raises ValueError."""
+    """Whether so many runs, these drafts and prompts are within the limits. Raises ValueError."""
     services.limits.check_study(runs)
+    for lane in plan.lanes:
+        services.limits.check_drafts(lane.drafter)
     for suite in plan.suites:
         for item in suite.items:
             services.limits.check_prompt(*item.turns, plan.system, *plan.stop)

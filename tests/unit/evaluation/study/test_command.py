@@ -116,7 +116,7 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--drafter eagle3", "has no EAGLE-3 head"),
         ("--suite nowhere.jsonl", "nowhere.jsonl"),
         ("--limit 0", "limit"),
-        ("--max-new-tokens 5000", "--skip-long leaves such items out"),
+        ("--max-new-tokens 5000", "On the command line --skip-long leaves such items out."),
         ("--k 2,2.5", "--k is '2,2.5'; it takes whole numbers"),
         ("--k 3,3", "Two lanes are the same"),
         ("--batch 1,0", "batch is '0'; it must be auto or 1 to 256"),
