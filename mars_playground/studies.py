@@ -248,7 +248,8 @@ def _export(options: Namespace, store: RunStore) -> int:
 
 
 def _judge(options: Namespace, store: RunStore) -> int:
-    """Judge pairs of answers by a language model. Raises ValueError without a key."""
+    """Judge pairs of answers by a language model. Exit status 1 where a question failed. Raises
+    ValueError without a key."""
     from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
 
     settings = read_settings(os.environ, url=options.url, model=options.model)
@@ -260,7 +261,7 @@ def _judge(options: Namespace, store: RunStore) -> int:
         ):
             answered = f"{progress.judged:,} of {progress.total:,} questions answered"
             _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
-    return 0
+    return 1 if progress.failed else 0
 
 
 def _follow(options: Namespace, store: RunStore) -> int:

@@ -220,6 +220,20 @@ def test_a_signal_stops_a_study_that_goes_on_later(
     planned_and_run(url)
 
 
+def test_a_second_ctrl_c_says_how_to_go_on(
+    options: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def twice(*_: object) -> str:
+        for _number in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        return ""
+
+    monkeypatch.setattr("evaluation.study.launch.progress_line", twice)
+    assert mars(f"eval run {options}") == INTERRUPTED
+    study, _ = planned(url)
+    assert capsys.readouterr().err.endswith(f"Continue with: mars eval resume {study}\n")
+
+
 @pytest.mark.parametrize("command", ["judge", "follow", "resume", "report", "delete"])
 def test_ctrl_c_where_nothing_runs_is_one_line(
     command: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
