@@ -170,7 +170,7 @@ def _answers(
     waiting = deque(jobs)
     answered = SimpleQueue[tuple[_Job, str | Exception]]()
 
-    def ask() -> None:
+    def work() -> None:
         while waiting:
             try:
                 job = waiting.popleft()
@@ -182,7 +182,7 @@ def _answers(
                 answered.put((job, error))
 
     for _ in range(min(max(1, parallel), len(jobs))):
-        Thread(target=ask, daemon=True).start()
+        Thread(target=work, daemon=True).start()
     try:
         for _ in jobs:
             job, answer = answered.get()
