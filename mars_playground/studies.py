@@ -225,12 +225,12 @@ def _plan(options: Namespace, store: RunStore) -> int:
     from evaluation.report.document.render import markdown
     from evaluation.report.files import write_document
     from evaluation.report.measure import predict
+    from mars_core.validation import MAX_DRAFT
 
-    sizes = (
-        read_integers(name, text, 1)
-        for name, text in (("--batch", options.batch), ("--k", options.k))
-    )
-    prediction = predict(store, _find(store, options.study), *sizes)
+    sizes, ks = read_integers("--batch", options.batch, 1), read_integers("--k", options.k, 1)
+    if max(ks) > MAX_DRAFT:
+        raise ValueError(f"--k is {max(ks)}; it must be 1 to {MAX_DRAFT}.")
+    prediction = predict(store, _find(store, options.study), sizes, ks)
     document = predicted_document(*prediction, pictures=bool(options.markdown))
     if options.markdown:
         _note(*write_document(document, Path(options.markdown)))
@@ -248,23 +248,26 @@ def _export(options: Namespace, store: RunStore) -> int:
 
 
 def _judge(options: Namespace, store: RunStore) -> int:
-    """Judge pairs of answers by a language model. Raises ValueError without a key."""
+    """Judge pairs of answers by a language model. Exit status 1 where a question failed. Raises
+    ValueError without a key."""
     from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
 
     settings = read_settings(os.environ, url=options.url, model=options.model)
     if settings is None:
         raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
+    if options.limit is not None and options.limit < 1:
+        raise ValueError(f"--limit is {options.limit}; it must be 1 or more.")
     with Endpoint(settings) as endpoint:
         for progress in judge_study(
             store, _find(store, options.study), endpoint, limit=options.limit
         ):
             answered = f"{progress.judged:,} of {progress.total:,} questions answered"
             _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
-    return 0
+    return 1 if progress.failed else 0
 
 
 def _follow(options: Namespace, store: RunStore) -> int:
-    """Follow the relaxed tokens of a study."""
+    """Follow the relaxed tokens of a study. Exit status 1 where a continuation failed."""
     from tqdm import tqdm
 
     from evaluation.commands import spec_of_models
@@ -285,7 +288,7 @@ def _follow(options: Namespace, store: RunStore) -> int:
             bar.total, bar.n = progress.runs, progress.done
             bar.refresh()
     _note(f"{progress.tokens:,} relaxed tokens were followed; {progress.failed:,} failed.")
-    return 0
+    return 1 if progress.failed else 0
 
 
 def _delete(options: Namespace, store: RunStore) -> int:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
 from typing import NamedTuple
 
 from evaluation.item import Item
@@ -108,7 +110,7 @@ def judge_study(
     *,
     limit: int | None = None,
     parallel: int = 4,
-) -> Iterator[JudgeProgress]:
+) -> Generator[JudgeProgress]:
     """Requests every verdict that is not stored yet. ``limit``: maximum number of pairs, a fixed
     random sample of the study.
 
@@ -163,18 +165,32 @@ def _missing(
 def _answers(
     endpoint: Endpoint, jobs: Sequence[_Job], parallel: int
 ) -> Generator[tuple[_Job, str | ServerError]]:
-    """Answers in order of arrival; closing the iterator cancels requests that have not started."""
-    pool = ThreadPoolExecutor(max_workers=max(1, parallel))
+    """Answers in order of arrival; closing the iterator waits for none, nor does the end of the
+    process."""
+    waiting = deque(jobs)
+    answered = SimpleQueue[tuple[_Job, str | Exception]]()
+
+    def work() -> None:
+        while waiting:
+            try:
+                job = waiting.popleft()
+            except IndexError:  # another thread has it
+                return
+            try:
+                answered.put((job, endpoint.answer(question(*job[0][2:], swapped=job[1]))))
+            except Exception as error:  # noqa: BLE001  raised again below
+                answered.put((job, error))
+
+    for _ in range(min(max(1, parallel), len(jobs))):
+        Thread(target=work, daemon=True).start()
     try:
-        waiting = {
-            pool.submit(endpoint.answer, question(*pair[2:], swapped=each)): (pair, each)
-            for pair, each in jobs
-        }
-        for done in as_completed(waiting):
-            error = done.exception()
-            yield waiting[done], error if isinstance(error, ServerError) else done.result()
+        for _ in jobs:
+            job, answer = answered.get()
+            if isinstance(answer, Exception) and not isinstance(answer, ServerError):
+                raise answer
+            yield job, answer
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        waiting.clear()
 
 
 def question(

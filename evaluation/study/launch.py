@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from threading import Event as Flag
 
 from tqdm import tqdm
@@ -93,18 +93,21 @@ def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
             raise
 
     with work, _stop_requested() as requested:
-        for wave in waves:
-            if len(wave) == 1:
-                run(*wave)
-            else:
-                with ThreadPoolExecutor(len(wave)) as pool:
-                    list(pool.map(run, wave))
-            if requested.is_set():
-                write_line(
-                    "Stopped; completed runs were saved. Continue with: mars eval resume "
-                    f"{work.study_id}"
-                )
-                return INTERRUPTED
+        with suppress(KeyboardInterrupt):  # of a second signal
+            for wave in waves:
+                if len(wave) == 1:
+                    run(*wave)
+                else:
+                    with ThreadPoolExecutor(len(wave)) as pool:
+                        list(pool.map(run, wave))
+                if requested.is_set():
+                    break
+        if requested.is_set():
+            write_line(
+                "Stopped; completed runs were saved. Continue with: mars eval resume "
+                f"{work.study_id}"
+            )
+            return INTERRUPTED
     show("\n")
     return 0
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import count, product
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace
 from tests.unit.evaluation import saved
-from tests.unit.evaluation.calls import expect
+from tests.unit.evaluation.calls import expect, mars
 from tests.unit.evaluation.judge.server import KEY, JudgeRequest, Reply, serve
 
 QUESTION = [{"role": "user", "content": "A or B?"}]
@@ -183,6 +184,37 @@ def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
         study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1
     )
     expect(progress[-1], judged=11, failed=1)
+
+
+@pytest.mark.usefixtures("study")
+@pytest.mark.parametrize(("status", "code"), [(400, 1), (200, 0)])
+def test_the_command_fails_where_a_question_did(
+    status: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEY_NAME, KEY)
+    reply = lambda _body, number: Reply("[[A]]", status if number == 1 else 200)  # noqa: E731
+    with serve(reply) as (url, _):
+        options = f"--url {url} --model a-judge --db sqlite:///{tmp_path}/runs.db"
+        assert mars(f"eval judge latest {options}") == code
+
+
+def test_who_stops_a_judging_waits_for_no_answer(
+    study: tuple[RunStore, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, stopped, waited = count(), Event(), []
+
+    def slow(*_: object) -> str:
+        if next(numbers):
+            waited.append(stopped.wait(30))
+        return "[[A]]"
+
+    monkeypatch.setattr(Endpoint, "answer", slow)
+    with Endpoint(JudgeSettings("http://localhost:1", "a-judge", KEY)) as endpoint:
+        judging = judge_study(*study, endpoint, parallel=2)
+        assert [next(judging).judged for _ in range(2)] == [6, 7]
+        judging.close()
+        assert not waited and next(numbers) < 5  # no question was begun after it
+        stopped.set()
 
 
 def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:

@@ -173,6 +173,26 @@ def test_a_study_is_reported_and_exported(
     )
 
 
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("plan latest --k 3,10000000000", "--k is 10000000000; it must be 1 to 64.\n"),
+        ("judge latest --url http://localhost:1 --model m --limit -1", "--limit is -1; it must be"),
+        ("judge latest --url http://localhost:1 --model m --limit 0", "--limit is 0; it must be"),
+    ],
+)
+def test_a_number_out_of_range_is_one_line(
+    command: str,
+    sentence: str,
+    url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(KEY, "a-key")
+    assert mars(f"eval {command} --db {url}") == 2
+    assert capsys.readouterr().err.startswith(sentence)
+
+
 def test_other_models_than_those_planned_are_refused(
     options: str, url: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,6 +238,20 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         assert not store.study_progress(study).working
     assert mars(f"eval resume {study} {HERE} --db {url} --quiet") == 0
     planned_and_run(url)
+
+
+def test_a_second_ctrl_c_says_how_to_go_on(
+    options: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def twice(*_: object) -> str:
+        for _number in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+        return ""
+
+    monkeypatch.setattr("evaluation.study.launch.progress_line", twice)
+    assert mars(f"eval run {options}") == INTERRUPTED
+    study, _ = planned(url)
+    assert capsys.readouterr().err.endswith(f"Continue with: mars eval resume {study}\n")
 
 
 @pytest.mark.parametrize("command", ["judge", "follow", "resume", "report", "delete"])

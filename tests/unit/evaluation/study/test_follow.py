@@ -170,6 +170,10 @@ def test_the_command_follows_a_study(
     command = ["eval", "follow", study[:8], "--db", url, "--quiet"]
     assert mars([*command, "--sample", "1", "--batch", "2"]) == 0
     assert re.search(r"[1-9]\d* relaxed tokens were followed; 0 failed", capsys.readouterr().err)
+    with monkeypatch.context() as patch:
+        patch.setattr("evaluation.study.follow.ending", lambda *_: None)  # all continuations fail
+        assert mars([*command, "--sample", "2"]) == 1
+    assert re.search(r"0 relaxed tokens were followed; [1-9]\d* failed", capsys.readouterr().err)
     assert mars([*command, "--sample", "0"]) == 2
     assert "--sample is 0; it must be 1 or more" in capsys.readouterr().err
 
