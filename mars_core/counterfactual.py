@@ -99,8 +99,12 @@ def continued(run: Trace, start: int) -> RunConfig | None:
 
 
 def ending(run: Trace, continuation: Trace, position: int) -> Ending | None:
-    """Of a continuation of ``run``, or of the run itself, from ``position`` on; None if it failed."""
-    if continuation.status is not Status.COMPLETED:
+    """Of a continuation of ``run``, or of the run itself, from ``position`` on; None if it failed,
+    or if rounding made another text of the tokens before."""
+    before, there = (
+        (*each.config.prefix, *each.token_ids)[:position] for each in (run, continuation)
+    )
+    if continuation.status is not Status.COMPLETED or before != there:
         return None
     tokens = {token.position: token for token in (*run.tokens, *continuation.tokens)}
     end = len(continuation.given) + len(continuation.tokens)

@@ -14,7 +14,18 @@ from evaluation.scoring.overlap import overlap
 from evaluation.statistics import bisected
 from evaluation.study.stored import plain, read
 from mars_core.telemetry import first_divergence
-from mars_core.types import UNKNOWN, Cause, Divergence, Outcome, Status, StopReason, Trace
+from mars_core.types import (
+    UNKNOWN,
+    Cause,
+    Divergence,
+    DraftMode,
+    Outcome,
+    RunConfig,
+    Status,
+    StopReason,
+    Token,
+    Trace,
+)
 
 if TYPE_CHECKING:
     from storage import RunRecord
@@ -152,10 +163,13 @@ def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = (
     that strict rejects would be relaxed as these runs relaxed, in hundredths; 0 where strict
     rejects none. A node with m children that are not ``protected`` relaxes with 1 − (1 − f)^m."""
     relaxed, children = 0, []
-    for step in (step for trace in traces for step in trace.steps):
+    for config, step in ((trace.config, step) for trace in traces for step in trace.steps):
         of_node = Counter(node.parent for node in step.nodes if node.id not in protected)
+        tightened = {token.position for token in step.tokens if _tightened(config, token)}
         for token in step.tokens:
-            if token.outcome in (Outcome.RELAXED, Outcome.RECOVERED):
+            if token.outcome is Outcome.RELAXED or (
+                token.outcome is Outcome.RECOVERED and token.position not in tightened
+            ):
                 relaxed += token.outcome is Outcome.RELAXED
                 children.append(of_node[token.parent])
 
@@ -164,6 +178,13 @@ def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = (
 
     _, high = bisected(0.0, 1.0, _HALVINGS, too_few)
     return round(high, 2) if relaxed else 0.0
+
+
+def _tightened(config: RunConfig, token: Token) -> bool:
+    """Whether it was rejected, and strict accepts it."""
+    sampled = config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0
+    strict = token.coin * token.q < token.p if sampled else token.id == token.own
+    return token.outcome is Outcome.REJECTED and strict
 
 
 def refused(error: ValueError) -> LaneResult:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
+from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -15,12 +16,20 @@ from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.follow import follow_tokens
 from evaluation.study.plan import Lane, Plan
-from mars_core.counterfactual import LEAST, Counterfactual, Ending, kind_of_token, meets_after
+from mars_core.counterfactual import (
+    LEAST,
+    Counterfactual,
+    Ending,
+    ending,
+    kind_of_token,
+    meets_after,
+)
 from mars_core.reference import choose
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, Trace
 from mars_playground.__main__ import main as mars
 from storage import RunStore
+from tests.traces import make_trace
 from tests.unit.evaluation.study.working import MARS, STRICT, run_study, small_plan
 
 SAMPLED = DrafterConfig("model", None, 4, DraftMode.SAMPLED)
@@ -176,6 +185,18 @@ def test_the_command_follows_a_study(
     assert re.search(r"0 relaxed tokens were followed; [1-9]\d* failed", capsys.readouterr().err)
     assert mars([*command, "--sample", "0"]) == 2
     assert "--sample is 0; it must be 1 or more" in capsys.readouterr().err
+
+
+def test_a_continuation_that_rounding_changed_before_the_token_does_not_count() -> None:
+    """It may have ended there."""
+    run = make_trace(rule="mars", theta=0.3, new_tokens=12)
+    first, *others = run.steps
+    *tokens, last = first.tokens
+    at = last.position + 2
+    whole = ending(run, run, at)
+    assert whole is not None and whole.ids == run.token_ids[at:]
+    other = (replace(first, tokens=(*tokens, replace(last, id=-2))), *others)
+    assert all(ending(run, replace(run, steps=steps), at) is None for steps in ((first,), other))
 
 
 E = tuple(range(100, 100 + LEAST))

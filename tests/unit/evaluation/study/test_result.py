@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from evaluation.study.result import (
     result_of,
 )
 from mars_core.telemetry import first_divergence
-from mars_core.types import Outcome, PromptConfig, Status, StopReason, Trace, TreeShape
+from mars_core.types import DraftMode, Outcome, PromptConfig, Status, StopReason, Trace, TreeShape
 from storage import StudyProgress
 from tests.traces import make_trace
 from tests.unit.evaluation.calls import expect
@@ -67,6 +68,36 @@ def test_the_imitating_probability_relaxes_as_many_tokens() -> None:
     assert len(set(children)) > 1
     expected = sum(1 - (1 - chance) ** each for each in children)
     assert expected == pytest.approx(tree.summary.relaxed, abs=0.02 * sum(children))
+
+
+@pytest.mark.parametrize("mode", [DraftMode.SAMPLED, DraftMode.GREEDY])
+def test_what_strict_accepts_is_no_rejection_to_imitate(mode: DraftMode) -> None:
+    """A rule may reject it: here all that are rejected."""
+
+    def tightened(trace: Trace, *, strict: bool) -> Trace:
+        change: dict[str, Any] = {}
+        if mode is DraftMode.SAMPLED:
+            change = {"coin": 0.5, "p": 0.4, "q": 0.7 if strict else 0.9}  # accepted up to p/q
+        steps = [
+            replace(
+                step,
+                tokens=tuple(
+                    replace(token, **change, own=token.id if strict else -2)
+                    if token.outcome is Outcome.REJECTED
+                    else token
+                    for token in step.tokens
+                ),
+            )
+            for step in trace.steps
+        ]
+        drafter = replace(trace.config.drafter, mode=mode)
+        sampling = replace(trace.config.sampling, temperature=1.0)
+        config = replace(trace.config, drafter=drafter, sampling=sampling)
+        return replace(trace, steps=tuple(steps), config=config)
+
+    rejected = [tightened(trace, strict=False) for trace in MARS]
+    assert relaxing_probability(rejected) == relaxing_probability(MARS) < 1
+    assert relaxing_probability([tightened(trace, strict=True) for trace in MARS]) == 1
 
 
 def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
