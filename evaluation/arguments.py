@@ -39,7 +39,7 @@ def _switch(help: str) -> dict[str, Any]:
     return {"help": help, "action": "store_true"}
 
 
-_STORE: Options = {
+STORE_OPTIONS: Options = {
     "--db": _text(
         "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own "
         "database)"
@@ -47,7 +47,7 @@ _STORE: Options = {
 }
 _STUDY: Options = {
     "study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}
-} | _STORE
+} | STORE_OPTIONS
 _PROCESS: Options = MACHINE_OPTIONS | {
     "--threads": _number("threads of a process (default: OMP_NUM_THREADS, else every core)"),
     "--quiet": _switch("do not print progress"),
@@ -149,7 +149,7 @@ _ADVISE: tuple[str, Options] = (
         ),
         "--json": _switch("print one JSON object"),
     }
-    | _STORE
+    | STORE_OPTIONS
     | _WORK,
 )
 _CHECK: tuple[str, Options] = (
@@ -171,7 +171,7 @@ _CHECK: tuple[str, Options] = (
     },
 )
 _COMMANDS: dict[str, tuple[str, Options]] = {
-    "run": ("plan a study and run it", _PLAN | _STORE | _WORK),
+    "run": ("plan a study and run it", _PLAN | STORE_OPTIONS | _WORK),
     "match": (
         "compare rules at equal τ, or equal speed-up over none",
         _choosing("with a margin threshold, ensemble or random")
@@ -179,14 +179,14 @@ _COMMANDS: dict[str, tuple[str, Options]] = {
             "--tau": _number("the mean acceptance length that each rule is set to", kind=float),
             "--speed": _number("or the speed-up over none, which is measured too", kind=float),
         }
-        | _STORE
+        | STORE_OPTIONS
         | _WORK,
     ),
     "resume": (
         "continue a study",
         _STUDY | _WORK | {"--failed": _switch("run the tasks with failed lanes again")},
     ),
-    "list": ("list the studies in the database, latest first", _STORE),
+    "list": ("list the studies in the database, latest first", STORE_OPTIONS),
     "report": (
         "report a study, to the terminal or as files",
         _STUDY

@@ -166,7 +166,7 @@ def spent_before(trace: Trace, position: int) -> tuple[float, ...]:
     tokens = trace.tokens
     charged = tokens[at].regret if at < len(tokens) else math.nan
     dynamic = any(isinstance(value, str) for value in trace.config.rule.parameters.values())
-    if not dynamic and math.isnan(charged):
+    if not dynamic and math.isnan(charged) and not trace.config.spent:
         return ()
     tv, regret = trace.config.spent or (0.0, 0.0)
     tv += sum(token.tv for token in tokens[:at])

@@ -8,7 +8,8 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from mars_core.arguments import Commands
+from evaluation.arguments import STORE_OPTIONS
+from mars_core.arguments import Commands, add_options
 
 
 def add_commands(commands: Commands) -> None:
@@ -23,11 +24,7 @@ def add_commands(commands: Commands) -> None:
         metavar="FILE",
         help="runs, tokens and nodes as Parquet, the ZIP of your data, lines of mars-vllm, saved answers, /metrics",
     )
-    command.add_argument(
-        "--database",
-        default=os.environ.get("MARS_DATABASE_URL"),
-        help="database URL (default: MARS_DATABASE_URL, else this user's database)",
-    )
+    add_options(command, STORE_OPTIONS)
     command.add_argument("--owner", help="owner of the imported runs (default: everybody)")
 
 
@@ -42,7 +39,7 @@ def main(options: Namespace) -> int:
         sys.stdout.write(described())
         return 0
     try:
-        with RunStore(options.database) as store:
+        with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             done = import_files(store.of(options.owner), options.files, read_records)
     except (StorageError, ValueError) as error:
         sys.stderr.write(f"{error}\n")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from evaluation.format import first_few
+from evaluation.format import first_few, plural
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured
@@ -115,7 +115,10 @@ def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
             yield f"Nothing on {group} could be scored, so there is no verdict on it; similarity to strict is not quality."
     few = {row.group: row.prompts for row in rows if 0 < row.prompts < FEW_PROMPTS}
     for group, prompts in few.items():
-        yield f"{group} has {prompts} prompts; below {FEW_PROMPTS} bootstrap intervals are too narrow, and rare losses are missed."
+        yield (
+            f"{group} has {plural(prompts, 'prompt')}; below {FEW_PROMPTS} bootstrap intervals are "
+            "too narrow, and rare losses are missed."
+        )
 
 
 def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:

@@ -162,13 +162,16 @@ def _pooled(sample: GroupSample, lanes: Sequence[int], average: Pooled) -> Estim
 
 
 def _mean(sample: GroupSample, lanes: Sequence[int], average: Mean) -> Estimate:
+    used = sample.used(lanes[0])
+    if np.isposinf(sample.quantity(average.top, lanes[0])[used]).any():
+        return Estimate((used.astype(np.float64), np.zeros(len(used))))  # ∞, without an interval
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio, *other = (
             sample.quantity(average.top, each) / sample.quantity(average.bottom, each)
             for each in lanes
         )
         values = ratio / other[0] if other else ratio
-    counted = sample.used(lanes[0]) & np.isfinite(values)
+    counted = used & np.isfinite(values)
     return Estimate((np.where(counted, values, 0.0), counted.astype(np.float64)))
 
 

@@ -195,8 +195,8 @@ class Measured:
     ).field
     overshoot: Interval = ReportMetric(
         "Overshoot",
-        "largest P(x)/p(x) of a run, P: the emitted tokens' distribution; mean of the runs where "
-        "it is finite",
+        "largest P(x)/p(x) of a run, P: the emitted tokens' distribution; mean over runs, ∞ if it "
+        "is that of one",
         Mean("overshoot_max"),
         better=-1,
         likeness=True,

@@ -162,7 +162,7 @@ def test_help_imports_nothing_that_takes_seconds() -> None:
         ("fetch missing.gguf", 2, r"missing\.gguf cannot be loaded: "),
         ("columns", 0, "### runs"),
         (
-            "import missing.parquet --database mysql://x",
+            "import missing.parquet --db mysql://x",
             2,
             r"The database 'mysql' is not supported\.",
         ),

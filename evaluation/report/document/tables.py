@@ -219,13 +219,12 @@ def _votes(label: str, rows: Sequence[VoteRow]) -> ReportTable:
 
 
 OVERVIEW_LEAD = (
-    "Speed-up: ratio of means, all new tokens over all seconds, against decoding without drafts. "
+    "Speed-up: ratio of means, all new tokens over all seconds, against {}. "
     "τ: all new tokens over all steps. Recovery: mean score of the suite's first metric over "
     "strict's with the same drafts; at the stated margin ✓ supported, ✗ not supported, ? too few "
     "prompts. What is not scored has relaxed tokens, equal texts and TV instead. 95 % "
     "intervals in brackets."
 )
-OVER_STRICT = "No lane decodes without drafts: the speed-up is over strict with the same drafts. "
 NAMED = 4  # lanes named in the note
 SCORED: tuple[Column, ...] = (
     COLUMNS["tau"],
@@ -239,7 +238,10 @@ def overview_section(report: Report) -> Section:
     table per temperature."""
     temperatures = dict.fromkeys(row.temperature for row in report.measured)
     blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
-    lead = OVERVIEW_LEAD if report.plan.none is not None else OVER_STRICT + OVERVIEW_LEAD
+    drafts = report.plan.none is None
+    lead = OVERVIEW_LEAD.format(
+        "strict with the same drafts" if drafts else "decoding without drafts"
+    )
     return Section("table", "Speed-up, τ and recovery", tuple(blocks) or (NOTHING,), lead)
 
 

@@ -94,7 +94,7 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_pat
     trace = server.traces(before + 1)[-1]
     database = f"sqlite:///{tmp_path / 'runs.db'}"
     for _ in range(2):  # importing again adds nothing
-        assert main(["import", str(server.folder / "trace.jsonl"), "--database", database]) == 0
+        assert main(["import", str(server.folder / "trace.jsonl"), "--db", database]) == 0
     with RunStore(database) as store:
         imported = [
             store.load(each).runs[0].trace

@@ -125,10 +125,10 @@ def test_the_command_says_how_many(
     paths: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'runs.db'}"
-    assert main(["import", *map(str, paths), "--database", url, "--owner", "ann"]) == 0
+    assert main(["import", *map(str, paths), "--db", url, "--owner", "ann"]) == 0
     assert capsys.readouterr().out == f"{RUNS} runs imported; 0 were already stored.\n"
-    assert main(["import", str(paths[0]), "--database", url]) == 0
-    assert main(["import", str(tmp_path / "nowhere"), "--database", url]) == 2
+    assert main(["import", str(paths[0]), "--db", url]) == 0
+    assert main(["import", str(tmp_path / "nowhere"), "--db", url]) == 2
     assert "does not exist" in capsys.readouterr().err
 
 

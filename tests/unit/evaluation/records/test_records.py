@@ -395,7 +395,7 @@ def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
     good.write_text(json.dumps(VLLM))
     text = content if isinstance(content, str) else json.dumps(content)
     bad.write_bytes(text.encode("utf-8", "surrogateescape"))
-    assert mars(f"import {good} {bad} --database {url}") == 2
+    assert mars(f"import {good} {bad} --db {url}") == 2
     err = capsys.readouterr().err
     assert (
         message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
@@ -410,7 +410,7 @@ def test_the_command_says_how_many(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert mars(f"import {file([VLLM, SGLANG, LLAMA])} --database {url}") == 0
+    assert mars(f"import {file([VLLM, SGLANG, LLAMA])} --db {url}") == 0
     assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
-    assert mars(f"import {tmp_path}/none.json --database {url}") == 2
+    assert mars(f"import {tmp_path}/none.json --db {url}") == 2
     assert "does not exist" in capsys.readouterr().err

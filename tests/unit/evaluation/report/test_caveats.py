@@ -80,6 +80,8 @@ def test_of_many_settings_the_first_are_named_by_what_sets_them_apart() -> None:
 
 
 def test_many_comparisons_and_few_prompts_are_named() -> None:
+    few = study_plan(items=2, temperatures=(0.0,))
+    assert warnings_with(reported(plan=few), "stories has 1 prompt; below 30")
     report = reported()
     (warning,) = warnings_with(report, "comparisons with strict were tested")
     assert warning.startswith("2 comparisons") and "Holm" in warning
@@ -155,6 +157,16 @@ def test_a_plan_without_none_says_what_is_missing() -> None:
     assert {repr((*row.speedup, *row.speedup_mean)) for row in report.measured} == {
         repr((math.nan,) * 6)
     }
+
+
+def test_an_overshoot_without_bound_is_not_left_out_of_the_mean() -> None:
+    results = changed(MARS)
+    at = next(n for n, row in enumerate(results) if row.lane == MARS)
+    results[at] = replace(results[at], data=results[at].data | {"overshoot_max": "inf"})
+    rows = [row for row in reported(results).measured if row.group == "sums"]
+    overshoot = {row.lane: row.overshoot for row in rows}
+    assert overshoot[MARS].value == math.inf and not any(map(math.isfinite, overshoot[MARS]))
+    assert all(map(math.isfinite, overshoot[HARM]))
 
 
 def vote(choice: Choice, left: str, right: str) -> StoredVote:
