@@ -182,7 +182,7 @@ def test_a_completion_has_the_commands_and_options(
 ) -> None:
     code, script = outcome(["--print-completion", shell], capsys)
     assert code == 0
-    for word in (*COMMANDS, "lm_eval", "theta", "max-new-tokens", "database", "skip-long"):
+    for word in (*COMMANDS, "lm_eval", "theta", "max-new-tokens", "owner", "skip-long"):
         assert word in script, word
 
 
