@@ -238,10 +238,8 @@ def overview_section(report: Report) -> Section:
     table per temperature."""
     temperatures = dict.fromkeys(row.temperature for row in report.measured)
     blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
-    drafts = report.plan.none is None
-    lead = OVERVIEW_LEAD.format(
-        "strict with the same drafts" if drafts else "decoding without drafts"
-    )
+    over = "strict with the same drafts" if report.plan.none is None else "decoding without drafts"
+    lead = OVERVIEW_LEAD.format(over)
     return Section("table", "Speed-up, τ and recovery", tuple(blocks) or (NOTHING,), lead)
 
 
