@@ -24,6 +24,7 @@ from mars_core.rules import (
 from mars_core.rules.expression import SCORE
 from mars_core.sampling import LEAST_TEMPERATURE
 from mars_core.types import (
+    MAX_DRAFT,
     PROCESSORS,
     SPECIAL,
     WITH_PROBABILITIES,
@@ -35,7 +36,6 @@ from mars_core.types import (
     number_text,
 )
 
-MAX_DRAFT = 64
 LARGEST_SEED = 2**63 - 1
 LEAST_BIAS = -1e30  # but for -inf: 64 of them are finite in float32
 TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}

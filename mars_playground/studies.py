@@ -225,7 +225,7 @@ def _plan(options: Namespace, store: RunStore) -> int:
     from evaluation.report.document.render import markdown
     from evaluation.report.files import write_document
     from evaluation.report.measure import predict
-    from mars_core.validation import MAX_DRAFT
+    from mars_core.types import MAX_DRAFT
 
     sizes, ks = read_integers("--batch", options.batch, 1), read_integers("--k", options.k, 1)
     if max(ks) > MAX_DRAFT:

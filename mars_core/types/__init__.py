@@ -1,6 +1,7 @@
 """Values of the public interface."""
 
 from mars_core.types.configuration import (
+    MAX_DRAFT,
     PROCESSORS,
     PROTECTED,
     SAMPLER,
@@ -40,6 +41,7 @@ from mars_core.types.trace import (
 )
 
 __all__ = [
+    "MAX_DRAFT",
     "PROCESSORS",
     "PROTECTED",
     "SAMPLER",

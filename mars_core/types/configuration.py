@@ -136,6 +136,7 @@ class TreeShape:
     top_k: int = 10
 
 
+MAX_DRAFT = 64  # largest k
 WITH_PROBABILITIES = {"model", "eagle3"}  # drafters; ``drafting`` compares it with its table
 
 

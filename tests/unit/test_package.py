@@ -148,6 +148,14 @@ def test_help_imports_nothing_that_takes_seconds() -> None:
     assert subprocess.run(child, cwd=ROOT, capture_output=True, text=True).stdout == "set()\n"
 
 
+@pytest.mark.parametrize("command", ["list", "report latest", "plan latest"])
+def test_commands_on_stored_numbers_load_no_torch(command: str, tmp_path: Path) -> None:
+    words = ["eval", *command.split(), "--db", f"sqlite:///{tmp_path}/runs.db"]
+    code = f"import sys\nfrom mars_playground.__main__ import main\nmain({words})\nprint('torch' in sys.modules)"
+    child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert child.stdout == "False\n", child.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [

@@ -17,7 +17,6 @@ from mars_core.models import Pair
 from mars_core.rules import RULES, expressions, split_values
 from mars_core.rules.expression import parse
 from mars_core.session import Session
-from mars_core.telemetry import spent_before as spent_at
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
@@ -32,7 +31,6 @@ from mars_core.verification import RunState, Span, chain_draft, judge
 from tests.checkpoints import tiny_model, tiny_tokenizer
 from tests.live_pairs import config_for, decoded, disturbed, headed, pair_of, random_pair, searched
 from tests.replay import replayed
-from tests.traces import make_trace
 from tests.unit.mars_core.test_verification import (
     TREES,
     VALUES,
@@ -233,13 +231,6 @@ def spent_before(trace: Trace) -> Iterator[tuple[Token, float]]:
     for step, spent in zip(trace.steps, sums, strict=False):
         for token in step.tokens:
             yield token, spent
-
-
-def test_a_run_without_new_tokens_has_spent_what_was_spent_before_it() -> None:
-    trace = make_trace(rule="mars", new_tokens=4)
-    config = replace(trace.config, spent=(0.5, 1.5))
-    assert spent_at(replace(trace, config=config, steps=()), 0) == (0.5, 1.5)
-    assert spent_at(replace(trace, steps=()), 0) == ()
 
 
 DYNAMIC = {"theta": "0.4 + 0.1*min(4, entropy) + 0.001*position + 0.01*tv"}
