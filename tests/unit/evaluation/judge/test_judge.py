@@ -4,6 +4,7 @@ verdict requested once."""
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, product
 from pathlib import Path
@@ -208,13 +209,17 @@ def test_who_stops_a_judging_waits_for_no_answer(
             waited.append(stopped.wait(30))
         return "[[A]]"
 
+    others = {*threading.enumerate()}
     monkeypatch.setattr(Endpoint, "answer", slow)
     with Endpoint(JudgeSettings("http://localhost:1", "a-judge", KEY)) as endpoint:
         judging = judge_study(*study, endpoint, parallel=2)
         assert [next(judging).judged for _ in range(2)] == [6, 7]
         judging.close()
-        assert not waited and next(numbers) < 5  # no question was begun after it
+        assert not waited
         stopped.set()
+        for thread in {*threading.enumerate()} - others:
+            thread.join(30)
+        assert next(numbers) < 5  # no question was begun after it
 
 
 def test_an_endpoint_that_is_gone_ends_the_judging(study: tuple[RunStore, str]) -> None:

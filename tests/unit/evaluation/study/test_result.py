@@ -75,14 +75,14 @@ def test_what_strict_accepts_is_no_rejection_to_imitate(mode: DraftMode) -> None
     """A rule may reject it: here all that are rejected."""
 
     def tightened(trace: Trace, *, strict: bool) -> Trace:
-        change: dict[str, Any] = {}
-        if mode is DraftMode.SAMPLED:
-            change = {"coin": 0.5, "p": 0.4, "q": 0.7 if strict else 0.9}  # accepted up to p/q
+        own, change = strict, dict[str, Any]()
+        if mode is DraftMode.SAMPLED:  # accepted up to p/q, whatever the target's own token is
+            own, change = not strict, {"coin": 0.5, "p": 0.4, "q": 0.7 if strict else 0.9}
         steps = [
             replace(
                 step,
                 tokens=tuple(
-                    replace(token, **change, own=token.id if strict else -2)
+                    replace(token, **change, own=token.id if own else -2)
                     if token.outcome is Outcome.REJECTED
                     else token
                     for token in step.tokens
