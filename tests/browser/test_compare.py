@@ -195,6 +195,8 @@ def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
     compare(page, tokens=16)  # the next run works
     page.eval_on_selector("#compare-lane-0 .mars-tile b", "b => { b.textContent = '0.123'; }")
     assert page.eval_on_selector_all("#compare-lane-0 .mars-tile dd", cut) == 0
+    heights = "labels => new Set(labels.map(label => label.offsetHeight)).size"
+    assert page.eval_on_selector_all("#compare-lane-0 .mars-tile dt", heights) == 1
     for leave in (page.reload, page.close):
         begin_slow_run(page)
         leave()
