@@ -126,8 +126,9 @@ def prompt_scores(plan: Plan, stored: Iterable[StoredResult]) -> PromptScores:
     return PromptScores((count == plan.repeats)[order], (total / plan.repeats)[order])
 
 
-def certify(plan: Plan, stored: Iterable[StoredResult]) -> Certificate:
-    """Of a plan with ``advice``."""
+def certify(plan: Plan, stored: Iterable[StoredResult], step: int = 1) -> Certificate:
+    """Of a plan with ``advice``. ``step``: only so many prompts at a time, and the last ones,
+    count, whatever else is stored."""
     advice, scores = plan.advice, prompt_scores(plan, stored)
     assert advice is not None
     tested: list[Candidate] = []
@@ -136,18 +137,23 @@ def certify(plan: Plan, stored: Iterable[StoredResult]) -> Certificate:
         if tested and tested[-1].outcome is not CandidateOutcome.SUPPORTED:
             tested.append(Candidate(lane, name, prediction, CandidateOutcome.NOT_TESTED))
         else:
-            tested.append(_tested(plan, advice, scores, lane, prediction))
+            tested.append(_tested(plan, advice, scores, lane, prediction, step))
     needed = least_prompts(plan.margin, advice.alpha)
     return Certificate(plan.margin, advice.alpha, plan.items, needed, advice.tuning, tuple(tested))
 
 
 def _tested(
-    plan: Plan, advice: Advice, scores: PromptScores, lane: int, prediction: Prediction
+    plan: Plan,
+    advice: Advice,
+    scores: PromptScores,
+    lane: int,
+    prediction: Prediction,
+    step: int,
 ) -> Candidate:
     baseline = plan.baseline(lane)
     assert baseline is not None
     complete = scores.complete[:, lane] & scores.complete[:, baseline]
-    done = plan.items if complete.all() else int(np.argmin(complete))
+    done = plan.items if complete.all() else int(np.argmin(complete)) // step * step
     pairs = scores.mean[:done, [lane, baseline]]
     rule, strict = pairs[np.isfinite(pairs).all(axis=1)].T
     return Candidate(

@@ -1,6 +1,6 @@
 """Runs a study with ``advice``: each candidate on further prompts until it is decided, and no
-candidate after one that is not supported. All that decides is in the store, so it can stop and go
-on anywhere."""
+candidate after one that is not supported. All that decides is in the store, and it decides after
+the same prompts wherever it stopped and went on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def in_sequence(work: Work, plan: Plan, session: Session, engine: LaneEngine) ->
     runner = local_runner(plan, session, engine)
     prompts = max(LEAST, math.ceil(runner.chunk / plan.repeats))
     order, beside = shuffled(plan), set(range(len(plan.lanes))).difference(compared(plan))
-    while running := certify(plan, work.store.results(work.study_id)).running:
+    while running := certify(plan, work.store.results(work.study_id), prompts).running:
         items = order[running.done : running.done + prompts]
         tasks = [repeat * plan.items + item for item in items for repeat in range(plan.repeats)]
         yield [_events(work, runner, tasks, beside | {running.lane})]

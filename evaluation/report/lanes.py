@@ -29,7 +29,7 @@ from evaluation.statistics import (
 )
 
 MAIN = "main"  # every item by its main metric, if these differ
-ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline
+ITSELF = Interval(1.0, 1.0, 1.0)  # recovery of a baseline that scored
 
 
 class Estimate(NamedTuple):
@@ -226,12 +226,14 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
     )
     pairs = paired(values[:, lane], values[:, baseline], prompt, binary=binary)
-    recovery = ITSELF if lane == baseline else ratio_interval(pairs)
-    recovery_none = BLANK if plan.none is None else ITSELF
-    if plan.none not in (None, lane):
-        recovery_none = ratio_interval(
-            paired(values[:, lane], values[:, plan.none], prompt, binary=binary)
-        )
+
+    def recovered(other: int) -> Interval:
+        if lane == other:
+            return ITSELF if values[:, lane].any() else BLANK
+        return ratio_interval(paired(values[:, lane], values[:, other], prompt, binary=binary))
+
+    recovery = recovered(baseline)
+    recovery_none = BLANK if plan.none is None else recovered(plan.none)
     compared = lane != baseline and not plan.lanes[lane].is_placebo
     tested = binary and compared
     change = (values[:, lane] - values[:, baseline]).round().astype(np.int64) if tested else None

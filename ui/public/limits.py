@@ -35,7 +35,11 @@ class Limits:
             prompt = config.prompt
             self.check_prompt(prompt.text, prompt.system, *prompt.stop)
             self.check_drafts(config.drafter)
-            _within("max_new_tokens", config.max_new_tokens, self.new_tokens)
+            self.check_length(config.max_new_tokens)
+
+    def check_length(self, new_tokens: int) -> None:
+        """Of the longest text. Raises ValueError."""
+        _within("max_new_tokens", new_tokens, self.new_tokens)
 
     def check_drafts(self, drafter: DrafterConfig) -> None:
         """Raises ValueError."""

@@ -135,6 +135,8 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         processors=read_processors(form),
     )
     prompt, seed = read_prompt(form), read_integer(form.seed, "seed")
+    if seed < 0:
+        raise ValueError(f"seed is {seed}; the page takes 0 to {EXACT_INTEGER - 1}.")
     longest = read_integer(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(

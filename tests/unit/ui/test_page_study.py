@@ -329,6 +329,10 @@ def test_limits_and_the_estimate_come_before_the_start(services: Services) -> No
     assert estimated(public, replace(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
         list(started(public, "visitor", replace(long, problems=21)))
+    for length in (0, 513, 10**9):
+        sentence = f"max_new_tokens is {length}; on this public page it must be 1 to 512."
+        short = replace(services, limits=Limits(new_tokens=512))
+        assert estimated(short, replace(FORM, max_new_tokens=length)) == sentence
 
 
 @pytest.mark.parametrize(

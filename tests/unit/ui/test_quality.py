@@ -29,7 +29,7 @@ from evaluation.report.document.panels import drawings
 from evaluation.report.document.render import html, svg
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import csv_text, measured_table
-from evaluation.report.values import LoadRow, Report
+from evaluation.report.values import FollowedRow, LoadRow, Report
 from evaluation.statistics import Interval
 from mars_core.models import CATALOG
 from mars_playground.__main__ import parser
@@ -312,6 +312,22 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
     assert narrowed(report, ["absent"], 7.0, None) == report
 
 
+def test_followed_tokens_are_those_of_the_chosen_temperature_and_drafter() -> None:
+    report = make_report()
+    known = Interval(0.5, 0.4, 0.6)
+    rows = tuple(
+        FollowedRow(lane, degrees, "", "", math.nan, 9, 3, known, known, known, known)
+        for lane, each in enumerate(report.plan.lanes)
+        for degrees in report.plan.temperatures
+        if each.drafts
+    )
+    report = replace(report, followed=rows)
+    part = narrowed(report, "", "1", "eagle3 12/6/2").followed
+    assert part and {row.temperature for row in part} == {1.0}
+    assert {report.plan.lanes[row.lane].drafts for row in part} == {"eagle3 12/6/2"}
+    assert narrowed(report).followed == rows
+
+
 def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:
     report = make_report()
     panel, page = read_panel(charts_html(report)), html(document(report, {}))
@@ -362,6 +378,10 @@ def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
     numbers = parsed(json.loads(card.attributes["data-csv"]))
     assert len(numbers) == len(rows) and numbers[0]["tokens_per_s_high"] == "10.0"
     assert "Throughput of batches" in rest_html(report)
+    assert narrowed(report, "", "0").loads == report.loads
+    assert not narrowed(report, "", "1").loads
+    kinds = {row.lane.drafts for row in narrowed(report, "", "", "eagle3 12/6/2").loads}
+    assert kinds == {"", "eagle3 12/6/2"}
 
 
 def _sent(reports: Reports, name: str, study: str) -> Any:

@@ -27,7 +27,7 @@ from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
 from ui.settings.panel import SettingsPanel
 from ui.settings.parameters import UNMEASURED, step_of
 from ui.settings.presets import PRESETS, presets_for
-from ui.settings.readers import processor_values, read_drafter, read_processors
+from ui.settings.readers import processor_values, read_configs, read_drafter, read_processors
 from ui.settings.values import (
     Values,
     form_values,
@@ -42,6 +42,7 @@ from ui.tabs.study.form import read_study
 from ui.tabs.study.tab import QualityTab
 
 pytestmark = pytest.mark.usefixtures("page")
+NO_PAIR: Any = None  # what is refused before the models are needed
 HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
 
 
@@ -528,3 +529,12 @@ def test_an_expression_is_checked_under_its_field(
     notes = {each.attributes.get("id"): each.text for each in html.all("small")}
     (note,) = [notes[each.attributes["aria-describedby"]] for each in wrong] or [""]
     assert note.startswith(error) and bool(note) is bool(error)
+
+
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [(-1, "seed is -1; the page takes 0 to"), (2**53, "the page takes whole numbers up to")],
+)
+def test_a_seed_out_of_range_names_the_range_of_the_page(seed: int, words: str) -> None:
+    with pytest.raises(ValueError, match=f"{words} 9007199254740991"):
+        read_configs(replace(FORM, seed=seed), NO_PAIR)

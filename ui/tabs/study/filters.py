@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from evaluation.format import displayable
 from evaluation.report.values import ALL, Measured, PromptRow, Report
+from evaluation.study.plan import Lane
 
 EVERY = ""  # the choice of everything
 Choices = list[tuple[str, str]]
@@ -27,20 +28,18 @@ def narrowed(
 ) -> Report:
     """The report with only what the filters select, whatever they hold: what it does not have is
     ignored. The lane ``none`` stays, since speed-ups are over it; a suite shows its categories
-    too."""
+    too, and loads and followed tokens are of all suites."""
     plan = report.plan
     suites = [each.name for each in plan.suites]
     group = suite if suite in (*suites, ALL) else None
     degrees = next((each for each in plan.temperatures if f"{each:g}" == temperature), None)
     drafter = drafts if drafts in report.drafts else None
 
+    def runs(lane: Lane, degrees_here: float, *also: str) -> bool:
+        return degrees in (None, degrees_here) and lane.drafts in (drafter or lane.drafts, *also)
+
     def shows(row: Measured | PromptRow, groups: list[str], *also: str) -> bool:
-        here = plan.lanes[row.lane].drafts
-        return (
-            group in (None, *groups)
-            and degrees in (None, row.temperature)
-            and here in (drafter or here, *also)
-        )
+        return group in (None, *groups) and runs(plan.lanes[row.lane], row.temperature, *also)
 
     def groups_of(row: Measured) -> list[str]:
         """The suites that a group belongs to; the name of one may have a slash."""
@@ -50,4 +49,8 @@ def narrowed(
         report,
         measured=tuple(row for row in report.measured if shows(row, groups_of(row), "")),
         prompts=tuple(row for row in report.prompts if shows(row, [ALL, row.suite])),
+        loads=tuple(row for row in report.loads if runs(row.lane, row.temperature, "")),
+        followed=tuple(
+            row for row in report.followed if runs(plan.lanes[row.lane], row.temperature)
+        ),
     )

@@ -167,6 +167,7 @@ class StudyJob(NamedTuple):
 def admitted(services: Services, form: StudyForm) -> StudyJob:
     """What a form requests, if it may be done here. Raises ValueError."""
     spec = chosen_pair(services, form)
+    services.limits.check_length(read_integer(form.max_new_tokens, "max new tokens"))
     plan = form.plan(spec)
     runs = plan.runs
     if form.purpose not in (COMPARE, ADVISE):

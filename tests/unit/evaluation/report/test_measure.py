@@ -285,6 +285,16 @@ def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
     assert strict.recovery == Interval(1, 1, 1) == none.recovery_none
 
 
+def test_recovery_is_unknown_where_strict_scores_nothing() -> None:
+    scoreless = [
+        replace(each, data=each.data | {"scores": dict.fromkeys(each.data["scores"], 0.0)})
+        for each in drawn_results(PLAN)
+    ]
+    for row in reported(PLAN, scoreless).measured:
+        for score in row.scores.values():
+            assert np.isnan([*score.recovery, *score.recovery_none]).all()
+
+
 def test_all_suites_together_score_every_item_by_its_metric(
     report: Report, frame: pd.DataFrame
 ) -> None:

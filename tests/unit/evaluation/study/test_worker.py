@@ -13,9 +13,13 @@ from itertools import islice
 
 import pytest
 
+from evaluation.advise.certificate import Candidate, CandidateOutcome, certify
+from evaluation.advise.conduct import in_sequence
+from evaluation.advise.tuning import shuffled
 from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import with_placebos
+from evaluation.study.purpose import Advice, Prediction
 from evaluation.study.result import read_relative, read_result, relaxing_probability
 from evaluation.study.runner import LaneEnded, LaneProgress, Runner
 from evaluation.study.worker import LaneSaved, Work, Worker
@@ -232,3 +236,33 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
     assert [(worker.rest(), worker.process.exitcode) for worker in workers] == [([], 0)] * 2
     with RunStore(url) as store:
         check_complete(store, study, plan)
+
+
+def test_a_candidate_is_decided_after_the_same_prompts_wherever_the_study_stopped(
+    store: RunStore, session: Session
+) -> None:
+    """No prompt has a score above 0, so the test is given up once the others are not enough."""
+    items = tuple(Item(str(n), (f"{n} + 1?",), ("never said",)) for n in range(20))
+    plan = small_plan(
+        session,
+        suites=(Suite("sums", items, metrics=("contains,none",)),),
+        lanes=(STRICT, MARS),
+        margin=0.5,
+        max_new_tokens=1,
+        advice=Advice(0.1, ("mars",), 4, 2.0, (Prediction(0.1, 2.1, 0.1),)),
+    )
+    whole, stopped = (new_study(store, plan) for _ in range(2))
+
+    def work(study: str) -> Candidate:
+        for wave in in_sequence(Work(store, study), plan, session, InProcess(session)):
+            for events in wave:
+                deque(events, maxlen=0)
+        (candidate,) = certify(plan, store.results(study)).candidates
+        return candidate
+
+    one = work(whole)
+    assert one.outcome is CandidateOutcome.NOT_DECIDED and one.done == 16
+    for task in shuffled(plan)[:7]:
+        for lane, result in store.task_results(whole, task).items():
+            store.save_result(stopped, task, lane, (), result.data, order=lane, worker="")
+    assert work(stopped) == one
