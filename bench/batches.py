@@ -124,10 +124,17 @@ def beside_vllm(name: str, ours: Ours, prompts: Prompts, rounds: int) -> Measure
 
 
 @measurement(
-    "bench.batches", __doc__, pair=("bundled", "real"), prompts=16, rounds=3, max_new_tokens=64
+    "bench.batches",
+    __doc__,
+    pair=("bundled", "real"),
+    prompts=16,
+    rounds=3,
+    max_new_tokens=64,
+    dtype="auto",
 )
 def main(options: Options) -> Reports:
-    pair, tokens = loaded(options.pair, device="cpu"), options.max_new_tokens
+    pair = loaded(options.pair, device="cpu", dtype=options.dtype)
+    tokens = options.max_new_tokens
     prompts, is_bundled = prompts_for(options.pair, options.prompts), options.pair == "bundled"
     ours = {
         name: Ours(pair, "", DRAFTERS[name], 0.0, tokens)
@@ -143,7 +150,7 @@ def main(options: Options) -> Reports:
     if is_bundled and VLLM.exists():
         figures += [beside_vllm(name, ours[name], prompts, options.rounds) for name in COMPARED[:2]]
     note = "tokens per second of all texts together, prompts included; ratios of each round"
-    title = f"batches-{options.pair}"
+    title = f"batches-{options.pair}" + ("" if options.dtype == "auto" else f"-{options.dtype}")
     yield BenchReport("Batches", [note], figures, device=pair.device, name=title)
 
 
