@@ -163,7 +163,8 @@ def calibrated(
         value = best[name][0]
         if abs(value / target - 1) > FAR:
             raise ValueError(
-                f"{name} comes to {number(value)} at best; {number(target)} is out of its reach."
+                f"{name} comes no nearer to {number(target)} than {number(value)}: it is out of "
+                "its reach."
             )
     return tuple(best[name][1] for name in names), tuple(best[name][0] for name in names)
 
