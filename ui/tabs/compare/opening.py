@@ -21,7 +21,7 @@ from ui.settings.admission import chosen_pair
 from ui.settings.form import FIRST_LANES, MOST_LANES
 from ui.settings.link import NAMES, read_link, settings_link
 from ui.settings.stored import few, stored_form
-from ui.settings.values import Values, as_text, form_values, lanes_of, parse, read_form
+from ui.settings.values import EnteredValues, as_text, form_values, lanes_of, parse, read_form
 from ui.sharing import READ_ONLY, share_of
 from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
@@ -129,7 +129,7 @@ class Opening(CompareParts):
                 )
         return filled | self._message(wrong or FILLED, "failed" if wrong else "idle")
 
-    def _fill(self, values: Values, prompt: str | None) -> Updates:
+    def _fill(self, values: EnteredValues, prompt: str | None) -> Updates:
         """Without a prompt that which stands there stays; without lanes they are as at first."""
         lanes = lanes_of(values)[:MOST_LANES] or [{}] * FIRST_LANES
         filled = self.prompt_panel.fill({**values, "lanes": lanes}, prompt)
