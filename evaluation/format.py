@@ -14,6 +14,7 @@ from mars_core.types import ShiftKind
 
 MISSING = "–"
 MINUS = "\N{MINUS SIGN}"
+_FEW = 5  # items of a sentence
 _BIDI_CONTROLS = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
@@ -119,10 +120,10 @@ def plural(amount: int, noun: str) -> str:
     return f"{count(amount)} {noun}" if amount == 1 else f"{count(amount)} {noun}s"
 
 
-def first_few(items: Sequence[str], most: int = 5) -> str:
+def first_few(items: Sequence[str]) -> str:
     """Items of a sentence, separated by semicolons; of many the first, and how many more there are."""
-    more = [f"{count(len(items) - most)} more"] if len(items) > most else []
-    return "; ".join([*items[:most], *more])
+    more = [f"{count(len(items) - _FEW)} more"] if len(items) > _FEW else []
+    return "; ".join([*items[:_FEW], *more])
 
 
 def displayable(text: str) -> str:

@@ -199,8 +199,8 @@ def expected_tokens(rates: Sequence[float]) -> float:
     return 1.0 + math.fsum(accumulate(rates, mul))
 
 
-def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDraft, ...]:
-    """K = 1 to ``most``; of a run with trees sizes up to its own, at its depth."""
+def planned(run: Acceptance, costs: Costs) -> tuple[PlannedDraft, ...]:
+    """K = 1 to MOST; of a run with trees sizes up to its own, at its depth."""
     deepest, plans = len(run.rates), list[PlannedDraft]()
     if run.sizes:
         for size, accepted in run.sizes:
@@ -210,7 +210,7 @@ def planned(run: Acceptance, costs: Costs, most: int = MOST) -> tuple[PlannedDra
                 )
             )
     else:
-        for k in range(1, most + 1):
+        for k in range(1, MOST + 1):
             tokens = run.tokens(k)
             plans.append(PlannedDraft(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
     return tuple(plans)

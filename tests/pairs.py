@@ -31,7 +31,6 @@ def tiny_pair(folder: Path) -> PairSpec:
         target_parameters=30_000,
         draft_parameters=30_000,
         note="Writes noise.",
-        gated=False,
         prompts=("Once upon a time", "2 + 2 ="),
     )
 

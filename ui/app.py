@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from evaluation.format import displayable
 from ui.api.endpoints import build_api
 from ui.jobs.services import Services
-from ui.kit.address import TABS, address_component, wire_tabs
+from ui.kit.address import FIRST, address_component, wire_tabs
 from ui.kit.assets import asset, share_scripts
 from ui.kit.components import text_panel
 from ui.kit.errors import ErrorPages, error_message
@@ -39,6 +39,7 @@ from ui.tabs.votes.tab import VotesTab
 
 # whose values Gradio keeps; then those unused for longest go, with what they had selected
 MOST_SESSIONS = 2_000
+TABS = (FIRST, "quality", "history", "votes", "about")
 FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
@@ -69,7 +70,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
         address = address_component(SETTINGS)
         with gr.Tabs() as tabs:
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
-            with each["compare"]:
+            with each[FIRST]:
                 compare_tab = CompareTab(services, address)
                 compare_tab.wire()
             with each["quality"] as tab:

@@ -10,7 +10,6 @@ from urllib.parse import urlencode
 from evaluation.commands import comparison_commands, model_name
 from evaluation.study.plan import BASELINE, Lane, Models, Plan
 from mars_core.drafting import described
-from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG
 from mars_core.models.source import folder_of, is_folder, is_local
 from mars_core.rules import PLAIN, reads_score
@@ -23,8 +22,8 @@ from mars_core.types import (
     value_text,
 )
 
-SERVED = ("mars", "mars-gap")  # rules that mars-vllm has at any temperature
-METHODS = {MODEL.name: "draft_model", "eagle3": "eagle3"}  # of vLLM
+# Of the rules with a margin threshold, those that mars-vllm has at any temperature.
+SERVED = ("mars", "mars-gap")
 PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 
 
@@ -95,13 +94,14 @@ def _address(config: RunConfig, models: Models) -> str:
 
 def _vllm(plan: Plan, lane: Lane) -> str:
     """Empty for a rule, a drafter or models that it does not have."""
-    model, drafter = described(lane.drafter.kind).model(plan.models), lane.drafter
+    kind, drafter = described(lane.drafter.kind), lane.drafter
+    model = kind.model(plan.models)
     served = lane.rule.name in SERVED and numbers(lane.rule.parameters) == lane.rule.parameters
     models = [_opened_by_vllm(each) for each in (plan.models.target, model) if each]
-    if not served or drafter.kind not in METHODS or len(models) < 2 or not all(models):
+    if not (served and kind.vllm and model and all(models)):
         return ""
     drafts = {
-        "method": METHODS[drafter.kind],
+        "method": kind.vllm,
         "model": models[1],
         "num_speculative_tokens": drafter.tree.depth if drafter.tree else drafter.k,
     }

@@ -105,7 +105,6 @@ class PairSpec:
     target_parameters: int
     draft_parameters: int
     note: str  # intended use, licence and access requirements
-    gated: bool = False
     prompts: tuple[str, ...] = GENERAL_PROMPTS  # examples that suit this pair
     head: ModelRef | None = None  # an EAGLE-3 head made for the target
     classifier: ModelRef | None = None  # a classifier made for it
@@ -242,7 +241,6 @@ CATALOG: tuple[PairSpec, ...] = (
         1_235_814_400,
         "General chat in English and seven more languages. Llama 3.1 and 3.2 Community Licences: "
         "accept both on the models' pages, then log in with `hf auth login` or set HF_TOKEN.",
-        gated=True,
     ),
     PairSpec(
         "smollm2-135m-1.7b",

@@ -75,8 +75,8 @@ class Alternative(NamedTuple):
     p: float
 
 
-class TokenField(NamedTuple):
-    """A field of ``Token``, as exports describe it. ``unit``: empty for counts, ids, names and
+class FieldDescription(NamedTuple):
+    """A field of ``Token`` or ``Summary``, as exports describe it. ``unit``: empty for counts, ids, names and
     dimensionless numbers."""
 
     kind: Any  # its type
@@ -94,7 +94,7 @@ class Token:
     emitted here, given the context and a greedy draft, or what ``RunConfig.shift_kind`` says;
     ``overshoot`` and ``rule_logprob`` are of P too. ``logprob`` is always at temperature 1, of raw
     logits. With ``u`` the ``edge`` is the distance of u to another token. The texts are those of
-    ``TokenField``: meaning and, if it has one, unit.
+    ``FieldDescription``: meaning and, if it has one, unit.
     """
 
     step: Annotated[int, "from 0"]
@@ -165,12 +165,6 @@ class Token:
     ] = math.nan
 
 
-TOKEN_FIELDS: Mapping[str, TokenField] = {
-    name: TokenField(hint.__origin__, *hint.__metadata__)
-    for name, hint in get_type_hints(Token, include_extras=True).items()
-}  # by name, in order
-
-
 @dataclass(frozen=True, slots=True)
 class DraftNode:
     """One drafted token of a step's tree, accepted or not. ``p`` and ``q``: probabilities under
@@ -208,44 +202,59 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The numbers of one run. Times in seconds, memory in bytes; undefined rates are nan, counts
-    that a server did not report UNKNOWN."""
+    """The numbers of one run, with the texts of ``FieldDescription``. Undefined rates are nan,
+    counts that a server did not report UNKNOWN. A later field has a default, for older runs."""
 
-    new_tokens: int
-    prompt_tokens: int
-    steps: int
-    wall_s: float  # from the first token of the prompt to the last new one
-    ttft_s: float  # to the first new token: prefill and one step
-    prefill_s: float
-    draft_s: float
-    verify_s: float
-    tokens_per_s: float  # new_tokens / wall_s
-    tau: float  # emitted tokens per step; the prefill pass is not a step
-    drafted: int
-    accepted: int
-    relaxed: int
-    rejected: int  # drafted - accepted - relaxed
-    recovered: int
-    bonus: int
-    acceptance_rate: float  # kept / drafted
-    acceptance_by_position: tuple[
-        float, ...
-    ]  # steps that accepted a token at depth i / steps that drafted one there
-    relaxed_share: float  # relaxed / new_tokens
-    tv_sum: float
-    tv_mean: float  # over emitted tokens
-    tv_max: float
-    kl_sum: float  # nats; infinite where the rule may emit what p excludes
-    kl_mean: float
-    kl_max: float
-    # steps in which any emitted token's distribution differs from p (TV > SHIFTED) / steps
-    shifted_share: float
-    log_likelihood: float  # sum of logprob over the emitted tokens
-    perplexity: float  # exp(−log_likelihood / new_tokens)
-    peak_memory_bytes: int
-    overshoot_max: float = math.nan
-    # the shortest span of LOOPS tokens that occurs three times in a row; 0: none
-    loop_tokens: int = UNKNOWN
+    new_tokens: Annotated[int, "generated", "tokens"]
+    prompt_tokens: Annotated[int, "of the prompt", "tokens"]
+    steps: Annotated[int, "without the prefill"]
+    wall_s: Annotated[float, "from the first token of the prompt to the last new one", "s"]
+    ttft_s: Annotated[float, "to the first new token", "s"]  # prefill and one step
+    prefill_s: Annotated[float, "to read the prompt", "s"]
+    draft_s: Annotated[float, "spent in the drafter", "s"]
+    verify_s: Annotated[float, "spent in target passes and verification", "s"]
+    tokens_per_s: Annotated[float, "new_tokens / wall_s", "1/s"]
+    tau: Annotated[float, "emitted per step, τ", "tokens"]
+    drafted: Annotated[int, "by all steps", "tokens"]
+    accepted: Annotated[int, "drafted, kept by strict too", "tokens"]
+    relaxed: Annotated[int, "drafted, kept by the rule where strict rejects", "tokens"]
+    rejected: Annotated[int, "drafted - accepted - relaxed", "tokens"]
+    recovered: Annotated[int, "emitted instead of a rejected one", "tokens"]
+    bonus: Annotated[int, "emitted after a fully accepted draft", "tokens"]
+    acceptance_rate: Annotated[float, "kept / drafted"]
+    relaxed_share: Annotated[float, "relaxed / new_tokens"]
+    tv_sum: Annotated[float, "total variation, summed over new tokens"]
+    tv_mean: Annotated[float, "tv_sum / new_tokens"]
+    tv_max: Annotated[float, "the largest"]
+    # infinite where the rule may emit what p excludes
+    kl_sum: Annotated[float, "KL divergence, summed over new tokens", "nats"]
+    kl_mean: Annotated[float, "kl_sum / new_tokens", "nats"]
+    kl_max: Annotated[float, "the largest", "nats"]
+    shifted_share: Annotated[float, "steps with a TV above 1e-9 / steps"]  # SHIFTED
+    log_likelihood: Annotated[float, "of the new tokens under the target, temperature 1", "nats"]
+    perplexity: Annotated[float, "exp(-log_likelihood / new_tokens)"]
+    peak_memory_bytes: Annotated[int, "peak memory of the device", "bytes"]
+    acceptance_by_position: Annotated[
+        tuple[float, ...], "by depth: steps that kept a token / steps that drafted one"
+    ]
+    overshoot_max: Annotated[float, "largest overshoot of a token"] = math.nan
+    loop_tokens: Annotated[
+        int,
+        "shortest of 8, 16 and 32 tokens that occur three times in a row; 0: none",  # LOOPS
+        "tokens",
+    ] = UNKNOWN
+
+
+def _described(kind: type) -> dict[str, FieldDescription]:
+    return {
+        name: FieldDescription(hint.__origin__, *hint.__metadata__)
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+    }
+
+
+# by name, in order
+TOKEN_FIELDS: Mapping[str, FieldDescription] = _described(Token)
+SUMMARY_FIELDS: Mapping[str, FieldDescription] = _described(Summary)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from mars_core.verification.columns import HEAD, JudgedToken, Of, layout
 
-Values = dict[str, Any]  # by column: a number, or a tuple where it is wide
+TokenValues = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
 class Nodes:
@@ -56,7 +56,7 @@ class Nodes:
         identity = {"id": self._row[self._starts[Of.NODE]["emit"] + number], "parent": number}
         return self._judged(number, self._count + number, self._layout.emitted | identity)
 
-    def _node_row(self, number: int) -> Values:
+    def _node_row(self, number: int) -> TokenValues:
         """Columns of the position after a node, and the values of absent columns. ``edge`` at temperature 0: z1 − z2."""
         row = self._layout.absent | self._read(Of.NODE, number)
         for name, start in self._starts[Of.WIDE].items():
@@ -67,11 +67,11 @@ class Nodes:
             row["edge"] = row["top_z"][0] - row["top_z"][1]
         return row
 
-    def _read(self, of: Of, index: int) -> Values:
+    def _read(self, of: Of, index: int) -> TokenValues:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _judged(self, node: int, at: int, columns: Values) -> JudgedToken:
+    def _judged(self, node: int, at: int, columns: TokenValues) -> JudgedToken:
         """Token ``at``, after a node, with int in the integer columns."""
         columns = self._node_row(node) | columns | self._read(Of.TOKEN, at)
         columns |= {name: int(columns[name]) for name in self._layout.integers}

@@ -2,17 +2,18 @@
 docs/data.md shows it.
 
 Columns of runs have the names of storage.schema.runs, those of tokens and nodes of the fields of
-mars_core.types but for a few. Those of tokens are described there.
+mars_core.types but for a few. The fields of Summary and Token are described there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from mars_core.types import TOKEN_FIELDS, Alternative
+from mars_core.types import SUMMARY_FIELDS, TOKEN_FIELDS, Alternative, FieldDescription
 from storage.traces.flat import RENAMED
 
 SCHEMA_VERSION = 8  # incremented when a column changes its name, type or meaning
@@ -34,6 +35,12 @@ TYPES: dict[str, pa.DataType] = {
     ),
 }
 STRUCTS = ("given tokens", "turns", "alternatives")
+_KINDS: dict[Any, str] = {
+    int: "int",
+    float: "float",
+    tuple[float, ...]: "floats",
+    tuple[Alternative, ...]: "alternatives",
+}
 
 
 class ExportColumn(NamedTuple):
@@ -53,6 +60,15 @@ def _columns(text: str) -> tuple[ExportColumn, ...]:
     )
 
 
+def _fields(
+    described: Mapping[str, FieldDescription], between: Mapping[str, str]
+) -> Iterator[ExportColumn]:
+    """A column for each field, and those of ``between`` before the field of that name."""
+    for name, (kind, meaning, unit) in described.items():
+        yield from _columns(between.get(name, ""))
+        yield ExportColumn(RENAMED.get(name, name), _KINDS.get(kind, "text"), unit, meaning)
+
+
 _COMPARISON = """\
 schema_version | int | | version of these columns
 comparison_id | text | | one prompt, run in one or more lanes
@@ -66,8 +82,9 @@ run_id | text | | the run
 lane | int | | column on the page, from 0
 rule | text | | verification rule; none: the target alone
 """
-RUNS = _columns(
-    f"""\
+RUNS = (
+    *_columns(
+        f"""\
 {_COMPARISON}\
 run_id | text | | the run
 chat | bool | | with the chat template
@@ -102,38 +119,10 @@ processors | JSON | | further logits processors, and protected tokens (protect),
 max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of all random numbers
 thinking | bool | | switch of the chat template; empty: its default
-new_tokens | int | tokens | generated
-prompt_tokens | int | tokens | of the prompt
-steps | int | | without the prefill
-wall_s | float | s | from the first token of the prompt to the last new one
-ttft_s | float | s | to the first new token
-prefill_s | float | s | to read the prompt
-draft_s | float | s | spent in the drafter
-verify_s | float | s | spent in target passes and verification
-tokens_per_s | float | 1/s | new_tokens / wall_s
-tau | float | tokens | emitted per step, τ
-drafted | int | tokens | by all steps
-accepted | int | tokens | drafted, kept by strict too
-relaxed | int | tokens | drafted, kept by the rule where strict rejects
-rejected | int | tokens | drafted - accepted - relaxed
-recovered | int | tokens | emitted instead of a rejected one
-bonus | int | tokens | emitted after a fully accepted draft
-acceptance_rate | float | | kept / drafted
-relaxed_share | float | | relaxed / new_tokens
-{_TV_KIND}\
-tv_sum | float | | total variation, summed over new tokens
-tv_mean | float | | tv_sum / new_tokens
-tv_max | float | | the largest
-kl_sum | float | nats | KL divergence, summed over new tokens
-kl_mean | float | nats | kl_sum / new_tokens
-kl_max | float | nats | the largest
-shifted_share | float | | steps with a TV above 1e-9 / steps
-log_likelihood | float | nats | of the new tokens under the target, temperature 1
-perplexity | float | | exp(-log_likelihood / new_tokens)
-peak_memory_bytes | int | bytes | peak memory of the device
-acceptance_by_position | floats | | by depth: steps that kept a token / steps that drafted one
-overshoot_max | float | | largest overshoot of a token
-loop_tokens | int | tokens | shortest of 8, 16 and 32 tokens that occur three times in a row; 0: none
+"""
+    ),
+    *_fields(SUMMARY_FIELDS, {"tv_sum": _TV_KIND}),
+    *_columns("""\
 environment | JSON | | versions, device, dtype, by name
 error | text | | why the run failed
 prompt_ids | ints | | token ids of the prompt
@@ -142,21 +131,11 @@ prefix | ints | | ids of the given tokens
 spent | floats | | TV and regret of the given tokens, where a run that reads them was continued
 given | given tokens | | with their pieces and characters
 history | turns | | earlier turns of the conversation
-"""
+"""),
 )
-_KINDS: dict[Any, str] = {int: "int", float: "float", tuple[Alternative, ...]: "alternatives"}
-# columns that are not fields of Token, by the field before which they stand
-_BETWEEN = {"position": "ordinal | int | | in the step, from 0", "tv": _TV_KIND}
 TOKENS = (
     *_columns(_RUN),
-    *(
-        column
-        for name, (kind, meaning, unit) in TOKEN_FIELDS.items()
-        for column in (
-            *_columns(_BETWEEN.get(name, "")),
-            ExportColumn(RENAMED.get(name, name), _KINDS.get(kind, "text"), unit, meaning),
-        )
-    ),
+    *_fields(TOKEN_FIELDS, {"position": "ordinal | int | | in the step, from 0", "tv": _TV_KIND}),
     *_columns("""\
 step_drafted | int | tokens | by the step
 step_kept | int | tokens | drafted tokens in the text

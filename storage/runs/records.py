@@ -19,18 +19,18 @@ from storage.traces.packing import VERSION, checked, pack, unpack
 
 TRACE = (RunTrace.version, RunTrace.data)
 OF_PROMPT = tuple(ComparisonRow.__table__.c[name] for name in PROMPT)
-Values = dict[str, Any]  # one row: column → value
+RowValues = dict[str, Any]  # one row: column → value
 
 
 class NewRun(NamedTuple):
     """The rows of a run that is to be written: of ``runs``, without its comparison, and of
     ``run_traces``."""
 
-    run: Values
-    trace: Values
+    run: RowValues
+    trace: RowValues
 
 
-def prompt_row(prompt: PromptConfig) -> Values:
+def prompt_row(prompt: PromptConfig) -> RowValues:
     """The columns of a prompt, without history and thinking, which are stored per run."""
     return {
         "prompt": prompt.text,
@@ -44,7 +44,7 @@ def read_prompt(row: Mapping[str, Any] | RowMapping) -> PromptConfig:
     return PromptConfig(row["prompt"], row["system"], row["chat"], tuple(row["stop"]))
 
 
-def run_row(trace: Trace) -> Values:
+def run_row(trace: Trace) -> RowValues:
     """The columns of a trace, without its prompt (the comparison's) and its steps."""
     return {each.column: each.of(trace) for each in FIELDS}
 
@@ -63,7 +63,7 @@ def new_run(trace: Trace, lane: int, order: int, run_id: str | None = None) -> N
     return NewRun(keys | run_row(trace), trace_row(run_id, trace.steps, trace.config.seed))
 
 
-def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> Values:
+def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> RowValues:
     return {"run_id": run_id, "version": VERSION, "data": pack(flatten(steps, seed))}
 
 

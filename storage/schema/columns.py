@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, get_origin
@@ -26,7 +27,7 @@ from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeDecorator
 
-from mars_core.types import Processors
+from mars_core.types import Processors, Summary
 from storage.schema.text import ESCAPE, decode, encode, mapped
 from storage.schema.trace import TraceField
 
@@ -195,8 +196,7 @@ def column_of(field: TraceField) -> MappedColumn[Any]:
         "given": "[]",
         "history": "[]",
         "processors": "{}",
-        "loop_tokens": "-1",
-    }
+    } | {each.name: str(each.default) for each in fields(Summary) if isinstance(each.default, int)}
     default = defaults.get(field.column)
     return mapped_column(
         types.get(kind) or enum_column(kind),

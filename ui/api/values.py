@@ -23,10 +23,10 @@ from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call
-M = TypeVar("M", bound="Values")
+M = TypeVar("M", bound="RequestValues")
 
 
-class Values(BaseModel):
+class RequestValues(BaseModel):
     """Types are strict: ``"5"`` is not a number and ``1`` is not true. A field's description says
     what it must be."""
 
@@ -138,7 +138,7 @@ def integer(low: int, high: int) -> Any:
     return Field(ge=low, le=high, multiple_of=1, description=f"a whole number from {low} to {high}")
 
 
-class Page(Values):
+class Page(RequestValues):
     """What ``/comparisons`` takes."""
 
     limit: Annotated[float, integer(1, MOST_ROWS)]
@@ -146,7 +146,7 @@ class Page(Values):
     batches: Flag
 
 
-class Lookup(Values):
+class Lookup(RequestValues):
     """What the endpoints of one comparison take."""
 
     id: Text
@@ -154,7 +154,7 @@ class Lookup(Values):
     baseline: Annotated[float, integer(0, 10**6)] = 0
 
 
-class ComparisonRequest(Values):
+class ComparisonRequest(RequestValues):
     """What ``/compare`` takes. Ranges are the session's to judge, once the models are there."""
 
     prompt: Annotated[Text, AfterValidator(_not_blank)]

@@ -23,13 +23,7 @@ from ui.kit.assets import asset, to_json
 from ui.kit.events import LATEST, PRIVATE, event_data
 from ui.kit.panel import stamp
 
-TABS = (
-    "compare",
-    "quality",
-    "history",
-    "votes",
-    "about",
-)  # the first is what an address without a tab shows
+FIRST = "compare"  # the tab of an address without one
 BY_MODEL = "model"  # the latest of every model
 SORTS: Mapping[str, tuple[Sort, bool, str]] = {
     "": (Sort.CREATED, True, "Latest first"),
@@ -44,13 +38,14 @@ EVERYTHING = "all"  # source: studies too
 SOURCES = (*(source.value for source in Source), EVERYTHING)
 LONGEST = 200  # characters of a search field
 MOST_NAMED = 50  # runs that an address may name
+TAB = re.compile("[a-z]{1,20}")
 ID = re.compile("[0-9a-f]{32}")
 TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
 _HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
 # The tab that shows what an address names, where it names no tab; the first name that it has
 # decides.
-_OPENS = {"study": "quality", "share": "history", "comparison": TABS[0]}
+_OPENS = {"study": "quality", "share": "history", "comparison": FIRST}
 
 
 def _among(known: Iterable[str]) -> Callable[[str], str]:
@@ -92,7 +87,7 @@ class Address:
     ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them; never
     part of the address."""
 
-    tab: str = _read_by(_among(TABS))
+    tab: str = _read_by(_matching(TAB))
     study: str = _read_by(_matching(ID))
     comparison: str = _read_by(_matching(ID))
     runs: tuple[str, ...] = _read_by(_runs, ())
@@ -181,7 +176,7 @@ def address_component(settings: Iterable[str] = ()) -> gr.HTML:
     ``select`` where that tab is to be chosen, ``submit`` and ``input`` where Compare and History,
     whose components are there, are to show something. ``settings``: names of the fields that
     Compare reads. It stands outside of the tabs, so that it runs from the start."""
-    opens = _OPENS | dict.fromkeys(settings, TABS[0])
+    opens = _OPENS | dict.fromkeys(settings, FIRST)
     opens |= dict.fromkeys((name for name in _HISTORY if name not in opens), "history")
     return gr.HTML(
         to_json({}),
@@ -190,7 +185,7 @@ def address_component(settings: Iterable[str] = ()) -> gr.HTML:
         apply_default_css=False,
         elem_id="address",
         opens=list(opens.items()),
-        first=TABS[0],
+        first=FIRST,
     )
 
 
@@ -204,7 +199,8 @@ def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> No
     by id."""
 
     def choose(event: gr.EventData) -> Any:
-        return gr.update(selected=read_address(event_data(event)).tab or TABS[0])
+        tab = read_address(event_data(event)).tab
+        return gr.update(selected=tab if tab in each else FIRST)
 
     address.select(choose, None, tabs, **LATEST)
     for name, tab in each.items():

@@ -7,6 +7,8 @@ Fonts come with Gradio or with the system; nothing is fetched from anywhere else
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -16,12 +18,10 @@ from evaluation.report.document.render import sheet
 from ui.kit.assets import asset
 from ui.kit.palette import css_variables
 
-FIRST = (
-    "page",
-    "settings",
-    "lanes",
-)  # sheets of ui/assets/styles, before that of the token view and after it
-SHEETS = ("reader", "details", "figures", "history", "study", "votes", "account", "about", "narrow")
+# Sheets of ui/assets/styles: before that of the token view, after it, and after those of the tabs.
+BEFORE, AFTER, LAST = ("page", "settings", "lanes"), ("reader", "details", "figures"), ("narrow",)
+REPORT = "report"  # of reports alone
+STYLES = Path(__file__).parents[1] / "assets" / "styles"
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
 
@@ -47,7 +47,13 @@ def page_theme() -> gr.themes.Base:
 
 def page_css() -> str:
     """The palette as variables, the look of reports, then the style sheets."""
-    first, last = ([asset(f"styles/{name}.css") for name in names] for names in (FIRST, SHEETS))
+    others = {*BEFORE, *AFTER, *LAST, REPORT}
+    tabs = sorted({path.stem for path in STYLES.glob("*.css")} - others)
+    first, last = map(_sheets, (BEFORE, (*AFTER, *tabs, *LAST)))
     return css_variables() + "\n".join(
         [sheet("report.css"), *first, asset("tokens.css", "token_view"), *last]
     )
+
+
+def _sheets(names: Iterable[str]) -> list[str]:
+    return [asset(f"styles/{name}.css") for name in names]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-EVERYBODY = ""  # the owner of what was made in private mode
 COOKIE, HEADER = "mars_visitor", "x-mars-visitor"  # of a browser; of a program
 _SECRET = re.compile("[A-Za-z0-9_-]{22,128}")
 LONGEST_SESSION = 256  # characters

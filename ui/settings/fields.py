@@ -21,7 +21,7 @@ from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.form import CUSTOM
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
-from ui.settings.values import SHARED, Values, as_number, as_text
+from ui.settings.values import SHARED, EnteredValues, as_number, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
@@ -77,7 +77,7 @@ class Fields:
 
     def __init__(
         self,
-        values: Values,
+        values: EnteredValues,
         scope: str = "",
         spec: PairSpec | None = None,
         pairs: Choices = (),
@@ -263,7 +263,9 @@ class Fields:
         )
 
 
-def lane(index: int, spec: PairSpec | None, values: Values, *, votes: bool = False) -> LaneFields:
+def lane(
+    index: int, spec: PairSpec | None, values: EnteredValues, *, votes: bool = False
+) -> LaneFields:
     """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's
     drafter or one of its own."""
     fields, id_ = Fields(values, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"

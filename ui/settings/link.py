@@ -12,7 +12,7 @@ from mars_core.rules import PLAIN
 from ui.settings.drafters import FIELDS, taken
 from ui.settings.form import DraftForm, Form
 from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
-from ui.settings.values import Values, as_number, as_text, form_values, lane_values
+from ui.settings.values import EnteredValues, as_number, as_text, form_values, lane_values
 
 _FIELDS: Mapping[str, Field[Any]] = {
     each.name: each for each in fields(Form) if each.name not in ("prompt", "lanes")
@@ -34,7 +34,7 @@ def settings_link(form: Form) -> dict[str, Any]:
     return {"prompt": form.prompt, "rule": list(map(_rule, values["lanes"]))} | named
 
 
-def _applies(name: str, values: Values) -> bool:
+def _applies(name: str, values: EnteredValues) -> bool:
     """Whether the drafter takes the field, where not every one does; and whether it has a value."""
     return values[name] is not None and (
         name not in FIELDS or name in taken(values["drafter"], values["shape"])
@@ -46,7 +46,7 @@ def _text(value: object) -> str:
     return str(as_number(value) if isinstance(value, float) else value)
 
 
-def _rule(lane: Values) -> str:
+def _rule(lane: EnteredValues) -> str:
     """``mars(theta=0.9)``, in a lane that drafts in its own way with the fields of that. What has no
     value has its default."""
     named = [

@@ -28,7 +28,15 @@ from ui.settings.fields import CUSTOM_MODELS, Fields, LaneFields, lane
 from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.readers import read_custom_pair, read_rule
-from ui.settings.values import Values, as_number, as_parameter, as_text, lane_form, lanes_of, parse
+from ui.settings.values import (
+    EnteredValues,
+    as_number,
+    as_parameter,
+    as_text,
+    lane_form,
+    lanes_of,
+    parse,
+)
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": (*TREE_NUMBERS, "k", "ks", "shape", "mode", "temperature", "temperatures"),
@@ -61,9 +69,9 @@ class SettingsPanel:
         describe: Callable[[Fields], object],
         *,
         lanes: int = 0,
-        describe_lane: Callable[[int, PairSpec | None, Values], LaneFields] = lane,
-        label: Callable[[Values], str] = lambda _: "",
-        thresholds: Callable[[Values], Sequence[RuleConfig]] = lambda _: (),
+        describe_lane: Callable[[int, PairSpec | None, EnteredValues], LaneFields] = lane,
+        label: Callable[[EnteredValues], str] = lambda _: "",
+        thresholds: Callable[[EnteredValues], Sequence[RuleConfig]] = lambda _: (),
     ) -> None:
         self.services, self._scope, self._label = services, scope, label
         self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
@@ -76,7 +84,7 @@ class SettingsPanel:
             elem_id=f"{scope}-settings",
         )
 
-    def value(self, entered: Values, *, drawn: bool = True) -> str:
+    def value(self, entered: EnteredValues, *, drawn: bool = True) -> str:
         """What shows these values; fields without one have their defaults. ``drawn``: the page is
         open, so that memory may be looked at."""
         spec, services = self.spec(entered), self.services
@@ -101,7 +109,7 @@ class SettingsPanel:
         )
         return to_json({"html": html, "values": values, "at": as_number(entered.get("at"))})
 
-    def _fields(self, entered: Values, spec: PairSpec | None) -> Fields:
+    def _fields(self, entered: EnteredValues, spec: PairSpec | None) -> Fields:
         pairs = [(each.title, each.key) for each in self.services.catalog]
         pairs += [("My own model…", CUSTOM)] if self.services.custom_models else []
         scope = "" if self._scope == "compare" else self._scope
@@ -109,7 +117,7 @@ class SettingsPanel:
         self._describe(fields)
         return fields
 
-    def spec(self, values: Values) -> PairSpec | None:
+    def spec(self, values: EnteredValues) -> PairSpec | None:
         """The chosen pair; None: a custom one. A key that is unknown is the first pair's."""
         key = values.get("pair")
         if key == CUSTOM and self.services.custom_models:
@@ -118,7 +126,7 @@ class SettingsPanel:
             (spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0]
         )
 
-    def _custom_pair(self, values: Values) -> tuple[PairSpec | None, str]:
+    def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, str]:
         """The custom pair; or why there is none, if anything is given."""
         if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
@@ -143,11 +151,11 @@ class SettingsPanel:
             facts.append(f"needs {needed}, {free} free on {fit.device}: {verdict}")
         return spec.note, "bad" if fit and fit.needed_bytes and not fit.fits else "ok", facts
 
-    def _notes(self, values: Values, spec: PairSpec | None) -> list[ThresholdNote | None]:
+    def _notes(self, values: EnteredValues, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """On the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
         notes: list[ThresholdNote | None] = []
-        lanes: list[Values | None] = [*lanes_of(values)]
+        lanes: list[EnteredValues | None] = [*lanes_of(values)]
         for each in lanes or [None]:
             try:
                 rules = self._rules(values, each)
@@ -194,7 +202,7 @@ class SettingsPanel:
         for reset in RESETS.get(str(what), ()):
             where.pop(reset, None)
 
-    def _rules(self, values: Values, lane: Values | None) -> Sequence[RuleConfig]:
+    def _rules(self, values: EnteredValues, lane: EnteredValues | None) -> Sequence[RuleConfig]:
         """The rule of a lane; None: those beside the lanes. Raises ValueError."""
         return self._thresholds(values) if lane is None else [read_rule(lane_form(lane))]
 

@@ -1,6 +1,6 @@
 """The values of a settings panel, as a browser sends them, and the forms that are read from them.
 
-``Values`` are a value by name of field, and under ``lanes`` those of every lane. They can be anything
+``EnteredValues`` are a value by name of field, and under ``lanes`` those of every lane. They can be anything
 that JSON can be: ``read`` gives a form texts and numbers only.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from mars_core.rules import RULES, WHERE, as_value
 from ui.settings.form import DraftForm, Form, LaneForm
 
-Values = Mapping[str, Any]
+EnteredValues = Mapping[str, Any]
 MOST = sys.float_info.max
 SHARED = "above"  # a lane's drafts come from the form's drafter
 
@@ -50,13 +50,13 @@ def parse(value: object) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def lanes_of(values: Values) -> list[dict[str, Any]]:
+def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
     """The values of every lane, the baseline first."""
     lanes = values.get("lanes")
     return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
 
 
-def read(form: type[Any], values: Values) -> dict[str, Any]:
+def read(form: type[Any], values: EnteredValues) -> dict[str, Any]:
     """Arguments of a dataclass of fields from the values of that name. A malformed
     number becomes None, which the form's reader refuses by name; a malformed text is empty. Fields that
     have a default and no value are left out."""
@@ -76,7 +76,7 @@ def read(form: type[Any], values: Values) -> dict[str, Any]:
     return {each.name: readers[str(each.type)](values.get(each.name)) for each in known}
 
 
-def lane_form(values: Values) -> LaneForm:
+def lane_form(values: EnteredValues) -> LaneForm:
     rule = as_text(values.get("rule"))
     names = [each.name for each in RULES[rule].parameters] if rule in RULES else []
     names += [WHERE.name] * (as_parameter(values.get(WHERE.name)) is not None)
@@ -93,7 +93,7 @@ def lane_values(form: LaneForm) -> dict[str, Any]:
     return {"rule": form.rule, **form.parameters, **(asdict(form.draft) if form.draft else {})}
 
 
-def read_form(prompt: str | None, values: Values) -> Form:
+def read_form(prompt: str | None, values: EnteredValues) -> Form:
     """The values of the prompt and the panel of Compare or Votes, as they are."""
     return Form(
         **read(Form, values)

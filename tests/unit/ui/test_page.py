@@ -35,6 +35,7 @@ from ui.kit.address import (
     history_parameters,
     read_address,
     search_query,
+    wire_tabs,
     without_search,
 )
 from ui.kit.assets import share_scripts, with_constants
@@ -283,6 +284,19 @@ def test_what_is_named_opens_its_tab() -> None:
     assert opens[:3] == [("study", "quality"), ("share", "history"), ("comparison", "compare")]
     assert [tab for name, tab in opens if name in ("prompt", "rule")] == ["compare"] * 2
     assert {tab for name, tab in opens if name in ("runs", "text", "tag", "page")} == {"history"}
+
+
+@pytest.mark.parametrize(("named", "chosen"), [("votes", "votes"), ("nowhere", "compare")])
+def test_an_address_chooses_a_tab_of_the_page_or_the_first(
+    page: gr.Blocks, named: str, chosen: str
+) -> None:
+    with page:
+        address = address_component()
+        with gr.Tabs() as tabs:
+            wire_tabs(address, tabs, {name: gr.Tab(name, id=name) for name in ("compare", "votes")})
+    (choose,) = [event.fn for event in page.fns.values() if event.name == "choose"]
+    assert choose is not None
+    assert choose(gr.EventData(address, {"tab": named}))["selected"] == chosen
 
 
 @pytest.fixture(autouse=True)

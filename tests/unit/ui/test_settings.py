@@ -29,7 +29,7 @@ from ui.settings.parameters import UNMEASURED, step_of
 from ui.settings.presets import PRESETS, presets_for
 from ui.settings.readers import processor_values, read_configs, read_drafter, read_processors
 from ui.settings.values import (
-    Values,
+    EnteredValues,
     form_values,
     lane_form,
     lanes_of,
@@ -64,12 +64,12 @@ def panel(services: Services) -> SettingsPanel:
     return PromptPanel(services).panel
 
 
-def redrawn(panel: SettingsPanel, values: Values, **changed: Any) -> dict[str, Any]:
+def redrawn(panel: SettingsPanel, values: EnteredValues, **changed: Any) -> dict[str, Any]:
     """The values after a change was reported."""
     return parse(panel.changed(json.dumps({"values": values}), changed)[0])
 
 
-def fields_of(panel: SettingsPanel, values: Values) -> Element:
+def fields_of(panel: SettingsPanel, values: EnteredValues) -> Element:
     return read_panel(json.loads(panel.value(values))["html"])
 
 
@@ -181,11 +181,11 @@ SPECS = (
 MEASURED = ((10.0, 9.5), (20.0, 19.0))
 
 
-def notes_of(panel: SettingsPanel, values: Values) -> list[str]:
+def notes_of(panel: SettingsPanel, values: EnteredValues) -> list[str]:
     return [each.text for each in fields_of(panel, values).all(".mars-threshold")]
 
 
-def waits(panel: SettingsPanel, values: Values) -> bool:
+def waits(panel: SettingsPanel, values: EnteredValues) -> bool:
     return any(
         "data-waits" in each.attributes for each in fields_of(panel, values).all(".mars-threshold")
     )
@@ -502,7 +502,7 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
     ],
 )
 def test_a_switch_makes_a_number_an_expression_and_back(
-    panel: SettingsPanel, values: Values, name: str, typed: object, read: object
+    panel: SettingsPanel, values: EnteredValues, name: str, typed: object, read: object
 ) -> None:
     lanes = [{"rule": "strict"}, {"rule": "mars", **values}]
     after = lanes_of(redrawn(panel, {"lanes": lanes}, changed=f"expression {name}", lane=1))[1]
@@ -520,7 +520,7 @@ def test_a_switch_makes_a_number_an_expression_and_back(
     ],
 )
 def test_an_expression_is_checked_under_its_field(
-    panel: SettingsPanel, values: Values, error: str
+    panel: SettingsPanel, values: EnteredValues, error: str
 ) -> None:
     html = fields_of(panel, {"lanes": [{"rule": "mars", **values}]})
     typed = [each for each in html.all("input") if "aria-invalid" in each.attributes]

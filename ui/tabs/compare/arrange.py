@@ -23,7 +23,7 @@ from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
 from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.panel import SettingsPanel
-from ui.settings.values import Values, lanes_of, parse
+from ui.settings.values import EnteredValues, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.token_view.view import LaneView
@@ -48,7 +48,7 @@ def empty_lane(lane: int) -> LaneView:
     return LaneView(rule_label(rule, values))
 
 
-def request_json(prompt: str | None, values: Values) -> str:
+def request_json(prompt: str | None, values: EnteredValues) -> str:
     """The request of a result, for request.js."""
     return to_json({"prompt": prompt or "", "values": values})
 
@@ -89,7 +89,7 @@ def wire_lanes(parts: CompareParts) -> None:
 
 
 def set_lanes(
-    panel: SettingsPanel, view: ResultView, values: Values, lanes: Sequence[Values]
+    panel: SettingsPanel, view: ResultView, values: EnteredValues, lanes: Sequence[EnteredValues]
 ) -> Updates:
     return {panel.component: panel.value({**values, "lanes": lanes})} | view.show_lanes(len(lanes))
 

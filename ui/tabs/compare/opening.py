@@ -13,7 +13,7 @@ from evaluation.commands import OTHER_SAMPLER
 from mars_core.models import ModelError, PairSpec
 from storage import Shared, StorageError, StoredComparison
 from ui.jobs.services import Services
-from ui.kit.address import TABS, Address, address_patch, read_address
+from ui.kit.address import FIRST, Address, address_patch, read_address
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.result.result import reopened
@@ -21,7 +21,7 @@ from ui.settings.admission import chosen_pair
 from ui.settings.form import FIRST_LANES, MOST_LANES
 from ui.settings.link import NAMES, read_link, settings_link
 from ui.settings.stored import few, stored_form
-from ui.settings.values import Values, as_text, form_values, lanes_of, parse, read_form
+from ui.settings.values import EnteredValues, as_text, form_values, lanes_of, parse, read_form
 from ui.sharing import READ_ONLY, share_of
 from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
@@ -51,7 +51,7 @@ class Opening(CompareParts):
         names = dict.fromkeys((*OF_RESULT, *NAMES), "") | {"comparison": displayed.comparison}
         services = self.services.for_visitor(request)
         panel = share_of(services, Shared.COMPARISON, displayed.comparison)
-        return {self.address: address_patch(TABS[0], names), self.view.sharing: panel.html()}
+        return {self.address: address_patch(FIRST, names), self.view.sharing: panel.html()}
 
     def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
         """The address of these settings, where a link to them is requested."""
@@ -59,7 +59,7 @@ class Opening(CompareParts):
             return {self.address: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "")
         names |= settings_link(read_form(prompt, parse(value)))
-        return {self.address: address_patch(TABS[0], names)} | self._message(LINKED, "idle")
+        return {self.address: address_patch(FIRST, names)} | self._message(LINKED, "idle")
 
     def open(
         self, event: gr.EventData, displayed: DisplayedComparison | None, request: gr.Request
@@ -129,7 +129,7 @@ class Opening(CompareParts):
                 )
         return filled | self._message(wrong or FILLED, "failed" if wrong else "idle")
 
-    def _fill(self, values: Values, prompt: str | None) -> Updates:
+    def _fill(self, values: EnteredValues, prompt: str | None) -> Updates:
         """Without a prompt that which stands there stays; without lanes they are as at first."""
         lanes = lanes_of(values)[:MOST_LANES] or [{}] * FIRST_LANES
         filled = self.prompt_panel.fill({**values, "lanes": lanes}, prompt)

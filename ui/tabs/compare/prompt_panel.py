@@ -24,7 +24,7 @@ from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.settings.readers import read_drafter, read_thinking
-from ui.settings.values import Values, parse, read_form
+from ui.settings.values import EnteredValues, parse, read_form
 from ui.sharing import consent_line
 
 CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for request.js
@@ -83,10 +83,10 @@ class PromptPanel:
         self.below: list[Any] = [self.tokens, self.other]
         self.followed: list[Any] = [self.preset, self.chips, *self.below]
 
-    def _label(self, values: Values) -> str:
+    def _label(self, values: EnteredValues) -> str:
         return settings_label(read_form("", values), self.services.catalog)
 
-    def fill(self, values: Values, prompt: str | None) -> Updates:
+    def fill(self, values: EnteredValues, prompt: str | None) -> Updates:
         """The values, the prompt unless it is None, and what follows from the pair."""
         changed: Updates = {} if prompt is None else {self.prompt: prompt}
         changed |= {self.panel.component: self.panel.value(values)}
@@ -102,7 +102,9 @@ class PromptPanel:
             self.switch, self.inputs, [self.panel.component, *self.followed], **PRIVATE
         )
 
-    def _follow(self, changed: Sequence[object], values: Values, prompt: str | None) -> Updates:
+    def _follow(
+        self, changed: Sequence[object], values: EnteredValues, prompt: str | None
+    ) -> Updates:
         updates: Updates = {}
         if any(name in COUNTED for name in changed):
             updates = self._about(read_form(prompt, values))

@@ -12,7 +12,7 @@ from mars_core.types import RuleConfig
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.fields import Fields
 from ui.settings.parameters import default_theta, suggestion
-from ui.settings.values import Values, read
+from ui.settings.values import EnteredValues, read
 from ui.tabs.study.form import ADVISE, COMPARE, StudyForm, rules_of
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
@@ -34,7 +34,7 @@ Who wrote Romeo and Juliet? => Shakespeare
 Which ocean is the largest? => Pacific"""  # that a small model answers
 
 
-def thresholds(values: Values) -> list[RuleConfig]:
+def thresholds(values: EnteredValues) -> list[RuleConfig]:
     """The rules whose values the fields hold. Raises ValueError."""
     form = StudyForm(**read(StudyForm, values))
     return rules_of(form) if form.purpose == COMPARE else []

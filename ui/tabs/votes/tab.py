@@ -29,7 +29,7 @@ from ui.settings.fields import Fields, lane
 from ui.settings.form import Form
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import Values, parse, read_form
+from ui.settings.values import EnteredValues, parse, read_form
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
@@ -116,7 +116,7 @@ class VotesTab:
         )
         tab.select(self.on_enter, None, self.tally, **PRIVATE)
 
-    def _follow(self, changed: Sequence[object], values: Values) -> Updates:
+    def _follow(self, changed: Sequence[object], values: EnteredValues) -> Updates:
         spec = self.panel.spec(values)
         return {self.chips: chips_html(examples_of(spec))} if "pair" in changed else {}
 
