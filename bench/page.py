@@ -38,7 +38,7 @@ WATCH = """() => {
 }"""
 
 
-class Start(NamedTuple):
+class PageStart(NamedTuple):
     """Seconds of a new page: from the start of the process to a usable button; from opening the
     page to the texts of the example. ``tokens``: milliseconds from each click on Compare to its
     first token, the first one cold."""
@@ -48,7 +48,7 @@ class Start(NamedTuple):
     tokens: Sequence[float]
 
 
-def start(browser: Browser, folder: Path, clicks: int) -> Start:
+def start(browser: Browser, folder: Path, clicks: int) -> PageStart:
     """The window is opened first, since Chromium loads its interface for it, as a visitor's has
     long before."""
     window, tokens = browser.new_page(reduced_motion="reduce", viewport=VIEWPORT), []
@@ -69,10 +69,10 @@ def start(browser: Browser, folder: Path, clicks: int) -> Start:
             window.click("#compare")
             window.wait_for_function("window.marks.done")
             tokens.append(float(window.evaluate("window.marks.token")))
-    return Start(usable_s, example_s, tokens)
+    return PageStart(usable_s, example_s, tokens)
 
 
-def figures(starts: Sequence[Start]) -> list[MeasuredFigure]:
+def figures(starts: Sequence[PageStart]) -> list[MeasuredFigure]:
     """The first click of each start is cold."""
     usable, examples, clicks = zip(*starts, strict=True)
     first, *later = zip(*clicks, strict=True)
@@ -87,7 +87,7 @@ def figures(starts: Sequence[Start]) -> list[MeasuredFigure]:
 @measurement("bench.page", __doc__, starts=3, clicks=8)
 def main(options: Options) -> Reports:
     """``clicks``: comparisons per start, at least 2."""
-    starts = list[Start]()
+    starts = list[PageStart]()
     with chromium() as browser:
         for _ in range(options.starts):
             with TemporaryDirectory(prefix="mars-page-") as folder:

@@ -14,7 +14,7 @@ from mars_core.arguments import (
     RULE_OPTIONS,
     SAMPLING_OPTIONS,
     Commands,
-    Options,
+    OptionTable,
     add_options,
 )
 from mars_core.drafting import offered
@@ -39,20 +39,20 @@ def _switch(help: str) -> dict[str, Any]:
     return {"help": help, "action": "store_true"}
 
 
-STORE_OPTIONS: Options = {
+STORE_OPTIONS: OptionTable = {
     "--db": _text(
         "sqlite:////folder/file.db or postgresql://… (else MARS_DATABASE_URL, else the page's own "
         "database)"
     ),
 }
-_STUDY: Options = {
+_STUDY: OptionTable = {
     "study": {"help": "id of a study, or a unique prefix; latest: the last one planned"}
 } | STORE_OPTIONS
-_PROCESS: Options = MACHINE_OPTIONS | {
+_PROCESS: OptionTable = MACHINE_OPTIONS | {
     "--threads": _number("threads of a process (default: OMP_NUM_THREADS, else every core)"),
     "--quiet": _switch("do not print progress"),
 }
-_WORK: Options = _PROCESS | {
+_WORK: OptionTable = _PROCESS | {
     "--ray": {
         "nargs": "?",
         "const": "local",
@@ -60,7 +60,7 @@ _WORK: Options = _PROCESS | {
         "help": "run on a Ray cluster: a new one on this machine, or the one at this address",
     }
 }
-_PLAN: Options = (
+_PLAN: OptionTable = (
     PAIR_OPTIONS
     | PROMPT_OPTIONS
     | RULE_OPTIONS
@@ -133,14 +133,14 @@ _NOT_CHOSEN = (
 )
 
 
-def _choosing(rules: str) -> Options:
+def _choosing(rules: str) -> OptionTable:
     """Of a command that chooses the parameters of such rules itself, on models of this program."""
     help_text = f"rules {rules}, separated by commas (default mars); none: measure it too"
     plan = {name: each for name, each in _PLAN.items() if name not in _NOT_CHOSEN}
     return plan | {"--rules": _text(help_text)}
 
 
-_ADVISE: tuple[str, Options] = (
+_ADVISE: tuple[str, OptionTable] = (
     "find the fastest setting that keeps strict's score, by a test in a fixed order",
     _choosing("with a margin threshold")
     | {
@@ -152,7 +152,7 @@ _ADVISE: tuple[str, Options] = (
     | STORE_OPTIONS
     | _WORK,
 )
-_CHECK: tuple[str, Options] = (
+_CHECK: tuple[str, OptionTable] = (
     "check whether a server with speculative decoding is lossless",
     {
         "--server": _text(
@@ -170,7 +170,7 @@ _CHECK: tuple[str, Options] = (
         "--json": _text("write the verdicts as JSON too", "FILE"),
     },
 )
-_COMMANDS: dict[str, tuple[str, Options]] = {
+_COMMANDS: dict[str, tuple[str, OptionTable]] = {
     "run": ("plan a study and run it", _PLAN | STORE_OPTIONS | _WORK),
     "match": (
         "compare rules at equal τ, or equal speed-up over none",
@@ -248,6 +248,6 @@ def add_commands(commands: Commands) -> None:
     )
 
 
-def _add(commands: Commands, name: str, summary: str, options: Options) -> None:
+def _add(commands: Commands, name: str, summary: str, options: OptionTable) -> None:
     description = summary[0].upper() + summary[1:] + "."
     add_options(commands.add_parser(name, help=summary, description=description), options)

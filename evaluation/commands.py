@@ -29,7 +29,7 @@ PROGRAM = "mars"
 _UNPRINTABLE = "The prompt has characters that a command line cannot contain, so no command can repeat this run."
 _CONTINUED = "This run continues from a token that was chosen by hand; no command can repeat it."
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
-Options = dict[str, Any]
+CommandOptions = dict[str, Any]
 
 
 def comparison_commands(configs: Sequence[RunConfig]) -> str:
@@ -135,7 +135,7 @@ def _theta(rule: RuleConfig) -> Parameters:
     }
 
 
-def processor_options(processors: Processors) -> Options:
+def processor_options(processors: Processors) -> CommandOptions:
     protect = [] if processors.protect == PROTECTED else [*processors.protect] or [PLAIN]
     return processors.chosen | {
         "logit_bias": [f"{word}={value!r}" for word, value in processors.logit_bias],
@@ -143,7 +143,7 @@ def processor_options(processors: Processors) -> Options:
     }
 
 
-def _machine(config: RunConfig) -> Options:
+def _machine(config: RunConfig) -> CommandOptions:
     device, dtype = (
         config.environment.get("device", "").partition(" ")[0],
         config.environment.get("dtype", ""),
@@ -200,14 +200,14 @@ def model_name(ref: ModelRef) -> str:
     return f"{ref.name}@{ref.revision}" if pinned else ref.name
 
 
-def _drafter(drafter: DrafterConfig, model: str) -> Options:
+def _drafter(drafter: DrafterConfig, model: str) -> CommandOptions:
     """``model``: empty for the pair's own."""
     kind, tree = described(drafter.kind), drafter.tree
     if kind.name == PLAIN:
         return {}
     prefix = "" if kind is MODEL else kind.name
     name = ":".join(filter(None, (prefix, model)))
-    shape: Options = {"tree": tree_text(tree)} if kind.trees else {}
+    shape: CommandOptions = {"tree": tree_text(tree)} if kind.trees else {}
     if tree is None:
         shape |= {"k": drafter.k}
     mode = {"draft_mode": drafter.mode.value} if len(kind.modes) > 1 else {}
@@ -218,7 +218,7 @@ def tree_text(tree: TreeShape | None) -> str:
     return f"{tree.tokens}/{tree.depth}/{tree.top_k}" if tree else "chain"
 
 
-def prompt_options(source: PromptConfig | Plan) -> Options:
+def prompt_options(source: PromptConfig | Plan) -> CommandOptions:
     return {
         "system": source.system or None,
         "no_chat": not source.chat,
@@ -227,7 +227,7 @@ def prompt_options(source: PromptConfig | Plan) -> Options:
     }
 
 
-def words_of(options: Options) -> list[str]:
+def words_of(options: CommandOptions) -> list[str]:
     """``--name=value``: once for each value of a list, without one for a switch that is on; None
     and False are left out."""
     words = []

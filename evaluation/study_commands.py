@@ -9,7 +9,7 @@ from itertools import product
 
 from evaluation.commands import (
     PROGRAM,
-    Options,
+    CommandOptions,
     model_name,
     processor_options,
     prompt_options,
@@ -60,7 +60,7 @@ def study_command(plan: Plan) -> str | None:
     return f"{PROGRAM} {command} {shlex.join(words_of(options))}"
 
 
-def _lanes(plan: Plan, chosen: Sequence[Lane]) -> Options | None:
+def _lanes(plan: Plan, chosen: Sequence[Lane]) -> CommandOptions | None:
     """Rules, their parameters and drafters; None unless the lanes are every rule with every
     drafter, or follow from strict's runs."""
     purpose = plan.advice or plan.matching
@@ -100,7 +100,7 @@ def _batch(plan: Plan) -> str | None:
     return AUTO if plan.auto else _joined(plan.loads or (plan.batch,))
 
 
-def _purpose(plan: Plan) -> Options:
+def _purpose(plan: Plan) -> CommandOptions:
     if plan.advice:
         return {"alpha": f"{plan.advice.alpha:g}"}
     matching = plan.matching
@@ -116,7 +116,7 @@ def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
     return plan.lanes, plan.served is not None
 
 
-def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
+def _drafters(drafters: Sequence[DrafterConfig]) -> CommandOptions | None:
     """The drafter options; None where one list of K, one tree and one mode cannot express them
     all."""
     kinds = dict.fromkeys(drafter.kind for drafter in drafters)
@@ -140,7 +140,7 @@ def _drafters(drafters: Sequence[DrafterConfig]) -> Options | None:
     return {"drafter": ",".join(kinds), "k": chains, "tree": shapes, "draft_mode": others}
 
 
-def _study_models(plan: Plan) -> Options:
+def _study_models(plan: Plan) -> CommandOptions:
     served, models = plan.served, plan.models
     if served:
         other = {

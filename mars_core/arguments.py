@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 _CHAIN = "chain"
 _SCOPES = {"thinking": "thinking", "answer": "1 - thinking"}
-Options = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
+OptionTable = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
 )
 
-MACHINE_OPTIONS: Options = {
+MACHINE_OPTIONS: OptionTable = {
     "--device": {"default": "auto", "help": "auto, cpu, cuda, cuda:1"},
     "--dtype": {"default": "auto", "help": "auto, float32, bfloat16, float16, int4"},
     "--no-graphs": {"action": "store_true", "help": "on CUDA: do not record steps as CUDA graphs"},
 }
-PROMPT_OPTIONS: Options = {
+PROMPT_OPTIONS: OptionTable = {
     "--system": {"default": "", "help": "system prompt"},
     "--no-chat": {
         "action": "store_true",
@@ -59,7 +59,7 @@ PROMPT_OPTIONS: Options = {
     },
     "--stop": {"action": "append", "default": [], "help": "stop string; may be repeated"},
 }
-PAIR_OPTIONS: Options = {
+PAIR_OPTIONS: OptionTable = {
     "--pair": {
         "default": CATALOG[0].key,
         "help": f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}",
@@ -71,7 +71,7 @@ PAIR_OPTIONS: Options = {
         "help": "Hub id or folder of a classifier of the target's hidden states (default: the pair's)"
     },
 }
-DRAFT_OPTIONS: Options = {
+DRAFT_OPTIONS: OptionTable = {
     "--k": {
         "type": int,
         "help": "drafted tokens per step, for chains (default: the pair's, mostly 5)",
@@ -85,12 +85,12 @@ DRAFT_OPTIONS: Options = {
         "help": "eagle3: drafted nodes, longest path and nodes expanded per depth of a tree, or a chain of K",
     },
 }
-DRAFTER_OPTIONS: Options = DRAFT_OPTIONS | {
+DRAFTER_OPTIONS: OptionTable = DRAFT_OPTIONS | {
     "--drafter": {
         "help": ", ".join(each.option or name for name, each in DRAFTERS.items()),
     },
 }
-RULE_OPTIONS: Options = {
+RULE_OPTIONS: OptionTable = {
     "--theta": {
         "default": "",
         "help": "θ of the rules that have it (default: the pair's, mostly 0.9); separate several values by commas",
@@ -124,7 +124,7 @@ def _bias(text: str) -> tuple[str, float]:
         ) from None
 
 
-SAMPLING_OPTIONS: Options = {
+SAMPLING_OPTIONS: OptionTable = {
     "--temperature": {"type": float, "default": 0.0, "help": "0 is greedy (default)"},
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
     "--top-p": {"type": float, "default": 1.0, "help": "1 is off (default)"},
@@ -192,7 +192,7 @@ def add_commands(commands: Commands) -> None:
     )
 
 
-def add_options(command: argparse.ArgumentParser, options: Options) -> None:
+def add_options(command: argparse.ArgumentParser, options: OptionTable) -> None:
     for name, keywords in options.items():
         command.add_argument(name, **keywords)
 

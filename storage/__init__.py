@@ -7,7 +7,7 @@ from storage.export.everything import write_everything
 from storage.opening import TemporaryStore, open_or_set_aside
 from storage.runs.comparisons import Repeat, StoredComparison, StoredRun
 from storage.runs.runs import RunRecord
-from storage.runs.search import Choices, Search, SearchPage, Sort
+from storage.runs.search import FilterChoices, Search, SearchPage, Sort
 from storage.runs.votes import StoredVote, VoteCount
 from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
@@ -19,7 +19,7 @@ from storage.studies.studies import StoredStudy, StudyHead, StudyProgress
 __all__ = [
     "EVERYBODY",
     "Choice",
-    "Choices",
+    "FilterChoices",
     "Preferred",
     "Repeat",
     "ResultExists",

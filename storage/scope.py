@@ -25,7 +25,7 @@ EVERYBODY = ""  # the owner of objects created by an unrestricted store
 OWNER_LENGTH = 64  # characters
 IN_A_STATEMENT = 500  # rows that are named by their ids
 Item = TypeVar("Item")
-Conditions = tuple[ColumnElement[bool], ...]
+WhereConditions = tuple[ColumnElement[bool], ...]
 Table = type[ComparisonRow | Study]
 
 
@@ -35,9 +35,9 @@ class Everything:
 
     writable: ClassVar[bool] = True
     owner: ClassVar[str] = EVERYBODY
-    votes: ClassVar[Conditions] = ()  # of the comparisons in the scope
+    votes: ClassVar[WhereConditions] = ()  # of the comparisons in the scope
 
-    def of(self, _table: Table | type[Link | Facet]) -> Conditions:
+    def of(self, _table: Table | type[Link | Facet]) -> WhereConditions:
         return ()
 
 
@@ -47,9 +47,9 @@ class Owned:
 
     owner: str
     writable: ClassVar[bool] = True
-    votes: ClassVar[Conditions] = ()
+    votes: ClassVar[WhereConditions] = ()
 
-    def of(self, table: Table | type[Link | Facet]) -> Conditions:
+    def of(self, table: Table | type[Link | Facet]) -> WhereConditions:
         return (table.owner == self.owner,)
 
 
@@ -62,9 +62,9 @@ class Linked:
     dialect: str
     writable: ClassVar[bool] = False
     owner: ClassVar[str] = EVERYBODY
-    votes: ClassVar[Conditions] = (false(),)
+    votes: ClassVar[WhereConditions] = (false(),)
 
-    def of(self, table: Table | type[Link | Facet]) -> Conditions:
+    def of(self, table: Table | type[Link | Facet]) -> WhereConditions:
         if table is Study:
             return (Study.id.in_(self._linked(Link.study_id)),)
         if table is Facet:
@@ -90,7 +90,7 @@ class Linked:
 Scope = Everything | Owned | Linked
 
 
-def live(scope: Scope) -> Conditions:
+def live(scope: Scope) -> WhereConditions:
     """Of the comparisons in the scope that are not deleted."""
     return ComparisonRow.deleted_at.is_(None), *scope.of(ComparisonRow)
 

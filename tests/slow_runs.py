@@ -13,7 +13,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mars_core.jobs import Event, Job, Stop
+from mars_core.jobs import Job, JobEvent, Stop
 from mars_core.jobs.accelerators import Local
 
 WORD, ENDLESS = "slowly", "endlessly"
@@ -42,7 +42,7 @@ def _compute_endlessly() -> None:
 class SlowLocal(Local):
     """``Local``, slow for jobs whose prompt requests it."""
 
-    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+    def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
         if any(ENDLESS in config.prompt.text for config in job.configs):
             self._engine.submit(_compute_endlessly)
         slow = any(WORD in config.prompt.text for config in job.configs)

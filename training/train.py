@@ -79,13 +79,13 @@ QUICK = Recipe(
 )
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-Batch = tuple[Tensor, Tensor]  # token ids, and the loss weights of what they predict
-Text = tuple[list[int], list[int]]  # token ids of prompt and answer
+TokenBatch = tuple[Tensor, Tensor]  # token ids, and the loss weights of what they predict
+TokenText = tuple[list[int], list[int]]  # token ids of prompt and answer
 
 
 def texts(
     tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
-) -> Iterator[Text]:
+) -> Iterator[TokenText]:
     """The corpus."""
     for item in documents(seed, practice_share):
         request, written = (
@@ -94,7 +94,7 @@ def texts(
         yield request, written
 
 
-def pack(recipe: Recipe, texts: Iterator[Text]) -> Iterator[Batch]:
+def pack(recipe: Recipe, texts: Iterator[TokenText]) -> Iterator[TokenBatch]:
     """Packed token ids [B, T+1] and the loss weight of each predicted position [B, T]."""
     ids: list[int] = []
     weights: list[float] = []
@@ -133,7 +133,7 @@ def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 
 
 def optimise(
-    model: nn.Module, loss: Loss, data: Iterator[Batch], recipe: Recipe, stage: Stage
+    model: nn.Module, loss: Loss, data: Iterator[TokenBatch], recipe: Recipe, stage: Stage
 ) -> None:
     """One stage, after a warm-up of 40 steps."""
     optimiser = MatrixOptimiser(model, recipe.learning_rate, recipe.learning_rate)

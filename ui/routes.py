@@ -22,7 +22,7 @@ from ui.report.downloads import run_file
 from ui.result.figure import SOURCE, plotly_file
 from ui.tabs.account.actions import export_file
 from ui.tabs.study.downloads import FILES, study_file
-from ui.tabs.study.reports import Reports
+from ui.tabs.study.reports import StudyReports
 from ui.tabs.votes.tally import results_file
 
 BUSY = "Other downloads of yours are being written; try again when one of them has ended.\n"
@@ -31,7 +31,7 @@ Handler = Callable[[Services, Request], Response]
 
 def handlers(services: Services) -> Mapping[str, Handler]:
     """By address; of several that fit the first answers."""
-    reports = Reports(services.store)
+    reports = StudyReports(services.store)
     return {
         "/mine/export.zip": export_file,
         "/votes/vote_results.csv": results_file,

@@ -13,7 +13,7 @@ from evaluation.advise.tuning import shuffled
 from evaluation.study.engine import LaneEngine
 from evaluation.study.launch import Events, Waves, local_runner
 from evaluation.study.plan import Plan
-from evaluation.study.runner import Runner, TaskEnded, Traces
+from evaluation.study.runner import LaneTraces, Runner, TaskEnded
 from evaluation.study.worker import Work, process_name
 from mars_core.session import Session
 
@@ -37,7 +37,7 @@ def in_sequence(work: Work, plan: Plan, session: Session, engine: LaneEngine) ->
 def _events(work: Work, runner: Runner, tasks: Iterable[int], lanes: Collection[int]) -> Events:
     """The missing ones of these lanes. A task is not closed, as others may follow."""
     # lanes that count as done, without traces
-    others: Traces = {lane: () for lane in range(len(runner.plan.lanes)) if lane not in lanes}
+    others: LaneTraces = {lane: () for lane in range(len(runner.plan.lanes)) if lane not in lanes}
     name = process_name()
     stored = {task: {**others, **work.traces(task)} for task in tasks}
     with closing(runner.run(stored)) as events:

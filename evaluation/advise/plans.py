@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 TUNING, CALIBRATION = 1 / 8, 1 / 3  # shares of the prompts
 ROUNDS = 6  # of runs on the tuning part, for settings at equal τ
 CLOSE, FAR = 0.005, 0.05  # relative distance from the target: enough, too much
-Note = Callable[[str], None]
-Ended = Sequence[LaneEnded]
+Notify = Callable[[str], None]
+EndedLanes = Sequence[LaneEnded]
 
 
 class AdvicePlans(NamedTuple):
@@ -62,7 +62,7 @@ def advisable(plan: Plan, alpha: float) -> AdvicePlans:
     return AdvicePlans(tuning, study, strict)
 
 
-def advised(plan: Plan, session: Session, alpha: float, note: Note) -> Plan:
+def advised(plan: Plan, session: Session, alpha: float, note: Notify) -> Plan:
     """The candidates of the plan's rules, predicted from strict's runs. Raises ValueError as
     ``advisable``."""
     plans = advisable(plan, alpha)
@@ -70,7 +70,9 @@ def advised(plan: Plan, session: Session, alpha: float, note: Note) -> Plan:
     return with_candidates(plan, session, alpha, ended, note)
 
 
-def with_candidates(plan: Plan, session: Session, alpha: float, ended: Ended, note: Note) -> Plan:
+def with_candidates(
+    plan: Plan, session: Session, alpha: float, ended: EndedLanes, note: Notify
+) -> Plan:
     """``ended``: strict's runs on the tuning part."""
     names, _, drafter = _checked(plan)
     tuning, study, _ = advisable(plan, alpha)
@@ -91,7 +93,7 @@ def with_candidates(plan: Plan, session: Session, alpha: float, ended: Ended, no
     )
 
 
-def matched(plan: Plan, session: Session, quantity: str, target: float, note: Note) -> Plan:
+def matched(plan: Plan, session: Session, quantity: str, target: float, note: Notify) -> Plan:
     """The plan's rules with parameters that give the target on the tuning part. Raises ValueError
     for a target that a rule does not reach."""
     names, strict, drafter = _checked(plan)
@@ -103,7 +105,7 @@ def matched(plan: Plan, session: Session, quantity: str, target: float, note: No
     ended = decoded(tuning, session, [strict, *none])
     runs = _strict_runs(plan, session, ended[strict])
 
-    def measure(each: Ended) -> float:
+    def measure(each: EndedLanes) -> float:
         if not none:
             return _total(each, "new_tokens") / _total(each, "steps")
         pace, alone = (
@@ -194,12 +196,12 @@ def _lanes(plan: Plan, drafter: DrafterConfig, settings: Iterable[RuleConfig]) -
     )
 
 
-def _strict_runs(plan: Plan, session: Session, ended: Ended) -> StrictRuns:
+def _strict_runs(plan: Plan, session: Session, ended: EndedLanes) -> StrictRuns:
     from mars_core.engine.build import protected  # imported here because it loads transformers
 
     traces = [trace for each in ended for trace in each.traces]
     return strict_runs(traces, protected(session.pair, plan.processors.protect))
 
 
-def _total(ended: Ended, name: str) -> float:
+def _total(ended: EndedLanes, name: str) -> float:
     return float(sum(getattr(each.result, name) for each in ended))

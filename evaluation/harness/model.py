@@ -26,7 +26,7 @@ from evaluation.harness.options import (
     read_options,
     seed_of,
 )
-from evaluation.harness.telemetry import Row, Telemetry, pooled, row_of
+from evaluation.harness.telemetry import LoggedRow, Telemetry, pooled, row_of
 from evaluation.study.batch import batch_of, decode
 from evaluation.study.result import BATCH
 from mars_core.arguments import read_drafter, read_protect, read_spec, threshold_lines
@@ -45,7 +45,7 @@ LARGEST_SEED = 2**53 - 1
 _MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 
 
-Key = tuple[int, int]  # a request and its repeat
+QuestionKey = tuple[int, int]  # a request and its repeat
 
 
 class Question(NamedTuple):
@@ -82,7 +82,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         self._file = Telemetry(self.options.telemetry, self.rank if self.world_size > 1 else None)
         self._store = None if self.options.db is None else RunStore(self.options.db)
         self._warm = False
-        self.telemetry: list[Row] = []
+        self.telemetry: list[LoggedRow] = []
         with checked():  # what is invalid for every task
             config = self._config("x", read_generation({}, None, 1), 0)
             validate(config, self.pair)
@@ -121,8 +121,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             desc="Running generate_until requests",
         )
         repeats: Counter[int] = Counter()
-        keys: list[Key] = []
-        questions: dict[Key, Question] = {}
+        keys: list[QuestionKey] = []
+        questions: dict[QuestionKey, Question] = {}
         for request in requests:
             # lm-eval pads the requests so that all processes have equally many
             number = min(repeats[id(request)], request.repeats - 1)
@@ -169,7 +169,9 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         config = self._config(context, generation, seed_of(self._seed, request, repeat))
         return Question(request, repeat, config, generation.until, *self._read(config))
 
-    def _traces(self, questions: Mapping[Key, Question]) -> Iterator[tuple[Key, Trace]]:
+    def _traces(
+        self, questions: Mapping[QuestionKey, Question]
+    ) -> Iterator[tuple[QuestionKey, Trace]]:
         """Of answers in batches, and of those alone: what ends at a mark of the thinking part, and
         prompts that lose their beginning."""
         thought = self.options.think_end_token

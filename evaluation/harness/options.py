@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS
-from mars_core.arguments import Options as Table
+from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS, OptionTable
 from mars_core.models import CATALOG, ModelError
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import PROCESSORS, SPECIAL, Parameters, Processors, RuleConfig, Sampling
 
 # Options specific to lm-eval; the others are those of ``mars``, with _ instead of -.
-_TABLE: Table = (
+_TABLE: OptionTable = (
     PAIR_OPTIONS
     | DRAFTER_OPTIONS
     | MACHINE_OPTIONS
@@ -78,7 +77,7 @@ def checked() -> Iterator[None]:
         raise OptionError(str(error)) from None
 
 
-class Options(argparse.Namespace):
+class HarnessOptions(argparse.Namespace):
     """The values by name (NAMES), as ``mars_core.arguments`` reads them, and the rule."""
 
     rule_config: RuleConfig
@@ -87,7 +86,7 @@ class Options(argparse.Namespace):
 NAMES = tuple(_OPTIONS)
 
 
-def read_options(arguments: Mapping[str, Any]) -> Options:
+def read_options(arguments: Mapping[str, Any]) -> HarnessOptions:
     """The options of lm-eval's ``--model_args``. Raises OptionError for an unknown name and a value
     of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in arguments.items()}
@@ -95,7 +94,7 @@ def read_options(arguments: Mapping[str, Any]) -> Options:
     named = {
         name: value for name, value in named.items() if name not in _LM_EVAL and value is not None
     }
-    options = Options(
+    options = HarnessOptions(
         **{
             name: _value(name, keywords, named.pop(name, None))
             for name, keywords in _OPTIONS.items()

@@ -14,7 +14,7 @@ from typing import Any
 from evaluation.statistics import over
 from mars_core.types import Trace
 
-Row = Mapping[str, Any]
+LoggedRow = Mapping[str, Any]
 POOLED = (
     "new_tokens",
     "steps",
@@ -27,7 +27,7 @@ POOLED = (
 )
 
 
-def row_of(trace: Trace, **known: Any) -> Row:
+def row_of(trace: Trace, **known: Any) -> LoggedRow:
     """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those
     of lm-eval's samples).
 
@@ -47,7 +47,7 @@ def row_of(trace: Trace, **known: Any) -> Row:
     return {name: _plain(value) for name, value in (row | asdict(trace.summary)).items()}
 
 
-def pooled(rows: Sequence[Row]) -> dict[str, Any]:
+def pooled(rows: Sequence[LoggedRow]) -> dict[str, Any]:
     """Pooled values of all answers: rates are ratios of sums, ``tv_sum`` is a mean over answers.
     Null where an answer's is unknown."""
     total = {
@@ -71,7 +71,7 @@ class Telemetry:
     process."""
 
     def __init__(self, folder: str | None, rank: int | None) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[LoggedRow] = []
         self.path: Path | None = None
         if folder is not None:
             time = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%f")
@@ -79,7 +79,7 @@ class Telemetry:
                 Path(folder) / f"telemetry_{time}{'' if rank is None else f'_rank{rank}'}.jsonl"
             )
 
-    def add(self, row: Row) -> None:
+    def add(self, row: LoggedRow) -> None:
         self.rows.append(row)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)

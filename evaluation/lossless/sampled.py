@@ -26,7 +26,7 @@ from evaluation.lossless.values import (
     continued,
     next_token,
 )
-from evaluation.served.answer import Answer, Key
+from evaluation.served.answer import Answer, TokenKey
 from evaluation.served.client import Client
 from evaluation.statistics import Array, Counts, Indices, holm
 
@@ -38,7 +38,7 @@ RANKS = 3  # most probable tokens that are distinguished where all prompts are t
 # Answers of a prompt that are compared with each other, their tokens, and the log probability below
 # which two are not equal by chance.
 REPEATS, LONG, RARE = 4, 32, -14.0
-Beginning = tuple[Key, ...]  # the first tokens of an answer
+Beginning = tuple[TokenKey, ...]  # the first tokens of an answer
 
 
 class SampleFit(NamedTuple):
@@ -110,7 +110,7 @@ def _drawn(
 def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> SampleFit | None:
     """None if the server does not identify every token, or the judge reports no log probabilities
     or identifies tokens otherwise."""
-    counts: dict[Beginning, Counter[Key]] = {}
+    counts: dict[Beginning, Counter[TokenKey]] = {}
     sources: dict[Beginning, Answer] = {}
     ended: set[Beginning] = set()
     for answer in answers:

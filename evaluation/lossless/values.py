@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from evaluation.served.answer import Answer, Key
+from evaluation.served.answer import Answer, TokenKey
 from evaluation.served.client import Client, Prompt, ServerDown, ServerError
 
 AT_ONCE = 8  # requests
@@ -101,7 +101,7 @@ def continued(
 
 def next_token(
     judge: Client, prompt: str, answer: Answer, tokens: int, seed: int
-) -> dict[Key, float]:
+) -> dict[TokenKey, float]:
     """The log probabilities that a request for one token, which has no draft, reports after the
     first ``tokens`` tokens of an answer; empty where they or the names of their tokens are not
     reported. A server may report none for a token that is a part of a character, so some seeds are

@@ -30,7 +30,7 @@ NAN = math.nan
 LARGEST = 2**53  # of a number
 FORMAT = "mars-vllm-1"
 _DRAFTERS = {each.vllm: name for name, each in DRAFTERS.items() if each.vllm}
-Row = Mapping[str, Any]
+RecordRow = Mapping[str, Any]
 Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
 
 
@@ -80,7 +80,7 @@ def number(value: Any) -> float:
     return float(value)
 
 
-def read_line(row: Row) -> Read:
+def read_line(row: RecordRow) -> Read:
     """A line of mars-vllm: every step, with margins and relaxed tokens. The first token comes from
     the prefill, which is not a step."""
     if row["format"] != FORMAT:
@@ -114,7 +114,7 @@ def read_line(row: Row) -> Read:
     return trace, datetime.fromisoformat(row["finished"]).astimezone(UTC), "a line of mars-vllm"
 
 
-def _step(row: Row) -> ServedStep:
+def _step(row: RecordRow) -> ServedStep:
     drafted, emitted, id1, id2 = (
         ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2")
     )
@@ -140,7 +140,7 @@ class ServerCounts(NamedTuple):
     tau: str
 
 
-def read_answer(row: Row) -> Read:
+def read_answer(row: RecordRow) -> Read:
     """A completion or chat completion of vLLM; of SGLang, where it has its ``meta_info``."""
     choice = row["choices"][0]
     text = text_of(choice)
@@ -173,7 +173,7 @@ def read_answer(row: Row) -> Read:
     return trace, created, _source(f"an answer of {server}", counts)
 
 
-def read_sglang(row: Row) -> Read:
+def read_sglang(row: RecordRow) -> Read:
     """An answer of SGLang. Its names for the counts have changed twice."""
     meta = row["meta_info"]
 
@@ -209,7 +209,7 @@ def read_sglang(row: Row) -> Read:
     return trace, None, _source("an answer of SGLang", counts)
 
 
-def read_llama(row: Row) -> Read:
+def read_llama(row: RecordRow) -> Read:
     """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds
     its accepted tokens and one more."""
     timings = row["timings"]

@@ -31,7 +31,7 @@ _KNOWN_OF_CHOICE = frozenset(
 )
 
 
-Key = int | bytes
+TokenKey = int | bytes
 _Item = TypeVar("_Item")
 
 
@@ -52,7 +52,7 @@ class Position(NamedTuple):
     token: str
     logprob: float
     top: tuple[Position, ...] = ()
-    key: Key | None = None
+    key: TokenKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,11 @@ class Answer:
     extra: Mapping[str, Any]
 
     @property
-    def names(self) -> tuple[Key, ...] | None:
+    def names(self) -> tuple[TokenKey, ...] | None:
         """What identifies each token; None where the server does not identify every one."""
-        keys: Sequence[Key | None] = self.token_ids or [each.key for each in self.logprobs or ()]
+        keys: Sequence[TokenKey | None] = self.token_ids or [
+            each.key for each in self.logprobs or ()
+        ]
         known = tuple(key for key in keys if key is not None)
         return known if known and len(known) == len(keys) else None
 

@@ -16,8 +16,8 @@ from evaluation.study.dispatch import LOSSES, CallReport, dispatch
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import local_runner, open_session, threads_of
 from evaluation.study.plan import Plan, read_plan
-from evaluation.study.runner import LaneEnded, TaskEnded, Traces, chunk_of
-from evaluation.study.worker import Event, Work, process_name
+from evaluation.study.runner import LaneEnded, LaneTraces, TaskEnded, chunk_of
+from evaluation.study.worker import Work, WorkerEvent, process_name
 
 if TYPE_CHECKING:
     from mars_core.models import PairSpec
@@ -37,7 +37,7 @@ class Process:
         self.runner = local_runner(read_plan(plan), session, InProcess(session))
         return process_name()
 
-    def run(self, tasks: Mapping[int, Traces]) -> Iterator[LaneEnded | TaskEnded]:
+    def run(self, tasks: Mapping[int, LaneTraces]) -> Iterator[LaneEnded | TaskEnded]:
         for event in self.runner.run(tasks):
             if isinstance(event, LaneEnded | TaskEnded):
                 yield event
@@ -75,7 +75,7 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         ray.shutdown()
 
-    def events(self, work: Work) -> Generator[Event, None, None]:
+    def events(self, work: Work) -> Generator[WorkerEvent, None, None]:
         """Works until no task is left. Raises as ``dispatch``, and what a process raises."""
         tasks = work.store.open_tasks(work.study_id)
         return dispatch(work, self, tasks, chunk_of(self.plan, self.plan.batch))
@@ -84,7 +84,7 @@ class Cluster:
         self._look()
         return sum(CALLS - len(handle.calls) for handle in self._handles if handle.name)
 
-    def start(self, call: int, tasks: Mapping[int, Traces]) -> None:
+    def start(self, call: int, tasks: Mapping[int, LaneTraces]) -> None:
         opened = (handle for handle in self._handles if handle.name)
         handle = min(opened, key=lambda each: len(each.calls))
         stream = handle.actor.run.options(num_returns="streaming").remote(tasks)

@@ -7,8 +7,8 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from evaluation.study.runner import LaneEnded, TaskEnded, Traces
-from evaluation.study.worker import Event, Work, taken
+from evaluation.study.runner import LaneEnded, LaneTraces, TaskEnded
+from evaluation.study.worker import Work, WorkerEvent, taken
 
 LOSSES = 3  # of one task with its process, after which a study stops
 
@@ -30,7 +30,7 @@ class Processes(Protocol):
         """How many more calls they take now."""
         ...
 
-    def start(self, call: int, tasks: Mapping[int, Traces]) -> None: ...
+    def start(self, call: int, tasks: Mapping[int, LaneTraces]) -> None: ...
 
     def reports(self) -> Iterable[CallReport]:
         """Those that there are, after a second at most."""
@@ -39,7 +39,7 @@ class Processes(Protocol):
 
 def dispatch(
     work: Work, processes: Processes, tasks: Iterable[int], chunk: int
-) -> Generator[Event, None, None]:
+) -> Generator[WorkerEvent, None, None]:
     """Runs the tasks, ``chunk`` a call, and commits their results. Tasks of a process that is lost
     run again without what has been committed.
 

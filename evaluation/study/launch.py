@@ -23,7 +23,7 @@ from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess, LaneEngine
 from evaluation.study.plan import Plan
 from evaluation.study.runner import Runner
-from evaluation.study.worker import Event, LaneSaved, Work, Worker
+from evaluation.study.worker import LaneSaved, Work, Worker, WorkerEvent
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from storage import RunStore, StudyProgress
@@ -32,7 +32,7 @@ INTERRUPTED = 130  # exit status of an interrupted study
 TERMINAL_S = 1.0  # between two progress lines on a terminal
 LOG_S = 15.0  # and elsewhere
 MAX_THREADS = 1024
-Events = Generator[Event, None, None]
+Events = Generator[WorkerEvent, None, None]
 Waves = Iterator[Sequence[Events]]  # each in threads of their own; then the next ones
 
 

@@ -22,8 +22,8 @@ from mars_core.types import DrafterConfig, RunConfig, Status, StopReason, Trace
 if TYPE_CHECKING:
     from mars_core.session import Session
 
-Traces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
-Relatives = Mapping[int, Mapping[str, object]]  # lane → values relative to its baseline
+LaneTraces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
+LaneRelatives = Mapping[int, Mapping[str, object]]  # lane → values relative to its baseline
 WARM_UP_TOKENS = 8
 CHUNK = 4  # times as many tasks are run together as are in the batch at once
 MAX_TRACES = 1000  # of these tasks, which are in memory together
@@ -55,17 +55,17 @@ class LaneEnded(NamedTuple):
     order: int
     traces: tuple[Trace, ...]
     result: LaneResult
-    relatives: Relatives
+    relatives: LaneRelatives
 
 
 class TaskEnded(NamedTuple):
     """``relatives``: of all its lanes, because some may have been saved by another process."""
 
     task: int
-    relatives: Relatives
+    relatives: LaneRelatives
 
 
-Event = LaneProgress | LaneEnded | TaskEnded | None  # None: no progress; the caller may stop
+RunnerEvent = LaneProgress | LaneEnded | TaskEnded | None  # None: no progress; the caller may stop
 
 
 class _Lane(NamedTuple):
@@ -106,7 +106,7 @@ class Runner:
     def chunk(self) -> int:
         return chunk_of(self.plan, self.batch)
 
-    def run(self, tasks: Mapping[int, Traces]) -> Generator[Event, None, None]:
+    def run(self, tasks: Mapping[int, LaneTraces]) -> Generator[RunnerEvent, None, None]:
         """Runs the lanes that have no result yet; a lane whose runs were deleted has no traces.
         Closing it drops what is running. Raises Stopped."""
         self._ran = {task: dict(_present(stored)) for task, stored in tasks.items()}
@@ -126,7 +126,7 @@ class Runner:
                         if not left[event.task]:
                             yield self._task_ended(event.task)
 
-    def _lots(self, tasks: Mapping[int, Traces]) -> Iterator[tuple[int, Sequence[_Lane]]]:
+    def _lots(self, tasks: Mapping[int, LaneTraces]) -> Iterator[tuple[int, Sequence[_Lane]]]:
         """Lanes that run one after the other, or in so many slots of one batch; each task's in
         random order, but placebos after what they imitate."""
         groups = defaultdict[tuple[bool, int, DrafterConfig | int], list[_Lane]](list)
@@ -170,7 +170,7 @@ class Runner:
                 for _ in self.session.together(islice(cycle(short), slots), slots):
                     yield None
 
-    def _alone(self, lanes: Iterable[_Lane]) -> Generator[Event, None, None]:
+    def _alone(self, lanes: Iterable[_Lane]) -> Generator[RunnerEvent, None, None]:
         for lane in lanes:
             tokens = 0
             try:
@@ -183,7 +183,7 @@ class Runner:
             except ValueError as error:  # the settings are invalid for this prompt
                 yield self._refused(lane, error)
 
-    def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[Event, None, None]:
+    def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[RunnerEvent, None, None]:
         """A further turn waits until a slot is free, like a lane."""
         assert self.session is not None
         waiting = deque[_Talk]()
@@ -299,7 +299,7 @@ def chunk_of(plan: Plan, batch: int) -> int:
     return 1 if batch == 1 else max(together, min(CHUNK * together, in_memory))
 
 
-def _present(stored: Traces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
+def _present(stored: LaneTraces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
     return ((lane, traces) for lane, traces in stored.items() if traces)
 
 

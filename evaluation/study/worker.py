@@ -37,7 +37,7 @@ class LaneSaved(NamedTuple):
     traces: tuple[Trace, ...]
 
 
-Event = LaneProgress | LaneSaved | None  # None: no progress; the caller may stop
+WorkerEvent = LaneProgress | LaneSaved | None  # None: no progress; the caller may stop
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Work:
             self._renewed_at = time.monotonic()
             self.store.work_on(self.study_id, AT_WORK_S)
 
-    def commit(self, event: LaneProgress | LaneEnded | TaskEnded, worker: str) -> Event:
+    def commit(self, event: LaneProgress | LaneEnded | TaskEnded, worker: str) -> WorkerEvent:
         self.go_on()
         if isinstance(event, LaneProgress):
             return event
@@ -109,7 +109,7 @@ class Worker:
     def plan(self) -> Plan:
         return self.runner.plan
 
-    def events(self) -> Generator[Event, None, None]:
+    def events(self) -> Generator[WorkerEvent, None, None]:
         """Works until no task is left. Closing it drops what runs. Raises Stopped and
         StorageError."""
         name = process_name()

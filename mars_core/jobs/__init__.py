@@ -72,7 +72,7 @@ class Ended(NamedTuple):
     error: str
 
 
-Event = Began | Wrote | Ended
+JobEvent = Began | Wrote | Ended
 
 
 class AcceleratorError(RuntimeError):
@@ -90,7 +90,7 @@ class Accelerator(Protocol):
 
     loads: bool
 
-    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+    def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
         """The events of ``job``: for every run Began, Wrote …, Ended. Closing the generator ends
         the current run before its next step. Raises AcceleratorError if no run could be started."""
         ...
@@ -144,7 +144,7 @@ class RecordedRun:
         )
 
 
-def follow(records: dict[int, RecordedRun], event: Event) -> None:
+def follow(records: dict[int, RecordedRun], event: JobEvent) -> None:
     """Adds the next event of a job to the record of its run."""
     if isinstance(event, Began):
         records[event.run] = RecordedRun(event)

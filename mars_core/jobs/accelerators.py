@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from mars_core.jobs import AcceleratorError, Ended, Event, Job, Stop, Wrote
+from mars_core.jobs import AcceleratorError, Ended, Job, JobEvent, Stop, Wrote
 from mars_core.models import ModelPool, PairSpec
 from mars_core.types import Status, StopReason
 
@@ -34,7 +34,7 @@ class Local:
     def __init__(self, pool: ModelPool, engine: Executor) -> None:
         self._pool, self._engine = pool, engine
 
-    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+    def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
         events = self._engine.submit(_perform, self._pool, job, stop.requested).result()
         try:
             while (event := self._engine.submit(next, events, None).result()) is not None:
@@ -46,7 +46,7 @@ class Local:
 
 def _perform(
     pool: ModelPool, job: Job, stopped: Callable[[], bool]
-) -> Generator[Event, None, None]:
+) -> Generator[JobEvent, None, None]:
     from mars_core.jobs.perform import (
         perform,
     )  # imported here so that the page starts without transformers
@@ -86,7 +86,7 @@ class ZeroGpu:
             self._perform
         )
 
-    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+    def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
         """As ``Accelerator.run``. If the process dies, the current run is reported as failed and
         the job ends."""
         if job.pair not in self._pairs:
@@ -126,7 +126,7 @@ class ZeroGpu:
         needed = max(self.MIN_S, math.ceil(1.5 * pace * tokens))
         return replace(job, seconds=min(needed, job.seconds, self.MAX_S))
 
-    def _perform(self, job: Job, stop_path: str) -> Iterator[Event]:
+    def _perform(self, job: Job, stop_path: str) -> Iterator[JobEvent]:
         """Runs in the forked process, which shares the file system."""
         yield from _perform(self._pool, job, Path(stop_path).exists)
 

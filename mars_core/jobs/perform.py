@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 
-from mars_core.jobs import RUN_FAILURES, Began, Ended, Event, Job, Wrote
+from mars_core.jobs import RUN_FAILURES, Began, Ended, Job, JobEvent, Wrote
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
 from mars_core.run import Run, failure
@@ -16,7 +16,9 @@ from mars_core.types import Status, Step, StopReason
 Why = Callable[[], StopReason | None]  # reason to end before the next step, or None
 
 
-def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator[Event, None, None]:
+def perform(
+    pool: ModelPool, job: Job, stopped: Callable[[], bool]
+) -> Generator[JobEvent, None, None]:
     """The runs of ``job``, one after the other; a warm-up precedes the first run of each
     configuration. Raises ModelError if the pair cannot be loaded. The deadline is checked after the
     first step of a run at the earliest, so that the trace has that reason. A failed run frees its
@@ -52,7 +54,7 @@ def perform(pool: ModelPool, job: Job, stopped: Callable[[], bool]) -> Generator
             return
 
 
-def _run(session: Session, job: Job, number: int, why: Why) -> Generator[Event, None, Ended]:
+def _run(session: Session, job: Job, number: int, why: Why) -> Generator[JobEvent, None, Ended]:
     """One run. Its last event is returned, not yielded: its caches have been released by then. The
     first step is reported alone, then those of each interval. Raises ValueError for an invalid
     configuration."""

@@ -44,7 +44,7 @@ from mars_core.models.gguf import description, weights
 from mars_core.models.int4 import offers_int4, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.source import PlannedModel, Progress, label, reported
-from mars_core.models.vocabulary import Plan, draftable, end_ids, read_tokenizer
+from mars_core.models.vocabulary import ModelPlan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import DrafterConfig, ModelRef
 
@@ -110,8 +110,8 @@ class Pair:
 class Plans(NamedTuple):
     """Of a pair's models."""
 
-    target: Plan
-    draft: Plan | None
+    target: ModelPlan
+    draft: ModelPlan | None
     head: PlannedModel[HeadConfig] | None
     classifier: PlannedModel[ClassifierConfig] | None
 
@@ -129,7 +129,7 @@ def plan(spec: PairSpec, progress: Progress) -> Plans:
     )
 
 
-def _plan_model(ref: ModelRef, progress: Progress) -> Plan:
+def _plan_model(ref: ModelRef, progress: Progress) -> ModelPlan:
     folder, pinned = description(ref, progress)
     check_config_file(folder, ref.name)
     with explained(ref):
@@ -161,7 +161,7 @@ def _bits(config: PreTrainedConfig) -> int:
     return 4 if stored.get("load_in_4bit") else 8 if stored.get("load_in_8bit") else 0
 
 
-def suited(target: Plan) -> torch.dtype:
+def suited(target: ModelPlan) -> torch.dtype:
     """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the
     products take most of the time."""
     if offers_int4(target.folder):
@@ -221,7 +221,7 @@ def load(
 
 
 def _model(
-    plan: Plan,
+    plan: ModelPlan,
     device: torch.device,
     dtype: torch.dtype,
     progress: Progress,
@@ -258,7 +258,7 @@ class _Loaded(NamedTuple):
 
 
 def _read(
-    plan: Plan,
+    plan: ModelPlan,
     folder: Path,
     device: torch.device,
     dtype: torch.dtype,
@@ -292,7 +292,9 @@ def _read(
     return model
 
 
-def _spread(target: Plan, device: torch.device, dtype: torch.dtype) -> dict[int | str, int] | None:
+def _spread(
+    target: ModelPlan, device: torch.device, dtype: torch.dtype
+) -> dict[int | str, int] | None:
     """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the
     free bytes of every GPU (the rest is for cache and activations), then the host's."""
     if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):

@@ -13,10 +13,10 @@ from mars_core.text.prompting import end_of_turn
 
 TokenIds = Mapping[str, int]  # token text → id, as get_vocab() of a tokenizer gives it
 
-Plan = PlannedModel[PreTrainedConfig]  # plan of a model
+ModelPlan = PlannedModel[PreTrainedConfig]  # plan of a model
 
 
-def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
+def read_tokenizer(plan: ModelPlan) -> PreTrainedTokenizerBase:
     """The tokenizer of a planned model. Raises ModelError."""
     if not has_tokenizer(plan.folder):
         raise ModelError(
@@ -30,7 +30,9 @@ def read_tokenizer(plan: Plan) -> PreTrainedTokenizerBase:
         return tokenizer
 
 
-def draftable(target: Plan, draft: Plan | None, tokenizer: PreTrainedTokenizerBase) -> int:
+def draftable(
+    target: ModelPlan, draft: ModelPlan | None, tokenizer: PreTrainedTokenizerBase
+) -> int:
     """How many ids may be drafted; ``tokenizer`` is the target's. Raises ModelError if the
     vocabularies of target and draft differ."""
     if draft is None:

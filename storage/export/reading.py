@@ -10,7 +10,7 @@ from sqlalchemy import Select, select
 
 from mars_core.types import ShiftKind
 from storage.schema import ComparisonRow, RunRow
-from storage.scope import Conditions, Table, batches, check_id, live, unknown
+from storage.scope import Table, WhereConditions, batches, check_id, live, unknown
 from storage.store import RunStore
 
 COMPARISONS_A_READ = 50
@@ -45,7 +45,7 @@ def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str
 
 
 def in_order(
-    store: RunStore, table: Table, columns: Iterable[Any], which: Conditions, size: int
+    store: RunStore, table: Table, columns: Iterable[Any], which: WhereConditions, size: int
 ) -> Iterator[Sequence[Any]]:
     """Rows of ``table`` in order of creation, ``size`` at a time; ``columns`` include id and
     created_at."""

@@ -22,7 +22,7 @@ from storage.runs.index import FACET_LENGTH, Candidates, candidates, containing
 from storage.runs.listing import COLUMNS, frame_of
 from storage.schema import NAMELESS, ComparisonRow, Facet, Source
 from storage.schema.text import folded
-from storage.scope import Conditions, check_page
+from storage.scope import WhereConditions, check_page
 
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
@@ -70,7 +70,7 @@ class SearchPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class FilterChoices:
     """The available filter values, sorted."""
 
     rules: tuple[str, ...]
@@ -119,13 +119,13 @@ class Lists(Connected):
         with self.read() as connection:
             return list(self._find(connection, search)[0])
 
-    def choices(self) -> Choices:
+    def choices(self) -> FilterChoices:
         """The rules, targets and tags that can be searched for."""
         with self.read() as connection:
             rules, targets, tags = (
                 sorted(connection.scalars(self._values(kind))) for kind in ("rule", "target", "tag")
             )
-        return Choices(tuple(rules), tuple(targets), tuple(tags))
+        return FilterChoices(tuple(rules), tuple(targets), tuple(tags))
 
     def _find(self, connection: Connection, search: Search) -> tuple[Sequence[str], int, bool]:
         """The ids of one page; the number of matches counted; whether there are more."""
@@ -198,7 +198,7 @@ class Lists(Connected):
         return select(values.c.value).where(values.c.value.is_not(None))
 
 
-def _facets(search: Search) -> list[Conditions]:
+def _facets(search: Search) -> list[WhereConditions]:
     """The wanted facets, as conditions on one."""
     wanted = {
         "rule": search.rule,
@@ -213,7 +213,7 @@ def _facets(search: Search) -> list[Conditions]:
     ]
 
 
-def _has(facet: Conditions) -> ColumnElement[bool]:
+def _has(facet: WhereConditions) -> ColumnElement[bool]:
     same = Facet.comparison_id == ComparisonRow.id
     return exists(select(1).where(same, *facet).correlate(ComparisonRow))
 

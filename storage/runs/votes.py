@@ -25,7 +25,7 @@ from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label
 from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
-from storage.scope import Conditions, Scope, check_id, live, new_id, scope_of, unknown
+from storage.scope import Scope, WhereConditions, check_id, live, new_id, scope_of, unknown
 
 _LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
 _JOINED = (
@@ -162,7 +162,7 @@ def _run(connection: Connection, comparison_id: str, lane: int) -> str:
     return row
 
 
-def _there(scope: Scope) -> Conditions:
+def _there(scope: Scope) -> WhereConditions:
     return *live(scope), *scope.votes
 
 

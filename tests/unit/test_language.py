@@ -1,5 +1,5 @@
 """Names are plain technical English: identifiers outside tests do not contain banned words, and no
-two public classes have one name."""
+two public types have one name."""
 
 import ast
 import re
@@ -121,16 +121,28 @@ def test_banned_words_are_detected(source: str) -> None:
     assert banned(source, "mars_core/rules.py")
 
 
-def test_public_classes_have_different_names() -> None:
+def types_of(node: ast.stmt) -> Iterator[str]:
+    """The name of a class or of another type in a module; not of a type variable."""
+    match node:
+        case ast.ClassDef(name):
+            yield name
+        case ast.Assign([ast.Name(name)], value) if re.fullmatch("[A-Z]+[a-z]+[A-Za-z]*", name):
+            if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"):
+                yield name
+
+
+def test_public_types_have_different_names() -> None:
     files = [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
-    classes = [
-        node.name
+    types = [
+        name
         for file in files
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, ast.stmt)
+        for name in types_of(node)
+        if not name.startswith("_")
     ]
-    assert len(classes) > 200
-    assert not [name for name, count in Counter(classes).items() if count > 1]
+    assert len(types) > 400
+    assert not [name for name, count in Counter(types).items() if count > 1]
 
 
 def test_names_of_files_are_checked_and_parts_of_words_are_not() -> None:

@@ -17,7 +17,7 @@ from ui.api import documents
 from ui.api.documents import Document
 from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, job_errors
-from ui.jobs.driver import Batch, Event, Ready, Saved, Started, Waiting, drive
+from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
@@ -231,7 +231,7 @@ class Api:
 
 def _jobs(
     services: Services, form: Form, values: ComparisonRequest
-) -> Generator[Event, None, None]:
+) -> Generator[DriverEvent, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = tuple(
             replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
@@ -250,7 +250,7 @@ def _jobs(
     )
 
 
-def _progress(events: Iterator[Event]) -> Generator[Document, None, str]:
+def _progress(events: Iterator[DriverEvent]) -> Generator[Document, None, str]:
     """Documents that say where a comparison stands; returns its id. Raises JobError where a run did
     not begin or was not saved."""
     batch, comparison, run_index, tokens = Batch((), ()), "", 0, 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from mars_core.types import Outcome
-from ui.figures.plot import Part, Plot, PlottedRun, axis, bars, by_run, drawn, filled
+from ui.figures.plot import FigurePart, Plot, PlottedRun, axis, bars, by_run, drawn, filled
 from ui.kit.palette import OUTCOME_STYLES
 
 HEADS = ("depth", "steps", "accepted_share", "relaxed_share")
@@ -62,7 +62,7 @@ def _depths(run: PlottedRun) -> list[tuple[int, int, float, float]]:
 
 def _bars(
     run: PlottedRun, depths: Sequence[tuple[int, int, float, float]], index: int
-) -> Iterator[Part]:
+) -> Iterator[FigurePart]:
     label, where = escape(run.label), [str(depth) for depth, *_ in depths]
     steps, accepted, relaxed = ([depth[column] for depth in depths] for column in (1, 2, 3))
     for name, y, base, marker in (

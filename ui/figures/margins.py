@@ -12,7 +12,7 @@ from ui.figures.plot import (
     INK,
     ROW,
     Data,
-    Part,
+    FigurePart,
     Plot,
     PlottedRun,
     Scale,
@@ -31,7 +31,7 @@ _LOOKS = (  # outcome, its mark with size, fill and line, and the sign for it in
     (Outcome.RECOVERED, "circle", 6, "#FFFFFF", INK, 1, "○"),
     (Outcome.BONUS, "square", 4, "#FFFFFF", INK, 1, "▫"),
 )
-_MARKS: Mapping[Outcome, Part] = {
+_MARKS: Mapping[Outcome, FigurePart] = {
     outcome: {"symbol": mark, "size": size, "color": fill, "line": {"color": line, "width": width}}
     for outcome, mark, size, fill, line, width, _ in _LOOKS
 }
@@ -56,7 +56,7 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
     }
     rows = max((scale.grid_cell(position)[1] for position in cells), default=0) + 1
     ticks = list(range(0, rows, max(1, rows // 16)))
-    plain: Part = {"showgrid": False, "zeroline": False, "ticks": ""}
+    plain: FigurePart = {"showgrid": False, "zeroline": False, "ticks": ""}
     names = [str(ROW * (scale.first + row)) for row in ticks]
     figure = drawn(
         [
@@ -87,7 +87,7 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
     return Plot(figure, Data(HEADS, numbers), f"{run.label}: {words}{marks}")
 
 
-def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: int) -> Part:
+def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: int) -> FigurePart:
     z: list[list[float | None]] = [[None] * ROW for _ in range(rows)]
     hover: list[list[Sequence[str]]] = [[()] * ROW for _ in range(rows)]
     for token in run.trace.tokens:
@@ -141,7 +141,7 @@ def _colours(scale: Scale) -> list[tuple[float, str]]:
     ]
 
 
-def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> Part:
+def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> FigurePart:
     chosen = [scale.grid_cell(token.position) for token in tokens if token.outcome is outcome]
     return {
         "type": "scatter",
@@ -154,7 +154,7 @@ def _marks(tokens: Sequence[Token], scale: Scale, outcome: Outcome) -> Part:
     }
 
 
-def _frame(x: int, y: int) -> list[Part]:
+def _frame(x: int, y: int) -> list[FigurePart]:
     """Around the token with which the run leaves the left one."""
     box = {"type": "rect", "x0": x - 0.5, "x1": x + 0.5, "y0": y - 0.5, "y1": y + 0.5}
     return [

@@ -20,15 +20,15 @@ from mars_core.rules import RULES
 from mars_core.types import Token, Trace, numbers
 from ui.kit.palette import GRID, LANES, NEUTRAL, OUTCOME_STYLES
 
-Value = str | float | int | None  # None and nan: an empty cell
-Part = dict[str, Any]  # of a Plotly figure: a trace, a marker, a shape, an annotation
+PointValue = str | float | int | None  # None and nan: an empty cell
+FigurePart = dict[str, Any]  # of a Plotly figure: a trace, a marker, a shape, an annotation
 INK = "#15171C"  # marks on coloured cells: the same in both themes
 TEXT = "#1B1E24"  # labels on the ground
 FAINT = "#A9AEB8"  # opaque lines that may lie on each other
 ROW = 32  # tokens in a row of a heatmap
 DEFAULT_THETA = 0.9
 GAP = "e^−gap"
-LEGEND: Part = {
+LEGEND: FigurePart = {
     "orientation": "h",
     "x": 0,
     "y": 1,
@@ -61,11 +61,11 @@ class Data:
     are: nothing is escaped."""
 
     heads: tuple[str, ...]
-    rows: Sequence[tuple[Value, ...]]
+    rows: Sequence[tuple[PointValue, ...]]
 
 
 def by_run(
-    heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[Value]]]]
+    heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[PointValue]]]]
 ) -> Data:
     """The rows of every run, each after its lane and rule."""
     return Data(
@@ -91,12 +91,12 @@ class SubplotRow(NamedTuple):
     are not named in them."""
 
     caption: str
-    traces: Iterable[Part]
-    shapes: Iterable[Part] = ()
-    annotations: Iterable[Part] = ()
+    traces: Iterable[FigurePart]
+    shapes: Iterable[FigurePart] = ()
+    annotations: Iterable[FigurePart] = ()
 
 
-def drawn(traces: Iterable[Part], *, height: int, **layout: Any) -> go.Figure:
+def drawn(traces: Iterable[FigurePart], *, height: int, **layout: Any) -> go.Figure:
     """A figure of traces as plain mappings, over the layout that all share. Not validated: that
     costs twenty times the rest. Tests validate every figure."""
     defaults = {
@@ -115,9 +115,9 @@ def drawn_rows(
     *,
     row_px: int,
     room_px: int,
-    x: Part,
-    y: Part,
-    key: Iterable[Part] = (),
+    x: FigurePart,
+    y: FigurePart,
+    key: Iterable[FigurePart] = (),
     **layout: Any,
 ) -> go.Figure:
     """Rows under each other on one x axis: ``y``, ``y2`` … from above. ``room_px``: height beside
@@ -126,7 +126,7 @@ def drawn_rows(
     height = (1 - gap * len(rows)) / len(rows)
     numbers = ["", *map(str, range(2, len(rows) + 1))]
     axes = {"xaxis": axis(**x, anchor=f"y{numbers[-1]}")}
-    traces, shapes, annotations = list(key), list[Part](), list[Part]()
+    traces, shapes, annotations = list(key), list[FigurePart](), list[FigurePart]()
     for index, (number, row) in enumerate(zip(numbers, rows, strict=True)):
         top = 1 - index * (height + gap) - gap
         axes[f"yaxis{number}"] = axis(**y, domain=[max(0.0, top - height), top], anchor="x")
@@ -140,18 +140,18 @@ def drawn_rows(
     return drawn(traces, height=height_px, shapes=shapes, annotations=annotations, **axes, **layout)
 
 
-def axis(title: str = "", **more: Any) -> Part:
+def axis(title: str = "", **more: Any) -> FigurePart:
     """An axis that is not dragged, with a faint grid."""
     lines = dict.fromkeys(("gridcolor", "zerolinecolor", "linecolor", "tickcolor"), GRID)
     label = {"text": title, "font": {"size": 12}, "standoff": 8}
     return {"fixedrange": True, "automargin": True, "title": label, **lines} | more
 
 
-def bars(x: Sequence[Any], y: Sequence[Any], marker: Part, **more: Any) -> Part:
+def bars(x: Sequence[Any], y: Sequence[Any], marker: FigurePart, **more: Any) -> FigurePart:
     return {"type": "bar", "x": x, "y": y, "marker": marker} | more
 
 
-def filled(colour: str, hatch: str = "") -> Part:
+def filled(colour: str, hatch: str = "") -> FigurePart:
     """The marker of a bar; hatched, it can be distinguished without its colour."""
     pattern = {
         "shape": hatch,
@@ -163,7 +163,7 @@ def filled(colour: str, hatch: str = "") -> Part:
     return {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if hatch else {})
 
 
-def legend(markers: Mapping[str, Part]) -> list[Part]:
+def legend(markers: Mapping[str, FigurePart]) -> list[FigurePart]:
     """The legend of a figure whose bars stand in rows: name → marker, each once."""
     return [
         bars([None], [None], marker, name=name, hoverinfo="skip")

@@ -12,7 +12,7 @@ from evaluation.format import plural
 from mars_core.types import Outcome, Trace
 from ui.figures.plot import (
     TEXT,
-    Part,
+    FigurePart,
     Plot,
     PlottedRun,
     Scale,
@@ -37,7 +37,7 @@ HATCHES = {
 MARKERS = {
     outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()
 }
-Counts = dict[
+OutcomeCounts = dict[
     Outcome, list[int]
 ]  # positions at which drafted tokens were judged: outcome → a count for each bin
 
@@ -105,7 +105,7 @@ def _bins(scale: Scale) -> int:
     return max(1, round((scale.high - scale.low) / BIN))
 
 
-def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> Counts:
+def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> OutcomeCounts:
     bins = _bins(scale)
     counts = Counter(
         (outcome, min(bins - 1, max(0, int((value - scale.low) / BIN + 1e-9))))
@@ -121,7 +121,7 @@ def _bars(
     counts: Sequence[int],
     scale: Scale,
     edges: Sequence[tuple[float, float]],
-) -> Part:
+) -> FigurePart:
     middles = [round((low + high) / 2, 4) for low, high in edges]
     hover = (
         f"%{{y}} {outcome.value}, {scale.name} %{{customdata}}<extra>{escape(run.label)}</extra>"
@@ -136,7 +136,7 @@ def _bars(
     )
 
 
-def _border(run: PlottedRun, scale: Scale) -> tuple[list[Part], list[Part]]:
+def _border(run: PlottedRun, scale: Scale) -> tuple[list[FigurePart], list[FigurePart]]:
     """A line at θ with its name: solid where the run's rule has it, dotted where it is only
     that of the others."""
     border = rule_border(run.trace, scale.name)

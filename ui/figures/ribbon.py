@@ -9,11 +9,11 @@ from itertools import groupby
 from evaluation.format import number, shorten
 from mars_core.types import Outcome, Step, Token
 from ui.figures.plot import (
-    Part,
+    FigurePart,
     Plot,
     PlottedRun,
+    PointValue,
     SubplotRow,
-    Value,
     bars,
     by_run,
     drawn_rows,
@@ -80,7 +80,7 @@ def _stretches(step: Step) -> Iterator[tuple[int, list[Token]]]:
         below += len(tokens)
 
 
-def _bars(run: PlottedRun) -> Iterator[Part]:
+def _bars(run: PlottedRun) -> Iterator[FigurePart]:
     stretches = [(step.index, *stretch) for step in run.trace.steps for stretch in _stretches(step)]
     for outcome, marker in MARKERS.items():
         same_outcome = [stretch for stretch in stretches if stretch[2][0].outcome is outcome]
@@ -107,7 +107,7 @@ def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
     return plotly_text(text), f"{amount}{first.outcome.value}", first.position
 
 
-def _reach(run: PlottedRun, *, first: bool) -> Part:
+def _reach(run: PlottedRun, *, first: bool) -> FigurePart:
     """A line over what each step could have written at most."""
     return {
         "type": "scatter",
@@ -121,7 +121,7 @@ def _reach(run: PlottedRun, *, first: bool) -> Part:
     }
 
 
-def _numbers(step: Step) -> tuple[Value, ...]:
+def _numbers(step: Step) -> tuple[PointValue, ...]:
     outcomes = [token.outcome for token in step.emitted]
     first = step.emitted[0].position if outcomes else None
     counts = [outcomes.count(outcome) for outcome in HATCHES]

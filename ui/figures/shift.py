@@ -11,7 +11,7 @@ from itertools import accumulate
 from evaluation.format import bounded, number
 from mars_core.types import ShiftKind
 from ui.figures.plot import (
-    Part,
+    FigurePart,
     Plot,
     PlottedRun,
     SubplotRow,
@@ -59,7 +59,7 @@ def shift_plot(runs: Sequence[PlottedRun]) -> Plot:
     return Plot(figure, by_run(("position", "piece", "tv", "kl"), rows), title)
 
 
-def _bars(run: PlottedRun) -> Part:
+def _bars(run: PlottedRun) -> FigurePart:
     shifted = [
         token for token in run.trace.tokens if token.tv == token.tv and round(token.tv, 6)
     ]  # a bar of no height would only cost time
@@ -102,7 +102,7 @@ def cumulative_plot(runs: Sequence[PlottedRun]) -> Plot:
     return Plot(figure, data, "Total variation, summed up to each position")
 
 
-def _line(run: PlottedRun, totals: Sequence[float]) -> Part:
+def _line(run: PlottedRun, totals: Sequence[float]) -> FigurePart:
     kind = run.trace.config.shift_kind
     name = run.label if kind is ShiftKind.EXACT else f"{run.label}, {KINDS[kind]}"
     return {

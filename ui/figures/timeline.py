@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evaluation.format import duration
 from mars_core.types import Trace
-from ui.figures.plot import FAINT, Part, Plot, PlottedRun, axis, bars, by_run, drawn, legend
+from ui.figures.plot import FAINT, FigurePart, Plot, PlottedRun, axis, bars, by_run, drawn, legend
 from ui.kit.palette import NEUTRAL
 
 LANE_PX = 88
@@ -90,7 +90,7 @@ def _segments(trace: Trace) -> Iterator[Segment]:
         now = max(now, step.elapsed_s)
 
 
-def _caption(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Part:
+def _caption(run: PlottedRun, row: Sequence[Segment], row_number: int) -> FigurePart:
     """What the run took, above its row."""
     total_s = max(segment.end for segment in row)
     seconds = {
@@ -112,7 +112,7 @@ def _caption(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Part:
     }
 
 
-def _marker(kind: str, colour: str) -> Part:
+def _marker(kind: str, colour: str) -> FigurePart:
     hatch = KINDS[kind][1]
     pattern = {
         "shape": hatch,
@@ -125,7 +125,7 @@ def _marker(kind: str, colour: str) -> Part:
     return {"color": FAINT if kind == "rest" else colour, "line": {"width": 0}} | fill
 
 
-def _bars(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Iterator[Part]:
+def _bars(run: PlottedRun, row: Sequence[Segment], row_number: int) -> Iterator[FigurePart]:
     for kind in KINDS:
         segments = [segment for segment in row if segment.kind == kind]
         if segments:

@@ -10,7 +10,17 @@ import plotly.graph_objects as go
 
 from evaluation.format import number, plural, shorten, visible
 from mars_core.types import Outcome, Step, Token, Trace
-from ui.figures.plot import FAINT, TEXT, Data, Part, Plot, Value, axis, drawn, plotly_text
+from ui.figures.plot import (
+    FAINT,
+    TEXT,
+    Data,
+    FigurePart,
+    Plot,
+    PointValue,
+    axis,
+    drawn,
+    plotly_text,
+)
 from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 LEAF_PX = 21  # height of one branch
@@ -32,7 +42,7 @@ class Node(NamedTuple):
     piece: str
     hover: str
     x: int
-    values: tuple[Value, ...] = ()  # the last of HEADS
+    values: tuple[PointValue, ...] = ()  # the last of HEADS
     y: float = 0.0
 
 
@@ -119,7 +129,7 @@ def _named(token: Token | None) -> str:
     return f"“{visible(token.piece.removeprefix(' ') or token.piece)}”" if token else "nothing"
 
 
-def _numbers(node: Node) -> tuple[Value, ...]:
+def _numbers(node: Node) -> tuple[PointValue, ...]:
     """A token that the target drew has no number."""
     number = 0 if node.outcome in FROM_TARGET else node.number
     return number, node.parent, node.x, node.outcome, node.accepted, *node.values
@@ -144,7 +154,7 @@ def tree_figure(nodes: Sequence[Node]) -> go.Figure:
     )
 
 
-def _edges(nodes: Sequence[Node], *, accepted: bool) -> Part:
+def _edges(nodes: Sequence[Node], *, accepted: bool) -> FigurePart:
     """Lines from parent to child: out along the parent's row, then down to the child's, left of
     every label there."""
     x: list[float | None] = []
@@ -166,7 +176,7 @@ def _edges(nodes: Sequence[Node], *, accepted: bool) -> Part:
     }
 
 
-def _marks(nodes: Sequence[Node], outcome: Outcome | None) -> Part:
+def _marks(nodes: Sequence[Node], outcome: Outcome | None) -> FigurePart:
     chosen = [node for node in nodes if node.outcome is outcome]
     emphasis = ("<b>", "</b>") if outcome is not Outcome.REJECTED else ("", "")
     return {
@@ -191,7 +201,7 @@ def _label(piece: str) -> str:
     return plotly_text(shorten(visible(piece.removeprefix(" ") or piece), LONGEST))
 
 
-def _marker(outcome: Outcome | None) -> Part:
+def _marker(outcome: Outcome | None) -> FigurePart:
     if outcome is None:
         return {"symbol": "circle-open", "size": 10, "color": NEUTRAL, "line": {"width": 2}}
     look, line = OUTCOME_STYLES[outcome], {"width": 1, "color": OUTCOME_STYLES[outcome].light}

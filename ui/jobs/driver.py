@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mars_core.jobs import Began, Ended, Job, RecordedRun, Stop, Wrote
-from mars_core.jobs import Event as RunEvent
+from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
 from mars_core.types import PrefixToken, RunConfig, Trace
 from storage import Source, StorageError
@@ -79,7 +78,7 @@ class Saved(NamedTuple):
     id: str
 
 
-Event = Waiting | Ready | Started | Wrote | Saved
+DriverEvent = Waiting | Ready | Started | Wrote | Saved
 E = TypeVar("E")
 
 
@@ -91,13 +90,13 @@ def drive(
     *,
     runs: int,
     new_tokens: float | None,
-) -> Generator[Event, None, None]:
+) -> Generator[DriverEvent, None, None]:
     """Run and save the batches that ``read`` makes once the models of ``spec`` are there, one after
     the other. All runs share ``services.limits.seconds``. ``read`` may raise ValueError. For the
     rest see ``with_models``."""
     stop = services.stops.of(visitor)
 
-    def batches(session: Session) -> Generator[Event, None, None]:
+    def batches(session: Session) -> Generator[DriverEvent, None, None]:
         ends = time.monotonic() + (services.limits.seconds or math.inf)
         for batch in _checked(services, session, read):
             yield Ready(batch)
@@ -180,7 +179,9 @@ def _checked(
             yield batch
 
 
-def _runs(services: Services, job: Job, batch: Batch, stop: Stop) -> Generator[Event, None, None]:
+def _runs(
+    services: Services, job: Job, batch: Batch, stop: Stop
+) -> Generator[DriverEvent, None, None]:
     comparison, position = batch.comparison, 0
     with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
         for event in events:
@@ -197,9 +198,9 @@ def _run(
     batch: Batch,
     comparison: str,
     began: Began,
-    events: Iterator[RunEvent],
+    events: Iterator[JobEvent],
     position: int,
-) -> Iterator[Event]:
+) -> Iterator[DriverEvent]:
     """One run. It is saved in every case; Saved is yielded before an error is raised."""
     record = RecordedRun(began)
     unsaved, run_id, broken = "", "", None

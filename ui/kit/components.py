@@ -84,12 +84,12 @@ def text_panel(name: str, text: str = "") -> gr.HTML:
     )
 
 
-Group = tuple[
+DownloadGroup = tuple[
     str, tuple[str, ...], str
 ]  # a title, file names, and the query that all its links carry
 
 
-def downloads_html(*groups: Group) -> str:
+def downloads_html(*groups: DownloadGroup) -> str:
     return render("kit/templates/downloads.html.jinja", groups=groups)
 
 

@@ -34,7 +34,7 @@ class ValueCell:
     verdict: str = ""
 
 
-Row = tuple[str, str, tuple[ValueCell, ...]]  # name, help, cells
+ValueRow = tuple[str, str, tuple[ValueCell, ...]]  # name, help, cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ValueTable:
     """Heads and rows, formatted; as many cells a row as there are heads after the first."""
 
     heads: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ValueRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

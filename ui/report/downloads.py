@@ -20,7 +20,7 @@ from ui.report.page import report_html
 from ui.report.picture import picture_json
 from ui.sharing import store_for
 
-Writer = Callable[[RunStore, Path, Sequence[str] | None], None]
+DownloadWriter = Callable[[RunStore, Path, Sequence[str] | None], None]
 MOST_MATCHES = 100_000  # comparisons in the download of a search
 
 
@@ -30,11 +30,11 @@ def _of_one(
     path.write_text("".join(text(store.load(one)) for one in ids or ()), encoding="utf-8")
 
 
-OF_ONE: Mapping[str, Writer] = {
+OF_ONE: Mapping[str, DownloadWriter] = {
     REPORT: partial(_of_one, report_html),
     "picture.json": partial(_of_one, picture_json),
 }
-ALL_FILES: Mapping[str, Writer] = {
+ALL_FILES: Mapping[str, DownloadWriter] = {
     **{f"{name}.csv": partial(write_csv, name) for name in EXPORTS},
     **{f"{name}.parquet": partial(write_parquet, name) for name in EXPORTS},
     **OF_ONE,

@@ -22,7 +22,7 @@ from ui.kit.labels import (
     run_names,
     setting,
 )
-from ui.kit.values import Check, Row, ValueCell, ValueTable
+from ui.kit.values import Check, ValueCell, ValueRow, ValueTable
 from ui.result.speed import SpeedRatio, speed_ratio
 from ui.settings.readers import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
@@ -133,7 +133,7 @@ def comparison_table(
     )
 
 
-def _row(quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> Row:
+def _row(quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ValueRow:
     values = [quantity.read(trace.summary) for trace in traces]
     cells = [ValueCell(quantity.write(values[0]))]
     for value, trace, pace in list(zip(values, traces, paces, strict=True))[1:]:

@@ -48,7 +48,7 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
 }
 EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 MOST_CHANGES = 20  # that are read of an event
-Note = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
+PairNote = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_CUSTOM = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
     "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
@@ -135,7 +135,7 @@ class SettingsPanel:
         except ValueError as error:
             return None, str(error)
 
-    def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> Note:
+    def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> PairNote:
         """What the pair can do, and what memory it needs, which is not for strangers; of a custom one
         what can be given."""
         if spec is None:

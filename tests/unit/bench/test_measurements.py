@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.common.report import BenchReport, markdown
-from bench.page import Start, figures
+from bench.page import PageStart, figures
 from bench.scale import LANES, build
 from storage import RunStore
 
@@ -60,7 +60,9 @@ def test_runs_of_a_large_study_are_complete(tmp_path: Path) -> None:
     assert len({(run.config.prompt.text, run.config.sampling) for run in runs}) == 4
 
 
-STARTS = [Start(usable_s, example_s, (900, 250)) for usable_s, example_s in ((4, 1.2), (6, 1.7))]
+STARTS = [
+    PageStart(usable_s, example_s, (900, 250)) for usable_s, example_s in ((4, 1.2), (6, 1.7))
+]
 
 
 def test_cold_clicks_are_apart_and_goals_are_judged() -> None:

@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from mars_core.engine import Engine
-from mars_core.jobs import Began, Ended, Event, Job, RecordedRun, Wrote, execution_order, follow
+from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.jobs.accelerators import Local
 from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
@@ -64,7 +64,7 @@ class Bench:
 
     def events(
         self, *order: int, stop: Callable[[], bool] = never, **options: Any
-    ) -> Iterator[Event]:
+    ) -> Iterator[JobEvent]:
         return perform(self.pool, self.job(*order, **options), stop)
 
     def traces(self, *order: int, **options: Any) -> dict[int, Trace]:
@@ -78,7 +78,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     )
 
 
-def followed(events: Iterator[Event]) -> dict[int, Trace]:
+def followed(events: Iterator[JobEvent]) -> dict[int, Trace]:
     """The traces by run, as the events tell them."""
     records: dict[int, RecordedRun] = {}
     for event in events:

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mars_core.types import ModelRef, PromptConfig, Status, Trace
-from storage import Choices, RunStore, Search, Sort, Source
+from storage import FilterChoices, RunStore, Search, Sort, Source
 from storage.runs import search
 from tests.traces import make_trace
 from tests.unit.storage.exports import failing, save
@@ -54,7 +54,7 @@ def test_no_match_gives_an_empty_frame(store: RunStore) -> None:
         result = store.find(wanted)
         assert (result.total, list(result.frame.columns[:2])) == (0, ["id", "created_at"])
         assert str(result.frame["created_at"].dtype) == "datetime64[us, UTC]"
-    assert store.choices() == Choices((), (), ())
+    assert store.choices() == FilterChoices((), (), ())
 
 
 def test_text_is_found_in_prompt_name_comment_and_tags(store: RunStore) -> None:
@@ -142,7 +142,7 @@ def test_each_filter_is_of_any_run(store: RunStore) -> None:
     assert matches(store, status=Status.FAILED) == [ids[1]]
     assert matches(store, status=Status.COMPLETED, rule="none", target="org/other") == [ids[2]]
     assert matches(store) == [empty, *ids[::-1]]
-    assert store.choices() == Choices(
+    assert store.choices() == FilterChoices(
         ("mars", "none", "strict"), ("demo/target", "org/other"), ("a", "ab", "b", 'x","a')
     )
 

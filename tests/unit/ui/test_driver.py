@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import gradio as gr
 import pytest
 
-from mars_core.jobs import AcceleratorError, Began, Ended, Event, Job, Stop, Wrote
+from mars_core.jobs import AcceleratorError, Began, Ended, Job, JobEvent, Stop, Wrote
 from mars_core.models import ModelError, ModelPool
 from mars_core.types import Status, StopReason, Trace
 from storage import RunStore, Source
@@ -40,10 +40,10 @@ NO_TOKEN = 10**6
 class Scripted:
     """An accelerator that gives these events."""
 
-    script: Callable[[Job], Iterator[Event]]
+    script: Callable[[Job], Iterator[JobEvent]]
     loads: bool = True
 
-    def run(self, job: Job, stop: Stop) -> Generator[Event, None, None]:
+    def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
         del stop
         yield from self.script(job)
 
@@ -105,7 +105,7 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
     """For bad settings, models that cannot be loaded, an accelerator that is not to be had, a
     stop."""
 
-    def refused(_: Job) -> Iterator[Event]:
+    def refused(_: Job) -> Iterator[JobEvent]:
         raise AcceleratorError("The GPU is not available: quota.")
         yield
 
@@ -132,7 +132,7 @@ def test_a_run_that_breaks_off_is_counted_saved_and_displayed_with_what_it_wrote
     way: str,
     status: Status,
 ) -> None:
-    def script(job: Job) -> Iterator[Event]:
+    def script(job: Job) -> Iterator[JobEvent]:
         yield began(job, traces, 0)
         yield Wrote(0, traces[0].steps[:2], traces[0].text, 0.1, 0, False)
         if status is Status.CANCELLED:
@@ -181,7 +181,7 @@ def test_batches_are_one_comparison_each_and_share_the_time(
     """As a study of several prompts has it; after a stop no further one begins."""
     times: list[float] = []
 
-    def script(job: Job) -> Iterator[Event]:
+    def script(job: Job) -> Iterator[JobEvent]:
         times.append(job.seconds)
         yield began(job, traces, 0)
         if stops:

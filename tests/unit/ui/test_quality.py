@@ -44,7 +44,7 @@ from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.filters import filter_choices, narrowed
 from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.reports import PAUSE_S, Reports
+from ui.tabs.study.reports import PAUSE_S, StudyReports
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.tabs.study.tab import QualityTab, chosen_prompt
 
@@ -101,8 +101,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def reports(store: RunStore, clock: Clock) -> Reports:
-    return Reports(store, clock.measure, clock)
+def reports(store: RunStore, clock: Clock) -> StudyReports:
+    return StudyReports(store, clock.measure, clock)
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
@@ -163,7 +163,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
 
 
 def test_the_example_opens_for_everybody_without_what_it_has_not(
-    reports: Reports, clock: Clock, view: QualityTab
+    reports: StudyReports, clock: Clock, view: QualityTab
 ) -> None:
     changed = view.open(reports, EXAMPLE)
     assert clock.measured == 0 and changed[view.timer]["active"] is False
@@ -206,7 +206,7 @@ def test_progress_is_a_sentence() -> None:
 
 
 def test_a_study_that_is_opened_shows_everything(
-    reports: Reports, view: QualityTab, study: str
+    reports: StudyReports, view: QualityTab, study: str
 ) -> None:
     changed = view.open(reports, study)
     others = {
@@ -231,7 +231,7 @@ def test_a_study_that_is_opened_shows_everything(
 
 
 def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
-    store: RunStore, reports: Reports, view: QualityTab, study: str
+    store: RunStore, reports: StudyReports, view: QualityTab, study: str
 ) -> None:
     for study_id in (ABSENT, "../x", ""):
         with pytest.raises(
@@ -239,11 +239,13 @@ def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
         ):
             view.open(reports, study_id)
     with pytest.raises(ValueError, match="another version"):
-        view.open(Reports(store, failing("It was saved by another version.", ValueError)), study)
+        view.open(
+            StudyReports(store, failing("It was saved by another version.", ValueError)), study
+        )
 
 
 def test_filters_show_a_part_and_measure_nothing(
-    reports: Reports, clock: Clock, view: QualityTab, study: str
+    reports: StudyReports, clock: Clock, view: QualityTab, study: str
 ) -> None:
     view.open(reports, study)
     chosen = "news", "1", "eagle3 12/6/2"
@@ -255,7 +257,7 @@ def test_filters_show_a_part_and_measure_nothing(
 
 
 def test_a_study_that_runs_is_measured_again_when_enough_is_new(
-    reports: Reports, clock: Clock, view: QualityTab, store: RunStore
+    reports: StudyReports, clock: Clock, view: QualityTab, store: RunStore
 ) -> None:
     study_id = stored_study(store, tasks=1)
     assert view.open(reports, study_id)[view.timer]["active"] is True
@@ -272,7 +274,7 @@ def test_a_study_that_runs_is_measured_again_when_enough_is_new(
 
 
 def test_a_prompt_opens_both_runs_token_by_token(
-    reports: Reports, store: RunStore, study: str
+    reports: StudyReports, store: RunStore, study: str
 ) -> None:
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
     value, views = chosen_prompt(reports, study, runs[1])
@@ -384,14 +386,14 @@ def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
     assert kinds == {"", "eagle3 12/6/2"}
 
 
-def _sent(reports: Reports, name: str, study: str) -> Any:
+def _sent(reports: StudyReports, name: str, study: str) -> Any:
     with patch("ui.routes.Reports", return_value=reports):
         return client_of(services_of(reports.store)).get(f"/downloads/{name}?study={study}")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_download_is_complete_or_explains_why_not(
-    reports: Reports, study: str, name: str
+    reports: StudyReports, study: str, name: str
 ) -> None:
     answer = _sent(reports, name, study)
     assert answer.status_code == 200

@@ -18,17 +18,17 @@ from ui.result.figure import figure_component, figure_json
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.settings.values import as_number
 
-Traces = Mapping[int, Trace]  # lane → its run
+RunTraces = Mapping[int, Trace]  # lane → its run
 BY = {"previous": -1, "next": 1}  # the buttons
 NOTHING = "No run drafted anything."
 GONE = "This run cannot be read any more: it was deleted, or could not be saved. Run the comparison again to see its trees."
 
 
-def drafting(traces: Traces) -> dict[int, Trace]:
+def drafting(traces: RunTraces) -> dict[int, Trace]:
     return {lane: trace for lane, trace in traces.items() if trace.summary.drafted}
 
 
-def first_choice(traces: Traces) -> tuple[int, int]:
+def first_choice(traces: RunTraces) -> tuple[int, int]:
     """Lane and step to begin with: the first step of the rightmost run that relaxed a token, else
     the one that kept most."""
     for lane in sorted(traces, reverse=True):
@@ -103,7 +103,7 @@ class TreePanel:
         return self._draw(displayed.names, trace, lane, step)
 
     def show(
-        self, traces: Traces, ids: Mapping[int, str] = MappingProxyType({}), share: str = ""
+        self, traces: RunTraces, ids: Mapping[int, str] = MappingProxyType({}), share: str = ""
     ) -> Updates:
         """The runs of a comparison that ended. ``ids``: of those that were saved."""
         drafted = drafting(traces)

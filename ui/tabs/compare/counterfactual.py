@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from evaluation.commands import OTHER_SAMPLER
 from mars_core.counterfactual import continued, relaxed_positions
-from mars_core.jobs import Began, Ended, Job, RecordedRun, Wrote, follow
-from mars_core.jobs import Event as RunEvent
+from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, follow
 from mars_core.types import Trace
 from ui.jobs.admission import RUNNING, check_configs, job_errors
 from ui.jobs.driver import INTERVAL_S, Waiting, with_models
@@ -42,7 +41,7 @@ def run_counterfactual(
     configs = tuple(config for config in both if config)
     records: dict[int, RecordedRun] = {}
 
-    def work(session: Session) -> Generator[RunEvent, None, None]:
+    def work(session: Session) -> Generator[JobEvent, None, None]:
         with job_errors(services):
             check_configs(services, session, configs)
         seconds = services.limits.seconds or math.inf

@@ -11,7 +11,7 @@ from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.rules import shift_kind
 from mars_core.types import RunConfig, ShiftKind, Status, Trace
-from ui.jobs.driver import Event, Ready, Saved, Started, Waiting
+from ui.jobs.driver import DriverEvent, Ready, Saved, Started, Waiting
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details
@@ -90,7 +90,7 @@ class Lanes:
     )  # column → tokens/s of its run and its repeats
     rounds: int = 0
 
-    def frame(self, event: Event) -> Frame | None:
+    def frame(self, event: DriverEvent) -> Frame | None:
         match event:
             case Waiting(message):
                 return Frame(message_strip(message, "running"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mars_core.telemetry import spent_before
 from mars_core.types import RuleConfig, RunConfig, Trace
 from ui.jobs.admission import JobError, job_errors
-from ui.jobs.driver import Batch, Event, drive
+from ui.jobs.driver import Batch, DriverEvent, drive
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.result import by_column
@@ -132,7 +132,7 @@ def continuation_config(
     )
 
 
-def _frames(lanes: Lanes, jobs: Generator[Event, None, None]) -> Iterator[Frame]:
+def _frames(lanes: Lanes, jobs: Generator[DriverEvent, None, None]) -> Iterator[Frame]:
     """The events as frames, and what came of them. Raises JobError where the lanes were not
     opened."""
     broken = None

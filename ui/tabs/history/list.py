@@ -13,7 +13,7 @@ from evaluation.format import count, plural, ratio
 from evaluation.statistics import over
 from mars_core.rules import PLAIN
 from mars_core.types import Status
-from storage import Choices, RunStore
+from storage import FilterChoices, RunStore
 from ui.kit.address import BY_MODEL, EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
 from ui.kit.labels import drafter_title, model_title, setting, stored_rule_label
 from ui.kit.panel import render
@@ -24,7 +24,7 @@ NOTHING = (
     "No comparison is saved yet. Press Compare on the first tab; what it writes is saved here."
 )
 NO_MATCH = "No saved comparison fits the search."
-NO_CHOICES = Choices((), (), ())
+NO_CHOICES = FilterChoices((), (), ())
 _SOURCES = [
     ("", "All but studies"),
     (EVERYTHING, "Everything"),
@@ -33,7 +33,7 @@ _SOURCES = [
     ("study", "Studies"),
     ("server", "Records of servers"),
 ]
-Options = list[tuple[str, str]]  # value and text
+SelectOptions = list[tuple[str, str]]  # value and text
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +191,9 @@ def searched(address: Address, fields: Mapping[str, Any]) -> Address:
     )
 
 
-def search_html(address: Address, choices: Choices) -> str:
+def search_html(address: Address, choices: FilterChoices) -> str:
     """The fields with their values, and what each of the choosers offers."""
-    choosers: list[tuple[str, str, Options]] = [
+    choosers: list[tuple[str, str, SelectOptions]] = [
         ("rule", "Rule", _options("Any rule", choices.rules, address.rule, stored_rule_label)),
         ("target", "Target", _options("Any model", choices.targets, address.target)),
         (
@@ -208,7 +208,7 @@ def search_html(address: Address, choices: Choices) -> str:
     return render("tabs/history/search.html.jinja", address=address, choosers=choosers, sorts=sorts)
 
 
-def _options(every: str, known: Iterable[str], chosen: str, title: Any = str) -> Options:
+def _options(every: str, known: Iterable[str], chosen: str, title: Any = str) -> SelectOptions:
     """What is chosen is offered even where nothing has it any more."""
     missing = [chosen] if chosen and chosen not in known else []
     return [("", every), *((value, title(value)) for value in (*missing, *known))]

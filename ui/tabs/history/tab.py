@@ -23,7 +23,13 @@ from ui.kit.address import (
     search_query,
     without_search,
 )
-from ui.kit.components import OTHER_FILES, RUN_FILES, Group, downloads_component, downloads_html
+from ui.kit.components import (
+    OTHER_FILES,
+    RUN_FILES,
+    DownloadGroup,
+    downloads_component,
+    downloads_html,
+)
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
 from ui.result.figure import figure_component, figure_json
@@ -265,6 +271,6 @@ class HistoryTab:
         return figure_json(None)
 
 
-def _groups(view: Address) -> list[Group]:
+def _groups(view: Address) -> list[DownloadGroup]:
     groups = [("All:", (*RUN_FILES, *OTHER_FILES), "")]
     return groups + ([("Found:", RUN_FILES, search_query(view))] if view.searching else [])

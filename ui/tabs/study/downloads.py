@@ -21,7 +21,7 @@ from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.responses import attachment
 from ui.sharing import store_for
-from ui.tabs.study.reports import Reports
+from ui.tabs.study.reports import StudyReports
 
 FILES = ("study-report.html", "study.zip", *(f"study-{name}" for name in TABLES))
 EXAMPLE_FILES = (
@@ -46,7 +46,7 @@ def _content(name: str, store: RunStore, report: Report) -> bytes:
     return stream.getvalue()
 
 
-def study_file(reports: Reports, name: str, services: Services, request: Request) -> Response:
+def study_file(reports: StudyReports, name: str, services: Services, request: Request) -> Response:
     """Raises StorageError, and ValueError for what another version saved."""
     study = request.query_params.get("study", "")
     store = store_for(services, request)

@@ -9,10 +9,10 @@ from evaluation.report.values import ALL, Measured, PromptRow, Report
 from evaluation.study.plan import Lane
 
 EVERY = ""  # the choice of everything
-Choices = list[tuple[str, str]]
+FilterOptions = list[tuple[str, str]]
 
 
-def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
+def filter_choices(report: Report) -> tuple[FilterOptions, FilterOptions, FilterOptions]:
     """Suites, temperatures and drafters."""
     names = [suite.name for suite in report.plan.suites]
     together = [("together", ALL)] if len(names) > 1 else []

@@ -19,11 +19,11 @@ from ui.public.latest import Latest
 MOST_CACHED, MOST_LOCKED = 4, 1000  # reports; studies
 # Between two measurings of a study that runs: seconds at least, and how often the time that one takes.
 PAUSE_S, PAUSES = 2.0, 9
-Measure = Callable[[RunStore, str], Report]
+MeasureStudy = Callable[[RunStore, str], Report]
 
 
 class Cached(NamedTuple):
-    """A report, and when it may be measured anew, by the clock of ``Reports``."""
+    """A report, and when it may be measured anew, by the clock of ``StudyReports``."""
 
     report: Report
     until: float
@@ -36,14 +36,14 @@ def _measured(store: RunStore, study_id: str) -> Report:
     return measure(store, study_id)
 
 
-class Reports:
+class StudyReports:
     """Measures studies, each of its threads at its own time; one study is never measured twice at
     once."""
 
     def __init__(
         self,
         store: RunStore,
-        measure: Measure = _measured,
+        measure: MeasureStudy = _measured,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
@@ -52,7 +52,7 @@ class Reports:
         self._cached = Latest[Cached](MOST_CACHED)
         self._locks = Latest[Lock](MOST_LOCKED)
 
-    def of(self, store: RunStore) -> Reports:
+    def of(self, store: RunStore) -> StudyReports:
         """The same reports for the reader of ``store``."""
         other = copy(self)
         other.store = store

@@ -24,7 +24,7 @@ from evaluation.study.check import (
 from evaluation.study.engine import Accelerated
 from evaluation.study.plan import Models, Plan, read_plan
 from evaluation.study.runner import LaneEnded, LaneProgress, Stopped
-from evaluation.study.worker import Event, LaneSaved, Work
+from evaluation.study.worker import LaneSaved, Work, WorkerEvent
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
 from ui.jobs.admission import RUNNING, JobError, check_configs, job_errors
@@ -134,7 +134,7 @@ def _work(
         yield from _Following(services, plan, study, left, note).frames(events, stop.requested)
 
 
-def _in_turn(waves: Waves) -> Generator[Event, None, None]:
+def _in_turn(waves: Waves) -> Generator[WorkerEvent, None, None]:
     for wave in waves:
         for events in wave:
             yield from events
@@ -182,7 +182,9 @@ class _Following:
     done: int = 0
     started: float = field(default_factory=time.monotonic)
 
-    def frames(self, events: Iterator[Event], stopped: Callable[[], bool]) -> Iterator[StudyFrame]:
+    def frames(
+        self, events: Iterator[WorkerEvent], stopped: Callable[[], bool]
+    ) -> Iterator[StudyFrame]:
         status, why = Status.COMPLETED, ""
         try:
             for event in events:

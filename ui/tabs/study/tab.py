@@ -35,7 +35,7 @@ from ui.tabs.study.panels import (
     rest_html,
     texts_html,
 )
-from ui.tabs.study.reports import Reports
+from ui.tabs.study.reports import StudyReports
 from ui.tabs.study.running import StudyFrame, resumable, resumed, started
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.token_view.view import LaneView
@@ -56,7 +56,7 @@ class QualityTab(QualityLayout):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self.reports = Reports(services.store)
+        self.reports = StudyReports(services.store)
 
     def wire(self, tab: gr.Tab) -> None:
         """The list is read whenever ``tab`` is chosen."""
@@ -136,7 +136,7 @@ class QualityTab(QualityLayout):
             self.resume: gr.update(visible=resumable(services.store, study, share)),
         }
 
-    def readable(self, request: gr.Request, study: str, token: object) -> tuple[Reports, str]:
+    def readable(self, request: gr.Request, study: str, token: object) -> tuple[StudyReports, str]:
         """What the visitor may read of a study, and the token of the link it is read through, if it
         is. Raises StorageError."""
         store, share = reading(self.services, request, token, lambda store: store.study(study))
@@ -155,7 +155,7 @@ class QualityTab(QualityLayout):
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """The part of the known report that the filters select."""
 
-        def part(reports: Reports) -> Updates:
+        def part(reports: StudyReports) -> Updates:
             return self.report(reports.known(study), *filters) | self.opened_prompt()
 
         return self.of_opened(request, study, share, part)
@@ -163,14 +163,18 @@ class QualityTab(QualityLayout):
     def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
         """What a study that runs has come to since; the report where enough is new."""
 
-        def since(reports: Reports) -> Updates:
+        def since(reports: StudyReports) -> Updates:
             studies = studies_html(self.services.for_visitor(request), study, share)
             return self.news(reports, study, filters) | {self.studies: studies}
 
         return self.of_opened(request, study, share, since)
 
     def of_opened(
-        self, request: gr.Request, study: str, share: str, changed: Callable[[Reports], Updates]
+        self,
+        request: gr.Request,
+        study: str,
+        share: str,
+        changed: Callable[[StudyReports], Updates],
     ) -> Updates:
         """What ``changed`` says of the study that is open. Where there is none, or it cannot be
         read, nothing is looked at again."""
@@ -181,7 +185,7 @@ class QualityTab(QualityLayout):
         except FAILURES as error:
             return self.failed(error) | {self.timer: gr.update(active=False)}
 
-    def news(self, reports: Reports, study: str, filters: Sequence[Any]) -> Updates:
+    def news(self, reports: StudyReports, study: str, filters: Sequence[Any]) -> Updates:
         """Raises as ``open``."""
         progress = reports.store.study_progress(study)
         newer = reports.newer(study, progress)
@@ -238,7 +242,7 @@ class QualityTab(QualityLayout):
         }
         return {panel: html(part) for panel, html in panels.items()}
 
-    def open(self, reports: Reports, study: str, share: str = "") -> Updates:
+    def open(self, reports: StudyReports, study: str, share: str = "") -> Updates:
         """A study that was chosen in the list or by the address, in full: filters and downloads are
         its own. ``share``: token of the link it is read through. Raises StorageError, and
         ValueError for what is not an id or a study of another version."""
@@ -270,7 +274,7 @@ class QualityTab(QualityLayout):
         }
 
 
-def chosen_prompt(reports: Reports, study_id: str, run: str) -> tuple[str, Sequence[LaneView]]:
+def chosen_prompt(reports: StudyReports, study_id: str, run: str) -> tuple[str, Sequence[LaneView]]:
     """A prompt, by the id of the rule's worst run, and the views of strict's run and of that one
     while they are stored; nothing where there is no such prompt. Raises as ``QualityTab.open``."""
     report = reports.known(study_id)

@@ -21,7 +21,7 @@ from evaluation.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
-from ui.jobs.driver import Batch, Event, Ready, Saved, Started, Waiting, drive
+from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
@@ -85,7 +85,7 @@ class _Writing:
             (trace for trace in self.traces.values() if trace.status is Status.FAILED), None
         )
 
-    def frame(self, event: Event) -> RoundFrame | None:
+    def frame(self, event: DriverEvent) -> RoundFrame | None:
         """What ``event`` changes: while runs write, nothing but joint progress."""
         match event:
             case Waiting(message):

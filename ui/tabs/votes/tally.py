@@ -30,7 +30,7 @@ COLUMNS = (
     *("first_rule", "second_rule", "votes", "first_wins", "second_wins", "ties", "both_bad"),
     *("decided", "second_win_rate", "wilson95_low", "wilson95_high", "same_text"),
 )
-Pair = tuple[str, str]
+RulePair = tuple[str, str]
 
 
 class PairResult(NamedTuple):
@@ -66,7 +66,7 @@ class PairResult(NamedTuple):
 
 def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
     """Pairs, those with the most votes first."""
-    totals: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    totals: defaultdict[RulePair, Counter[str]] = defaultdict(Counter)
     names = {Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad", None: "same_text"}
     for each in counts:
         pair = ordered(each.left_rule, each.right_rule)
@@ -83,7 +83,7 @@ def tally(counts: Iterable[VoteCount]) -> tuple[PairResult, ...]:
     )
 
 
-def ordered(one: str, other: str) -> Pair:
+def ordered(one: str, other: str) -> RulePair:
     """Baselines first, then by name."""
     order = {rule: index for index, rule in enumerate(BASELINES)}
     first, second = sorted((one, other), key=lambda rule: (order.get(rule, len(order)), rule))

@@ -14,7 +14,7 @@ import pytest
 from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.values import Finding, LosslessVerdict
 from evaluation.served import client
-from evaluation.served.answer import Answer, Key, Position
+from evaluation.served.answer import Answer, Position, TokenKey
 
 WORDS = ("a", "b", "c", "d", "e", "f")
 PROMPTS = ("one", "two", "three", "four")
@@ -56,7 +56,7 @@ class Server:
         self,
         choose: Choose = exactly,
         top: int = 6,
-        key: Callable[[str], Key | None] = str.encode,
+        key: Callable[[str], TokenKey | None] = str.encode,
         repeat: int = 1,
     ) -> None:
         self.choose, self.top, self.key, self.repeat = choose, top, key, repeat
@@ -170,7 +170,7 @@ def test_log_probabilities_that_are_none_are_not_tested(
     "key", [WORDS.index, lambda _: None, lambda word: None if word == "a" else word.encode()]
 )
 def test_only_what_both_servers_identify_alike_is_compared(
-    key: Callable[[str], Key | None],
+    key: Callable[[str], TokenKey | None],
 ) -> None:
     by_logprobs, by_draws = verdicts(Server(), Server(key=key))
     assert (by_logprobs.verdict, by_draws.verdict) == (

@@ -12,14 +12,14 @@ import pytest
 from evaluation.study.dispatch import CallReport, dispatch
 from evaluation.study.engine import InProcess
 from evaluation.study.plan import Plan
-from evaluation.study.runner import Event, LaneProgress, Runner, Traces
+from evaluation.study.runner import LaneProgress, LaneTraces, Runner, RunnerEvent
 from evaluation.study.worker import LaneSaved, Work
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
 from tests.unit.evaluation.study.working import check_complete, new_study, small_plan
 
-Call = Generator[Event, None, None]
+Call = Generator[RunnerEvent, None, None]
 
 
 class Fragile:
@@ -33,7 +33,7 @@ class Fragile:
     def room(self) -> int:
         return sum(2 - len(calls) for calls in self.calls.values())
 
-    def start(self, call: int, tasks: Mapping[int, Traces]) -> None:
+    def start(self, call: int, tasks: Mapping[int, LaneTraces]) -> None:
         calls = min(self.calls.values(), key=len)
         calls[call] = self.new().run(tasks)
         self.most = max(self.most, sum(map(len, self.calls.values())))
@@ -52,7 +52,7 @@ class Fragile:
                 yield CallReport(call, name, event)
 
 
-def _progress(event: Event) -> bool:
+def _progress(event: RunnerEvent) -> bool:
     return isinstance(event, LaneProgress)
 
 
