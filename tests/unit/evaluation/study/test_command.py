@@ -259,6 +259,7 @@ def test_ctrl_c_where_nothing_runs_is_one_line(
     command: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY, "a-key")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     options = "--url http://localhost:1 --model m" if command == "judge" else ""
     monkeypatch.setattr(
         "storage.RunStore.studies", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
