@@ -387,7 +387,7 @@ def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
 
 
 def _sent(reports: StudyReports, name: str, study: str) -> Any:
-    with patch("ui.routes.Reports", return_value=reports):
+    with patch("ui.routes.StudyReports", return_value=reports):
         return client_of(services_of(reports.store)).get(f"/downloads/{name}?study={study}")
 
 
