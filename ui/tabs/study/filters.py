@@ -7,12 +7,12 @@ from dataclasses import replace
 from evaluation.format import displayable
 from evaluation.report.values import ALL, Measured, PromptRow, Report
 from evaluation.study.plan import Lane
+from ui.settings.fields import Choices
 
 EVERY = ""  # the choice of everything
-FilterOptions = list[tuple[str, str]]
 
 
-def filter_choices(report: Report) -> tuple[FilterOptions, FilterOptions, FilterOptions]:
+def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
     """Suites, temperatures and drafters."""
     names = [suite.name for suite in report.plan.suites]
     together = [("together", ALL)] if len(names) > 1 else []
