@@ -20,7 +20,7 @@ from ui.kit.palette import css_variables
 
 # Sheets of ui/assets/styles: before that of the token view, after it, and after those of the tabs.
 BEFORE, AFTER, LAST = ("page", "settings", "lanes"), ("reader", "details", "figures"), ("narrow",)
-REPORT = "report"  # of reports alone
+REPORT_SHEET = "report"  # of reports alone
 STYLES = Path(__file__).parents[1] / "assets" / "styles"
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")
 SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
@@ -47,7 +47,7 @@ def page_theme() -> gr.themes.Base:
 
 def page_css() -> str:
     """The palette as variables, the look of reports, then the style sheets."""
-    others = {*BEFORE, *AFTER, *LAST, REPORT}
+    others = {*BEFORE, *AFTER, *LAST, REPORT_SHEET}
     tabs = sorted({path.stem for path in STYLES.glob("*.css")} - others)
     first, last = map(_sheets, (BEFORE, (*AFTER, *tabs, *LAST)))
     return css_variables() + "\n".join(

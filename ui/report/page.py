@@ -28,7 +28,7 @@ from ui.kit.assets import asset, to_json
 from ui.kit.components import check_html, strip_component, table_html
 from ui.kit.labels import run_names
 from ui.kit.panel import render
-from ui.kit.theme import REPORT, page_css, page_theme
+from ui.kit.theme import REPORT_SHEET, page_css, page_theme
 from ui.result.details import FIGURES, Details
 from ui.result.figure import LIBRARY, figure_component, figure_json
 from ui.result.numbers import SETTINGS
@@ -137,7 +137,7 @@ def _figures(details: Details, components: Components) -> list[tuple[str, Markup
 def report_css() -> str:
     """The page's style sheets and those variables of its theme that they use, light and dark;
     nothing in them is fetched."""
-    sheets, theme = page_css() + asset(f"styles/{REPORT}.css"), page_theme()
+    sheets, theme = page_css() + asset(f"styles/{REPORT_SHEET}.css"), page_theme()
     used = sorted(set(re.findall(r"var\(--([a-z0-9-]+)", sheets)) - _SYSTEM.keys())
     light = {name: _theme_value(theme, name.replace("-", "_")) for name in used} | _SYSTEM
     dark = {name: _theme_value(theme, f"{name.replace('-', '_')}_dark") for name in used}

@@ -42,7 +42,7 @@ from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
-from ui.kit.theme import page_css, page_theme
+from ui.kit.theme import REPORT_SHEET, STYLES, page_css, page_theme
 from ui.report.downloads import ALL_FILES, OF_ONE
 from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
@@ -53,6 +53,12 @@ def test_the_page_needs_no_other_host(page: gr.Blocks, store: RunStore) -> None:
     assert "http" not in sheet and not any(page_theme()._stylesheets)
     options = launch_options(page, services_of(store))
     assert options["show_error"] is False and "http" not in options["head"]
+
+
+def test_the_page_has_every_style_sheet_but_that_of_reports_and_ends_with_narrow_windows() -> None:
+    css, sheets = page_css(), {each.stem: each.read_text("utf-8") for each in STYLES.glob("*.css")}
+    assert [name for name, text in sheets.items() if css.count(text) != 1] == [REPORT_SHEET]
+    assert css.endswith(sheets["narrow"])
 
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
