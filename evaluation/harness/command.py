@@ -59,7 +59,7 @@ def _complete(options: argparse.Namespace) -> None:
     from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.utils import sanitize_model_name
 
-    from evaluation.harness.options import read_options
+    from evaluation.harness.options import OptionError, read_options
 
     path = getattr(options, "config", None)
     file: dict[str, Any] = dict(EvaluatorConfig.load_yaml_config(path)) if path else {}
@@ -67,6 +67,11 @@ def _complete(options: argparse.Namespace) -> None:
     options.include_path = [str(TASKS), *([folders] if isinstance(folders, str) else folders or ())]
     if (getattr(options, "model", None) or file.get("model")) != MODEL:
         return
+    for name, least in (("limit", "more than 0"), ("num_fewshot", "0 or more")):
+        value = getattr(options, name, None)
+        value = file.get(name) if value is None else value
+        if value is not None and not (value > 0 or (value == 0 and name == "num_fewshot")):
+            raise OptionError(f"{name} is {value:g}; it must be {least}.")
     arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})
     read = read_options(arguments)  # checked before lm-eval looks for its tasks
     target = arguments.get("target") or arguments.get("pretrained") or read.pair

@@ -27,7 +27,7 @@ from evaluation.harness.options import (
     seed_of,
 )
 from evaluation.harness.telemetry import LoggedRow, Telemetry, pooled, row_of
-from evaluation.study.batch import batch_of, decode
+from evaluation.study.batch import AUTO, batch_of, decode
 from evaluation.study.result import BATCH
 from mars_core.arguments import read_drafter, read_protect, read_spec, threshold_lines
 from mars_core.models import ModelPool
@@ -90,7 +90,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             LOG.info("%s", line)
         self._limit = self.pair.limit(config.drafter)
         with checked():
-            size = self.options.batch_size.partition(":")[0]  # lm-eval has auto:N too
+            size = self.options.batch_size
+            size = AUTO if size.startswith(f"{AUTO}:") else size  # lm-eval's auto:N
             self.batch = batch_of(size, self.pair, self.max_length)
 
     @classmethod
@@ -263,7 +264,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def _read(self, config: RunConfig) -> tuple[list[int], int]:
         """Ids of the prompt, and how many were cut from its beginning to leave space for the
         answer, as in the model ``hf``."""
-        ids = encode(self.tokenizer, config.prompt)
+        with checked():
+            ids = encode(self.tokenizer, config.prompt)
         space = self.max_length - config.max_new_tokens
         if space < 1:
             raise OptionError(
@@ -339,8 +341,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             return encode(self.tokenizer, PromptConfig(string, chat=False))
         return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
 
-    def _loglikelihood_tokens(self, requests: Any, **_kwargs: Any) -> NoReturn:
-        raise NotImplementedError(_ONLY_ANSWERS)
+    def _loglikelihood_tokens(self, _requests: Any, **_kwargs: Any) -> NoReturn:
+        raise OptionError(_ONLY_ANSWERS)
 
     loglikelihood = loglikelihood_rolling = _loglikelihood_tokens
 

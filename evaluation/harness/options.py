@@ -57,6 +57,11 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "early_stopping": (True, False),
 }
 _WORDS = ("sequence_bias", "bad_words_ids")
+_WHOLE = (
+    *("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"),
+    *("top_k", "no_repeat_ngram_size"),
+)
+_NUMBERS = ("temperature", "top_p", *PROCESSORS)
 _KNOWN = ", ".join(
     ("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS, *_WORDS)
 )
@@ -114,6 +119,7 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
     elif (
         isinstance(value, bool) is not (kind is bool)
         or not isinstance(value, int | float)
+        or not math.isfinite(value)
         or value != int(value)
     ):
         raise OptionError(
@@ -163,47 +169,66 @@ def read_generation(
     """
     from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs
 
-    named: dict[str, Any] = dict(normalize_gen_kwargs(dict(settings), max_new_tokens))
+    read = {name: _setting(name, value) for name, value in settings.items() if value is not None}
+    named: dict[str, Any] = dict(normalize_gen_kwargs(read, max_new_tokens))
     until = handle_stop_sequences(named.pop("until"), eos)
-    length = int(named.pop("max_gen_toks"))
-    samples = bool(named.pop("do_sample"))
-    temperature = float(named.pop("temperature", 1.0))
-    top_k, top_p = max(0, int(named.pop("top_k", None) or 0)), named.pop("top_p", None)
-    numbers = {name: getattr(Processors(), name) for name in PROCESSORS}
-    with checked():
-        numbers |= {
-            name: type(numbers[name])(named.pop(name))
-            for name in PROCESSORS
-            if named.get(name) is not None
-        }
-        words = _biases(*(named.pop(name, None) or () for name in _WORDS))
+    length, temperature = named.pop("max_gen_toks"), read.get("temperature", 1.0)
+    samples = named.pop("do_sample") or (temperature < 0 and "do_sample" not in read)
+    named.pop("temperature", None)
+    top_k, top_p = max(0, named.pop("top_k", 0)), named.pop("top_p", 1.0)
+    usual = Processors()
+    numbers = {name: named.pop(name, getattr(usual, name)) for name in PROCESSORS}
+    words = _biases(*(named.pop(name, ()) for name in _WORDS))
     for name, value in named.items():
         if value is not None and value not in _NEUTRAL.get(name, ()):
             raise OptionError(f"The task sets {name}={value!r}; the model mars takes {_KNOWN}.")
     processors = Processors(**numbers, logit_bias=words)
-    sampling = (
-        Sampling(temperature, top_k, 1.0 if top_p is None else float(top_p))
-        if samples
-        else Sampling()
-    )
+    sampling = Sampling(temperature, top_k, top_p) if samples else Sampling()
     return Generation(
         replace(sampling, processors=processors), length, tuple(stop for stop in until if stop)
     )
 
 
+def _setting(name: str, value: Any) -> Any:
+    """A value of ``generation_kwargs``; numbers may be texts, as YAML reads 1e-5. Raises
+    OptionError, without regard to the range of a number."""
+    if name == "until":
+        texts = value if isinstance(value, list | tuple) else [value]
+        if not all(each is None or isinstance(each, str) for each in texts):
+            raise OptionError(f"until is {value!r}; it must be a text or a list of texts.")
+        return list(texts)
+    if name == "do_sample":
+        if value not in (True, False):
+            raise OptionError(f"do_sample is {value!r}; it must be true or false.")
+        return bool(value)
+    whole = name in _WHOLE
+    if not whole and name not in _NUMBERS:
+        return value
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
+        raise OptionError(f"{name} is {value!r}; it must be a {'whole ' if whole else ''}number.")
+    return int(number) if whole else number
+
+
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:
-    """As ``generate`` takes them. Raises ValueError for something else."""
+    """As ``generate`` takes them. Raises OptionError for something else."""
     pairs = sequence_bias.items() if isinstance(sequence_bias, Mapping) else sequence_bias
     try:
         biases = [
             *((ids, float(bias)) for ids, bias in pairs),
             *((ids, -math.inf) for ids in bad_words_ids),
         ]
-        return tuple((str(list(map(int, ids))), bias) for ids, bias in biases)
-    except TypeError:
-        raise ValueError(
-            "sequence_bias is a list of pairs [ids, bias] and bad_words_ids one of lists of ids."
-        ) from None
+        if all(ids and all(type(each) is int and each >= 0 for each in ids) for ids, _ in biases):
+            return tuple((str(list(ids)), bias) for ids, bias in biases)
+    except (TypeError, ValueError):
+        pass
+    raise OptionError(
+        f"sequence_bias is {sequence_bias!r} and bad_words_ids {bad_words_ids!r}; they must be a "
+        "list of pairs [ids, bias] and one of lists of ids, whole numbers from 0 on."
+    )
 
 
 def seed_of(seed: int, request: Any, repeat: int) -> int:

@@ -95,6 +95,7 @@ BIASED = Processors(logit_bias=(("[4, 5]", 2.0), ("[6]", -math.inf)))
         ({"do_sample": False, "temperature": 1.0, "max_gen_toks": 7}, Sampling(), 7),
         ({"temperature": 0.7, "top_p": 0.9, "top_k": 20}, Sampling(0.7, 20, 0.9), 99),
         ({"do_sample": True}, Sampling(1.0), 99),
+        ({"temperature": None, "max_gen_toks": "7"}, Sampling(), 7),
         (
             {"repetition_penalty": 1.3, "no_repeat_ngram_size": 2, "min_p": None},
             Sampling(processors=PENALISED),
@@ -122,14 +123,45 @@ def test_generation_is_read_as_lm_eval_means_it(
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"num_beams": 4}, {"max_length": 9}, {"bad_words_ids": [6]}, {"repetition_penalty": "a"}],
+    ("settings", "sentence"),
+    [
+        ({"num_beams": 4}, "num_beams=4"),
+        ({"max_length": 9}, "max_length=9"),
+        ({"bad_words_ids": [6]}, r"bad_words_ids \[6\]; they must be a list of pairs"),
+        ({"bad_words_ids": [[-1]]}, "whole numbers from 0 on"),  # no text "[-1]" is banned
+        ({"bad_words_ids": [[]]}, "whole numbers from 0 on"),
+        ({"sequence_bias": [[[1.5], 2]]}, "whole numbers from 0 on"),
+        ({"sequence_bias": [[[1], "x"]]}, "sequence_bias is .*'x'"),
+        ({"repetition_penalty": "a"}, "repetition_penalty is 'a'; it must be a number"),
+        ({"no_repeat_ngram_size": 2.7}, "no_repeat_ngram_size is 2.7; it must be a whole number"),
+        ({"max_gen_toks": "abc"}, "max_gen_toks is 'abc'; it must be a whole number"),
+        ({"max_tokens": math.inf}, "max_tokens is inf; it must be a whole number"),
+        ({"temperature": "x"}, "temperature is 'x'; it must be a number"),
+        ({"temperature": math.nan}, "temperature is nan; it must be a number"),
+        ({"top_k": 2.5}, "top_k is 2.5; it must be a whole number"),
+        ({"top_p": [1]}, r"top_p is \[1\]; it must be a number"),
+        ({"do_sample": "false"}, "do_sample is 'false'; it must be true or false"),
+        ({"until": 5}, "until is 5; it must be a text or a list of texts"),
+    ],
 )
-def test_what_would_change_the_answers_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(
-        OptionError, match="could not convert" if "a" in settings.values() else next(iter(settings))
-    ):
+def test_what_would_change_the_answers_is_refused(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
         read_generation(settings, None, 99)
+
+
+@pytest.mark.parametrize(
+    ("context", "settings", "sentence"),
+    [
+        ("ab", {"temperature": -1.0}, "temperature is -1; it must be 0"),
+        ("ab", {"max_gen_toks": 0}, "max_new_tokens is 0"),
+        ("", {}, "The prompt is empty"),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_one_sentence(
+    tiny: dict[str, Any], context: str, settings: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        generate(tiny["strict"], context, **settings)
 
 
 def test_what_theta_means_on_the_pair_is_in_the_log(
@@ -342,7 +374,7 @@ def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any
 
 def test_ranking_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
     for method in ("loglikelihood", "loglikelihood_rolling"):
-        with pytest.raises(NotImplementedError, match="generate_until"):
+        with pytest.raises(OptionError, match="generate_until"):
             getattr(tiny["none"], method)([])
 
 
