@@ -129,7 +129,7 @@ _PLAN: OptionTable = (
 )
 _NOT_CHOSEN = (
     *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
-    *("--theta", "--set", "--no-placebos", "--plan-only"),
+    *("--theta", "--set", "--scope", "--no-placebos", "--plan-only"),
 )
 
 

@@ -51,7 +51,7 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan whose rules get their parameters from strict's runs. Raises ValueError."""
     names = [name for name in _words(options.rules or "mars") if name != BASELINE]
     options.rules = ",".join([BASELINE, *names])
-    options.theta, options.set, options.no_placebos = "", [], True
+    options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
     return read_plan_options(options, pair)
 
 

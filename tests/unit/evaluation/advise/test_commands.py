@@ -46,6 +46,16 @@ def test_the_help_names_the_rules_that_a_command_takes(
     assert f"rules with a margin threshold{more}, separated by commas" in text
 
 
+@pytest.mark.parametrize("command", ["advise", "eval match --tau 4"])
+def test_what_does_not_reach_the_settings_is_no_option(
+    url: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are chosen at all positions: a scope would be that of none of them."""
+    with pytest.raises(SystemExit) as ended:
+        mars(f"{command} {SMALL} --limit 20 --scope answer --db {url}")
+    assert ended.value.code == 2 and "arguments: --scope answer" in capsys.readouterr().err
+
+
 def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
     url: str,
     store: RunStore,
