@@ -89,7 +89,7 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
     """For a run in an engine of the kind. TV is computed where a parameter reads it."""
     telemetry |= any("tv" in each.names for each in expressions(config.rule.parameters).values())
     rule, size = RULES[config.rule.name], input_embedding(pair.target).num_embeddings
-    parameters, mode = tuple(sorted(config.rule.parameters.items())), config.drafter.mode
+    parameters, mode = tuple(config.rule.parameters.items()), config.drafter.mode
     protect = config.sampling.processors.protect
     chosen, processor = replace(config.sampling.processors, protect=()), None
     if ids := protected(pair, protect):

@@ -257,6 +257,20 @@ def test_the_value_of_a_parameter_follows_from_the_trace(
     assert list(bare) and bare.trace().token_ids == alone[0].token_ids
 
 
+@pytest.mark.parametrize("rule", ["threshold", "typical"])
+def test_of_several_expressions_the_value_is_that_of_the_first_one_displayed(
+    pair: Pair, rule: str
+) -> None:
+    names = [parameter.name for parameter in RULES[rule].parameters]
+    values = {name: f"0.{number} + 0*p1" for number, name in enumerate(names, start=3)}
+    config = config_for(pair, LIVE["greedy chain"], Sampling(1.0), rule=rule, new=6, **values)
+    trace = decoded(
+        pair, replace(config, rule=replace(config.rule, parameters=dict(reversed(values.items()))))
+    )
+    assert [*trace.config.rule.parameters] == names
+    assert {token.parameter for token in trace.tokens} == {0.3}
+
+
 def test_a_captured_step_reads_the_state_of_its_run(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
