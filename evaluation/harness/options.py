@@ -57,7 +57,7 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "early_stopping": (True, False),
 }
 _WORDS = ("sequence_bias", "bad_words_ids")
-_WHOLE = (
+_INTEGERS = (
     *("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"),
     *("top_k", "no_repeat_ngram_size"),
 )
@@ -201,16 +201,16 @@ def _setting(name: str, value: Any) -> Any:
         if value not in (True, False):
             raise OptionError(f"do_sample is {value!r}; it must be true or false.")
         return bool(value)
-    whole = name in _WHOLE
-    if not whole and name not in _NUMBERS:
+    integer = name in _INTEGERS
+    if not integer and name not in _NUMBERS:
         return value
     try:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or (whole and number != int(number)):
-        raise OptionError(f"{name} is {value!r}; it must be a {'whole ' if whole else ''}number.")
-    return int(number) if whole else number
+    if isinstance(value, bool) or not math.isfinite(number) or (integer and number != int(number)):
+        raise OptionError(f"{name} is {value!r}; it must be a {'whole ' if integer else ''}number.")
+    return int(number) if integer else number
 
 
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:
