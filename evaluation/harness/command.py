@@ -67,11 +67,12 @@ def _complete(options: argparse.Namespace) -> None:
     options.include_path = [str(TASKS), *([folders] if isinstance(folders, str) else folders or ())]
     if (getattr(options, "model", None) or file.get("model")) != MODEL:
         return
-    for name, least in (("limit", "more than 0"), ("num_fewshot", "0 or more")):
+    for name, allowed in (("limit", "more than 0"), ("num_fewshot", "0 or more")):
         value = getattr(options, name, None)
         value = file.get(name) if value is None else value
-        if value is not None and not (value > 0 or (value == 0 and name == "num_fewshot")):
-            raise OptionError(f"{name} is {value:g}; it must be {least}.")
+        fits = isinstance(value, int | float) and (value > 0 or (value == 0 and name != "limit"))
+        if value is not None and not fits:
+            raise OptionError(f"{name} is {value}; it must be a number, {allowed}.")
     arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})
     read = read_options(arguments)  # checked before lm-eval looks for its tasks
     target = arguments.get("target") or arguments.get("pretrained") or read.pair

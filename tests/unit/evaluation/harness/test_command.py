@@ -91,8 +91,8 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
         ("rule=strict,theta=0.9", "theta is not an argument of the model mars with rule strict"),
         ("k=2.5", "k is 2.5; it must be a whole number."),
         ("k=inf", "k is inf; it must be a whole number."),
-        ("pair=bundled --limit 0", "limit is 0; it must be more than 0."),
-        ("pair=bundled --num_fewshot -1", "num_fewshot is -1; it must be 0 or more."),
+        ("pair=bundled --limit 0", "limit is 0.0; it must be a number, more than 0."),
+        ("pair=bundled --num_fewshot -1", "num_fewshot is -1; it must be a number, 0 or more."),
         ("draft_mode=lazy", "draft_mode is 'lazy'; it must be one of coupled, greedy, sampled."),
         ("max_new_tokens=0", "max_new_tokens is 0; it must be at least 1."),
         ("device=abacus", "device is 'abacus'"),
@@ -114,6 +114,15 @@ def test_what_cannot_run_is_one_sentence(
     ]
     assert main(command) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_a_number_of_a_file_is_checked_as_one_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text("model: mars\ntasks: demo_arithmetic\nnum_fewshot: few\n")
+    assert main(["--config", str(file)]) == 2
+    assert "num_fewshot is few; it must be a number, 0 or more." in capsys.readouterr().err
 
 
 def test_lm_evals_models_stay_beside_ours() -> None:
