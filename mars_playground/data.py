@@ -30,14 +30,15 @@ def add_commands(commands: Commands) -> None:
 
 def main(options: Namespace) -> int:
     """Exit status 2 if a file could not be imported; runs imported before remain."""
-    from evaluation.records.read import read_records
-    from storage import RunStore, StorageError
-    from storage.export.columns import described
-    from storage.importing import import_files
-
     if options.command == "columns":
+        from storage.export.columns import described
+
         sys.stdout.write(described())
         return 0
+    from evaluation.records.read import read_records
+    from storage import RunStore, StorageError
+    from storage.importing import import_files
+
     try:
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             done = import_files(store.of(options.owner), options.files, read_records)

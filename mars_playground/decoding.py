@@ -1,11 +1,10 @@
-"""``mars run | compare | models | fetch | rules``."""
+"""``mars run | compare | fetch``."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-import sys
 from argparse import Namespace
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,42 +15,33 @@ from mars_core.arguments import read_configs, read_spec, threshold_lines
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow
 from mars_core.jobs.perform import perform
 from mars_core.margins import meaning
-from mars_core.models import CATALOG, ModelPool, Pair, PairSpec
+from mars_core.models import ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default
-from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
 from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace, value_text
-from ui.result.speed import speed_ratio
+from mars_playground.output import report_bad_input, show, show_progress
 
 
 def main(options: Namespace) -> int:
-    if options.command == "rules":
-        _print(_rules_table())
-        return 0
     transformers_logging.set_verbosity_error()
     try:
         if options.command == "fetch":
-            folder = fetch_default(_progress, options.file)
-            _progress("")
-            _print(f"The default model is in {folder}.")
+            folder = fetch_default(show_progress, options.file)
+            show_progress("")
+            show(f"The default model is in {folder}.")
             return 0
         graphs = not options.no_graphs
         pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs)
-        if options.command == "models":
-            _print(_models_table(pool))
-            return 0
-        session = Session(pool.get(read_spec(options), _progress))
+        session = Session(pool.get(read_spec(options), show_progress))
         configs = read_configs(options, session.pair)
         for config in configs:
             session.check(config)
     except ValueError as error:  # ModelError is one
-        _progress("")
-        sys.stderr.write(_printable(f"{error}\n"))
-        return 2
+        return report_bad_input(error)
     traces = _run_all(pool, session.pair.spec, configs)
     if traces:
-        _print(_document(traces, session.pair) if options.json else _report(traces, session.pair))
+        show(_document(traces, session.pair) if options.json else _report(traces, session.pair))
     if len(traces) < len(configs) or any(trace.status is Status.CANCELLED for trace in traces):
         return 130
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
@@ -67,11 +57,11 @@ def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[
             follow(records, event)
             if isinstance(event, Wrote) and event.steps:
                 step = event.steps[-1].index + 1
-                _progress(
+                show_progress(
                     f"run {len(records)} of {len(configs)}: {_label(configs[event.run])}, step "
                     f"{step}"
                 )
-    _progress("")
+    show_progress("")
     return [records[number].trace() for number in sorted(records)]
 
 
@@ -115,11 +105,11 @@ def _report(traces: list[Trace], pair: Pair) -> str:
         f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)
     ]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
-    head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'× first':>9}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
+    head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'passes':>8}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
     rows = [
         f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
-        f"{speed_ratio(traces[0], trace).ratio.value:>8.2f}×{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
+        f"{s.steps:>8}{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
         f"{_shift(trace, s.tv_sum)}{_shift(trace, s.tv_max)}{_shift(trace, s.kl_sum)}{s.shifted_share:>9.0%}"
         f"{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces
@@ -167,49 +157,3 @@ def _label(config: RunConfig) -> str:
             *(f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()),
         ]
     )
-
-
-def _models_table(pool: ModelPool) -> str:
-    rows = []
-    for spec in CATALOG:
-        fit = pool.fits(spec)
-        size = f"{spec.target_parameters / 1e6:,.0f} M + {spec.draft_parameters / 1e6:,.0f} M parameters"
-        memory = f"{fit.needed_bytes / 1e9:.1f} GB of {fit.available_bytes / 1e9:.1f} GB free on {fit.device}"
-        refs = [ref for ref in (spec.target, spec.draft, spec.head, spec.classifier) if ref]
-        names = " ← ".join(
-            f"{ref.name}@{ref.revision}" if ref.revision else ref.name for ref in refs
-        )
-        need = f"{size}; {'fits' if fit.fits else 'too large'}: {memory}"
-        rows.append(f"\n{'':20}".join([f"{spec.key:20}{spec.title}", names, need, spec.note]))
-    return "\n".join(rows)
-
-
-def _rules_table() -> str:
-    """Every rule: summary, formula, supported drafts, parameters and source."""
-    blocks = []
-    for rule in RULES.values():
-        shapes = "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"
-        where = f"{' and '.join(rule.modes)} drafts; {shapes}" if rule.modes else "no drafts"
-        lines = [f"{rule.name:18}{rule.summary}", rule.formula, where]
-        lines += [
-            f"{p.name} = {p.default:g} ({p.low:g} to {p.high:g}): {p.help}" for p in rule.parameters
-        ]
-        blocks.append(f"\n{'':18}".join([*lines, f"source: {rule.source}"]))
-    return "\n\n".join(blocks)
-
-
-def _printable(text: str) -> str:
-    """Escapes control characters in model output and file names before they reach the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
-
-
-def _print(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"  # a file or pipe may use an encoding without τ
-    sys.stdout.write(_printable(text).encode(encoding, "replace").decode(encoding) + "\n")
-
-
-def _progress(text: str) -> None:
-    """Rewrites one line on standard error, if that is a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{_printable(text)}")
-        sys.stderr.flush()

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mars_core.lazy import torch
 from mars_core.models import smollm2
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import needed
@@ -115,11 +114,11 @@ class PairSpec:
     text: str = GENERAL_TEXT  # as the target answers; ``Pair.margins`` are measured on it
     theta: Theta = PAPER_THETA
 
-    def memory_bytes(self, dtype: torch.dtype) -> int:
-        """Memory of weights, cache and activations of both models in ``dtype``; 0 where the size is
-        not known yet."""
+    def memory_bytes(self, each: int) -> int:
+        """Return the bytes of weights, cache and activations of both models with ``each`` bytes a
+        parameter; 0 where the size is not known yet."""
         known = self.target_parameters and (self.draft_parameters or self.draft is None)
-        return needed(self.target_parameters + self.draft_parameters, dtype) if known else 0
+        return needed(self.target_parameters + self.draft_parameters, each) if known else 0
 
 
 def custom_pair(

@@ -11,7 +11,10 @@ import psutil
 from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
+FLOAT32_BYTES = 4
 _BYTES = {"torch.int4": 3}  # with the weights in 16 bits that read prompts
+# Where none of these exists, torch has no GPU: of NVIDIA, of NVIDIA under Windows, of AMD.
+_GPU_DRIVERS = ("/proc/driver/nvidia", "/dev/dxg", "/dev/kfd")
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -29,9 +32,20 @@ class MemoryFit:
         return self.needed_bytes <= self.available_bytes
 
 
-def needed(parameters: int, dtype: torch.dtype) -> int:
-    """Bytes for ``parameters`` in ``dtype``, including ``OVERHEAD``."""
-    return int(parameters * _BYTES.get(str(dtype), dtype.itemsize) * OVERHEAD)
+def bytes_each(dtype: torch.dtype) -> int:
+    """Return the bytes of one parameter in ``dtype``."""
+    return _BYTES.get(str(dtype), dtype.itemsize)
+
+
+def needed(parameters: int, each: int) -> int:
+    """Return the bytes for ``parameters`` of ``each`` bytes, including ``OVERHEAD``."""
+    return int(parameters * each * OVERHEAD)
+
+
+def may_have_gpu() -> bool:
+    """Return whether a driver of a GPU is installed, without the seconds that importing torch
+    takes; True where that cannot be seen."""
+    return sys.platform != "linux" or any(Path(driver).exists() for driver in _GPU_DRIVERS)
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -71,7 +85,7 @@ def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Bytes available on ``device``; on a CPU also within the limit of a container (cgroup v2)."""
+    """Bytes available on ``device``."""
     if device.type == "cuda":
         index = torch.cuda.current_device() if device.index is None else device.index
         unused: int = (
@@ -82,6 +96,12 @@ def free_bytes(device: torch.device) -> int:
             )
         )
         return torch.cuda.mem_get_info(device)[0] + unused
+    return host_free_bytes()
+
+
+def host_free_bytes() -> int:
+    """Return the bytes available to this process outside GPUs, within the limit of its container
+    (cgroup v2)."""
     available = int(psutil.virtual_memory().available)
     limit = _container_free()
     return available if limit is None else min(available, limit)

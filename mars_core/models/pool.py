@@ -18,10 +18,14 @@ from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import (
+    FLOAT32_BYTES,
     MemoryFit,
+    bytes_each,
     elsewhere_bytes,
     free_bytes,
     gigabytes,
+    host_free_bytes,
+    may_have_gpu,
     pick_device,
     pick_dtype,
 )
@@ -85,7 +89,10 @@ class ModelPool:
             return self._pairs[key]
 
     def fits(self, spec: PairSpec) -> MemoryFit:
-        """Memory needed and available, with pairs that can be freed counted as free."""
+        """Memory needed and available, with pairs that can be freed counted as free. Imports torch
+        only where there may be a GPU or a device was named."""
+        if not self._pairs and self._wanted == ("auto", "auto") and not may_have_gpu():
+            return MemoryFit(spec.memory_bytes(FLOAT32_BYTES), host_free_bytes(), "cpu")
         models = [
             model
             for pair in list(self._pairs.values())
@@ -94,7 +101,7 @@ class ModelPool:
         ]
         reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
-        return MemoryFit(spec.memory_bytes(self.dtype), available, str(self.device))
+        return MemoryFit(spec.memory_bytes(bytes_each(self.dtype)), available, str(self.device))
 
     def margins(self, spec: PairSpec) -> Margins:
         """Those of the pair's target; empty where it is not in memory."""

@@ -28,7 +28,7 @@ from mars_core.lazy import torch
 from mars_core.models import smollm2
 from mars_core.models.checks.untrusted import check_config_file, shard_files
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.memory import needed
+from mars_core.models.memory import bytes_each, needed
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
@@ -73,8 +73,8 @@ class PlannedModel(Generic[Config]):
 
     def bytes(self, dtype: torch.dtype) -> int:
         return (
-            needed(self.parameters - self.quantised, dtype)
-            + needed(self.quantised, torch.uint8) * self.bits // 8
+            needed(self.parameters - self.quantised, bytes_each(dtype))
+            + needed(self.quantised, 1) * self.bits // 8
         )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from sqlalchemy import Connection, RowMapping, func, select
 
 from storage.runs.records import rule_label
@@ -14,6 +13,9 @@ from storage.schema import ComparisonRow, RunRow
 from storage.schema.columns import SafeText
 from storage.schema.text import readable
 from storage.scope import batches
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 _OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
@@ -39,6 +41,8 @@ def frame_of(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
 
 
 def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd  # here: commands that list no comparisons would wait for it
+
     preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
     query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
     names = (*_OF_RUNS, *_OF_LANES, *_SETTINGS)

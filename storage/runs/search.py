@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
 
 from mars_core.types import Status
@@ -23,6 +22,9 @@ from storage.runs.listing import COLUMNS, frame_of
 from storage.schema import NAMELESS, ComparisonRow, Facet, Source
 from storage.schema.text import folded
 from storage.scope import WhereConditions, check_page
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted

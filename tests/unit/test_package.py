@@ -21,11 +21,12 @@ from mars_core import __version__
 from mars_playground.__main__ import main
 
 ROOT = Path(__file__).parents[2]
+STORED = ("list", "report latest", "plan latest")  # commands on stored numbers
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCKS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "locks").glob("*.txt"))
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
 COMMANDS = (
-    *("run", "compare", "models", "fetch", "rules", "columns", "import", "check"),
+    *("run", "compare", "fetch", "models", "rules", "columns", "import", "check"),
     *("advise", "eval"),
 )
 
@@ -148,12 +149,24 @@ def test_help_imports_nothing_that_takes_seconds() -> None:
     assert subprocess.run(child, cwd=ROOT, capture_output=True, text=True).stdout == "set()\n"
 
 
-@pytest.mark.parametrize("command", ["list", "report latest", "plan latest"])
-def test_commands_on_stored_numbers_load_no_torch(command: str, tmp_path: Path) -> None:
-    words = ["eval", *command.split(), "--db", f"sqlite:///{tmp_path}/runs.db"]
-    code = f"import sys\nfrom mars_playground.__main__ import main\nmain({words})\nprint('torch' in sys.modules)"
+@pytest.mark.parametrize(
+    ("command", "absent"),
+    [
+        ("rules", {"torch", "transformers", "gradio", "sqlalchemy", "pandas"}),
+        ("models", {"torch", "transformers", "gradio", "sqlalchemy", "pandas"}),
+        ("columns", {"torch", "transformers", "gradio", "pandas"}),
+        *((f"eval {name} --db {{db}}", {"torch", "transformers", "gradio"}) for name in STORED),
+        ("run --prompt x --pair nonsense", {"gradio", "plotly", "sqlalchemy"}),
+    ],
+)
+def test_a_command_imports_only_what_it_needs(
+    command: str, absent: set[str], tmp_path: Path
+) -> None:
+    """One that decodes nothing imports no models, and one that decodes no page."""
+    words = command.format(db=f"sqlite:///{tmp_path}/runs.db").split()
+    code = f"import sys\nfrom mars_playground.__main__ import main\nmain({words})\nprint({absent} & {{*sys.modules}})"
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert child.stdout == "False\n", child.stderr
+    assert child.stdout.splitlines()[-1] == "set()", child.stderr
 
 
 @pytest.mark.parametrize(
