@@ -9,6 +9,7 @@
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
 # make vllm   the plugin in vLLM for CPUs, in .venv-vllm (VLLM_PYTHON=another environment's interpreter, ARGS="-k name")
 # make llama  checks a llama.cpp server with and without speculative decoding, in .venv-llama   (ARGS="-k name")
+# make green  when cuda, vllm and llama, which CI leaves out, last passed, and on which commit
 # make clean  removes .venv and the caches
 # make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|gpu|docker|docker-gpu, DRY=1 lists only)
 #
@@ -59,7 +60,7 @@ EVAL_READY := $(VENV)/.requirements-eval
 DEV_READY := $(VENV)/.requirements-dev
 TOOLS := .venv-tools
 
-.PHONY: help run test check bench cuda mcp postgres ray eval clean deploy lock sbom verified vllm wheel llama
+.PHONY: help run test check green bench cuda mcp postgres ray eval clean deploy lock sbom verified vllm wheel llama
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile
@@ -78,11 +79,14 @@ check: $(DEV_READY)
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports
 
+green:
+	@.ci/green
+
 bench: $(RUN_READY)
 	$(BIN)/python -m bench $(ARGS)
 
 cuda:
-	OUT="$(OUT)" "$(PYTHON)" -m bench.cuda$(if $(FAKE),.rehearse) $(if $(TINY),--tiny) $(ARGS)
+	OUT="$(OUT)" $(if $(FAKE)$(TINY)$(ARGS),,.ci/green cuda) "$(PYTHON)" -m bench.cuda$(if $(FAKE),.rehearse) $(if $(TINY),--tiny) $(ARGS)
 
 mcp: $(RUN_READY)
 	$(call install,mcp)
@@ -103,10 +107,10 @@ wheel:
 	PYTHON="$(PYTHON)" TORCH=$(TORCH) .ci/wheel try
 
 vllm: $(DEV_READY)
-	PYTHON="$(PYTHON)" integrations/vllm/try $(ARGS)
+	PYTHON="$(PYTHON)" $(if $(ARGS),,.ci/green vllm) integrations/vllm/try $(ARGS)
 
 llama: $(DEV_READY)
-	PYTHON="$(PYTHON)" integrations/llama/try $(ARGS)
+	PYTHON="$(PYTHON)" $(if $(ARGS),,.ci/green llama) integrations/llama/try $(ARGS)
 
 clean:
 	rm -rf dist $(VENV) .venv-llama .venv-vllm $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -137,9 +141,9 @@ $(EVAL_READY): locks/eval.txt $(BIN)/mars
 	@$(call script,lm-eval,evaluation.harness.command)
 	@touch $@
 
-$(DEV_READY): locks/dev.txt locks/mcp.txt locks/postgres.txt $(EVAL_READY)
+$(DEV_READY): locks/dev.txt locks/mcp.txt locks/postgres.txt locks/ray.txt $(EVAL_READY)
 	@echo "Installing tests and checks into $(VENV)."
-	$(call install,mcp postgres eval dev)
+	$(call install,mcp postgres eval ray dev)
 	@touch $@
 
 lock: $(TOOLS)/.ready

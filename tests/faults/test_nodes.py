@@ -7,8 +7,6 @@ from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from evaluation.item import Item, Suite
 from evaluation.study.worker import LaneSaved, Work
 from mars_core.models import ModelPool
@@ -21,7 +19,6 @@ TASKS = 60
 
 
 def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
     from ray.cluster_utils import Cluster as Nodes
 
     from evaluation.study.cluster import Cluster

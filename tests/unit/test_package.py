@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -44,9 +45,9 @@ def test_each_extra_has_a_lock() -> None:
 @pytest.mark.parametrize("extra", DECLARED)
 def test_each_locked_version_is_within_the_declared_range(extra: str) -> None:
     declared = requirements(DECLARED[extra])
-    project = declared.pop(PROJECT["name"], None)  # dev has the other extras, but not Ray
+    project = declared.pop(PROJECT["name"], None)  # dev has the other extras
     assert (project.extras if project else set()) == (
-        {*DECLARED} - {"", "dev", "ray"} if extra == "dev" else set()
+        {*DECLARED} - {"", "dev"} if extra == "dev" else set()
     )
     for name, requirement in declared.items():
         (version,) = set(re.findall(rf"^{name}==([^ ;]+)", LOCKS, re.MULTILINE))
@@ -222,3 +223,51 @@ def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixtu
     assert completed("mars", "eval", "re") == {"report", "resume"}
     assert completed("mars", "run", "--the") == {"--theta"}
     assert completed("mars", "run", "--thinking", "o") == {"on", "off"}
+
+
+def test_readme_names_the_commands_of_a_fresh_machine_and_ci_runs_them() -> None:
+    """Each as it stands there: `make run` until the page answers, and `make test`."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = re.search(r"^```sh\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    assert block
+    commands = [line.partition("#")[0].strip() for line in block[1].splitlines()]
+    assert commands == ["make run", "make test"]
+    script = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    main = [line.strip() for line in script.splitlines()]
+    assert "setsid make run &" in main and "\nmake check\npage\nmake test\n" in script
+    for target in commands:
+        rule = subprocess.run(
+            [*target.split(), "--dry-run", "--always-make"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ".ci/venv" in rule.stdout and "pip install" in rule.stdout
+
+
+def test_what_ci_leaves_out_is_noted_where_it_passes_and_only_there(tmp_path: Path) -> None:
+    """With the commit, and not where files differ from it."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci/green", tmp_path / ".ci/green")
+    (tmp_path / ".ci/green.tsv").touch()
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        )
+
+    run("git", "init", "-q")
+    run("git", "add", ".")
+    run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+    commit = run("git", "rev-parse", "--short=8", "HEAD").stdout.strip()
+    assert run(".ci/green", "vllm", "false").returncode == 1
+    assert run(".ci/green", "nonsense", "true").returncode == 2
+    assert "passed on" not in run(".ci/green").stdout
+    assert run(".ci/green", "vllm", "true").returncode == 0
+    assert re.search(
+        rf"make vllm +passed on [\d-]{{10}}, commit {commit}\n", run(".ci/green").stdout
+    )
+    (tmp_path / ".ci/green").write_text((tmp_path / ".ci/green").read_text() + "\n")
+    assert run(".ci/green", "llama", "true").returncode == 0
+    assert "make llama  has not passed" in run(".ci/green").stdout

@@ -36,6 +36,7 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
     assert (
         main(
             [
+                "eval",
                 "run",
                 "--server",
                 server.url,

@@ -85,7 +85,6 @@ def test_a_task_that_ends_its_process_every_time_ends_the_study(
 def test_a_study_on_ray_is_the_study_of_this_process(
     folder: Path, session: Session, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("ray")
     plan = f"--target={folder}/target --draft={folder}/draft --suite demo_arithmetic --limit 4"
     plan += f" --no-chat --max-new-tokens 6 --device=cpu --dtype=float32 --threads=1 --db {url}"
     assert session.pair.draft is not None
