@@ -47,12 +47,14 @@ def check(options: Namespace, key: str) -> int:
         server = stack.enter_context(_client(options.server, options.server_model, key, "server"))
         against = [options.against, options.against_model, key, "second server"]
         reference = stack.enter_context(_client(*against)) if options.against else None
+        servers = [client.server for client in (server, reference) if client]
+        sys.stdout.write(header(servers, prompts, options.draws))
+        sys.stdout.flush()
         before = counters_of(server)
         findings = greedy_findings(server, reference, prompts)
         findings += sampled_findings(server, reference, prompts, options.draws, options.seed)
         findings.append(counters_finding(before, counters_of(server)))
-    servers = [client.server for client in (server, reference) if client]
-    sys.stdout.write(page(servers, findings))
+    sys.stdout.write(page(findings))
     if options.json:
         text = json.dumps(_document(options, servers, findings), indent=2)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
@@ -78,10 +80,16 @@ def _client(url: str, model: str | None, key: str, role: str) -> Client:
     return Client(with_model(Server(url, model or "", key, role=role)))
 
 
-def page(servers: Sequence[Server], findings: Sequence[Finding]) -> str:
+def header(servers: Sequence[Server], prompts: Sequence[str], draws: int) -> str:
+    """Return what is going to be done, which is written before the first request."""
     roles = zip(("Server ", "Against"), servers, strict=False)
     lines = [f"{role}  {each.base}, model {each.model}" for role, each in roles]
-    lines += ["", f"Verdict  {overall(findings)}", ""]
+    lines.append(f"Prompts  {count(len(prompts))}, {count(draws)} answers to each at temperature 1")
+    return displayable("\n".join(lines)) + "\n\n"
+
+
+def page(findings: Sequence[Finding]) -> str:
+    lines = [f"Verdict  {overall(findings)}", ""]
     for finding in findings:
         reason = wrap(finding.reason, 100, initial_indent="  ", subsequent_indent="  ")
         lines += [f"{finding.check}: {finding.verdict}", *reason]
@@ -127,7 +135,10 @@ def counters_finding(before: Counters | None, after: Counters | None) -> Finding
 def _doubts(drafts: int, drafted: int, accepted: int, by_position: list[int]) -> Iterator[str]:
     """``by_position[i]``: drafts of which more than i tokens were accepted."""
     if drafts < ENOUGH:
-        yield f"Fewer than {ENOUGH}: speculative decoding was hardly tested."
+        yield (
+            f"Fewer than {ENOUGH}: speculative decoding was hardly tested; prompts with which the "
+            "server drafts more (--prompts) help."
+        )
     elif accepted == 0:
         yield "No drafted token was accepted: drafts are useless or not verified."
     elif accepted == drafted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,20 +11,26 @@ from numpy.typing import NDArray
 
 from evaluation.statistics import BLOCK, Array, Counts, Indices
 
-# the second number is drawn only if the first gives p < SCREEN
+# the second number, at least, is drawn only if the first gives p < SCREEN
 RESAMPLES = (999, 49_999)
 SCREEN = 0.05
+FINER = 4  # the least p that can be found is this many times below the level
 
 
 def fit_p(
-    counts: Sequence[Counts], expected: Sequence[Array], seed: int, *, pooled: bool = False
+    counts: Sequence[Counts],
+    expected: Sequence[Array],
+    seed: int,
+    least: float,
+    *,
+    pooled: bool = False,
 ) -> float:
     """p of the hypothesis that ``counts[i]`` [Cᵢ] are multinomial draws with the probabilities
     ``expected[i]`` [Cᵢ].
 
     The statistic is G = 2 Σ O·ln(O/E) over all cells of all tables, or of the sum of the tables if
     they are ``pooled`` (all Cᵢ equal); its distribution is simulated, so p is exact for any number
-    of draws.
+    of draws. ``least``: the level of this test among all that are corrected together.
     """
     from scipy.special import rel_entr
 
@@ -44,16 +51,19 @@ def fit_p(
         )
 
     width = sum(len(each) for each in counts) + 1
-    return _monte_carlo(float(statistic([each[None] for each in counts])[0]), simulated, width)
+    observed = float(statistic([each[None] for each in counts])[0])
+    return _monte_carlo(observed, simulated, width, least)
 
 
-def same_p(strata: Indices, categories: Sequence[Indices], second: Counts, seed: int) -> float:
+def same_p(
+    strata: Indices, categories: Sequence[Indices], second: Counts, seed: int, least: float
+) -> float:
     """p of the hypothesis that two samples have the same distribution within every stratum, by
     permutations within strata.
 
     Draw i of n belongs to stratum ``strata[i]``, to the second sample where ``second[i]`` is 1, and
     to the category ``column[i]`` of each ``column`` of ``categories``. The statistic is G of
-    samples × categories, summed over the columns.
+    samples × categories, summed over the columns. ``least``: as in ``fit_p``.
     """
     from scipy.special import xlogy
 
@@ -78,16 +88,19 @@ def same_p(strata: Indices, categories: Sequence[Indices], second: Counts, seed:
             generator.permuted(labels[:, start:end], axis=1, out=labels[:, start:end])
         return statistic(labels)
 
-    return _monte_carlo(float(statistic(second[order][None])[0]), simulated, sum(cells.shape))
+    observed = float(statistic(second[order][None])[0])
+    return _monte_carlo(observed, simulated, sum(cells.shape), least)
 
 
-def _monte_carlo(observed: float, simulated: Callable[[int], Array], width: int) -> float:
+def _monte_carlo(
+    observed: float, simulated: Callable[[int], Array], width: int, least: float
+) -> float:
     """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the
     second sample is independent).
 
     ``width``: numbers in memory for one of them."""
     p, rows = 1.0, max(1, BLOCK // width)
-    for resamples in RESAMPLES:
+    for resamples in (RESAMPLES[0], max(RESAMPLES[1], math.ceil(FINER / least))):
         if p < SCREEN or resamples == RESAMPLES[0]:
             sizes = (min(rows, resamples - start) for start in range(0, resamples, rows))
             p = (1 + sum(int((simulated(size) >= observed - 1e-6).sum()) for size in sizes)) / (

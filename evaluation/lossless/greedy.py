@@ -9,7 +9,16 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from evaluation.format import number, plural, visible
-from evaluation.lossless.values import CUT, Finding, LosslessVerdict, at_once, complete, next_token
+from evaluation.lossless.values import (
+    AGAINST,
+    AT_ONCE,
+    CUT,
+    Finding,
+    LosslessVerdict,
+    at_once,
+    complete,
+    next_token,
+)
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
@@ -47,12 +56,16 @@ def greedy_findings(
             tie,
         )
 
-    answers = [one(server, prompt) for prompt in prompts]
-    again = at_once(lambda prompt: one(server, prompt), prompts)
+    def answered(client: Client, requests: int) -> list[Answer]:
+        title = f"Temperature 0, {client.server.role}, {plural(requests, 'request')} at once"
+        return at_once(title, lambda prompt: one(client, prompt), prompts, requests)
+
+    answers = answered(server, 1)
+    again = answered(server, AT_ONCE)
     tie = tie_of(answers, again)
     findings = [against("repeated, all prompts at once", server, answers, again)]
     if reference:
-        expected = [one(reference, prompt) for prompt in prompts]
+        expected = answered(reference, 1)
         findings.append(against("against the other server", reference, expected, answers))
     title = "Temperature 0, against the log probabilities of the text"
     try:
@@ -146,7 +159,6 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
 def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> Finding:
     differences = [each for each in compared if each is not None]
     real = [each for each in differences if not each.gap <= tie]
-    count = f"{plural(len(real or differences), 'answer')} of {len(compared)}"
     if not differences:
         return Finding(
             title,
@@ -155,14 +167,14 @@ def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> F
         )
     known = [each for each in real or differences if not math.isnan(each.gap)]
     example = (known or real)[0]
-    gap = f"{example.where}, " + (
-        f"log probability gap {number(example.gap)}." if known else "gap not known."
+    gap = f"log probability gap {number(example.gap)} nats" if known else "gap not known"
+    reason = (
+        f"{len(differences)} of {len(compared)} answers of up to {TOKENS} tokens differ, {len(real)} "
+        f"by more than the {tie:.3g} nats that rounding can reverse: {example.where}, {gap}."
     )
     if not real:
-        ties = f"{count} differ only by numeric ties, gaps of at most {tie:.3g} nats, which rounding can reverse"
-        return Finding(title, LosslessVerdict.LOSSLESS, f"{ties}; {gap}")
-    return Finding(
-        title,
-        LosslessVerdict.NOT_LOSSLESS if known else LosslessVerdict.NOT_KNOWN,
-        f"{count} differ; {gap}",
-    )
+        return Finding(title, LosslessVerdict.LOSSLESS, reason)
+    if known:
+        return Finding(title, LosslessVerdict.NOT_LOSSLESS, reason)
+    helps = f"The server reports no log probability of these tokens: {AGAINST}."
+    return Finding(title, LosslessVerdict.NOT_KNOWN, f"{reason} {helps}")

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from evaluation.format import number, plural
 from evaluation.lossless.draws import fit_p, same_p
 from evaluation.lossless.values import (
+    AGAINST,
     CUT,
     Finding,
     LosslessVerdict,
@@ -65,19 +66,23 @@ def sampled_findings(
             ]
     ours = _drawn(server, prompts, draws, seed)
     theirs = _drawn(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
-    fits = [_fit(reference or server, *each, seed) for each in zip(prompts, ours, strict=True)]
+    # each prompt and all together, against the log probabilities and against the other server
+    least = LEVEL / ((len(prompts) + 1) * (2 if reference else 1))
+    judge = reference or server
+    fits = [_fit(judge, *each, seed, least) for each in zip(prompts, ours, strict=True)]
     known = [fit for fit in fits if fit is not None]
     counts = [table for fit in known for table in fit.counts]
     expected = [p for fit in known for p in fit.expected]
     fitted = [
         *(fit.p for fit in known),
-        *([fit_p(counts, expected, seed, pooled=True)] if counts else []),
+        *([fit_p(counts, expected, seed, least, pooled=True)] if counts else []),
     ]
-    same = _same(ours, theirs, seed) if reference else []
+    same = _same(ours, theirs, seed, least) if reference else []
     adjusted = holm([*fitted, *same])
     title = "Temperature 1, against the log probabilities of the next token"
     left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
-    reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}."
+    reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}"
+    reason += "." if reference else f": {AGAINST}."
     findings = [
         Finding(
             title, LosslessVerdict.NOT_TESTED if reference else LosslessVerdict.NOT_KNOWN, reason
@@ -103,11 +108,14 @@ def _drawn(
         prompt = prompts[number // draws]
         return complete(client, prompt, tokens, 1.0, seed=seed + number, logprobs=1)
 
-    answers = at_once(one, range(draws * len(prompts)))
+    title = f"Temperature 1, {client.server.role}, answers of {plural(tokens, 'token')}"
+    answers = at_once(title, one, range(draws * len(prompts)))
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
 
 
-def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> SampleFit | None:
+def _fit(
+    judge: Client, prompt: str, answers: Sequence[Answer], seed: int, least: float
+) -> SampleFit | None:
     """None if the server does not identify every token, or the judge reports no log probabilities
     or identifies tokens otherwise."""
     counts: dict[Beginning, Counter[TokenKey]] = {}
@@ -127,7 +135,11 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Sa
     ]
     tables: list[Counts] = []
     expected: list[Array] = []
-    judged = at_once(lambda each: next_token(judge, prompt, sources[each], len(each), seed), tested)
+    judged = at_once(
+        f"Temperature 1, {judge.server.role}, log probabilities",
+        lambda each: next_token(judge, prompt, sources[each], len(each), seed),
+        tested,
+    )
     for beginning, logprobs in zip(tested, judged, strict=True):
         observed = counts[beginning]
         valid = logprobs and all(
@@ -146,7 +158,7 @@ def _fit(judge: Client, prompt: str, answers: Sequence[Answer], seed: int) -> Sa
     )
     later = [at for at, beginning in enumerate(tested) if beginning]
     ranks = ([_by_rank(rows[at]) for at in later] for rows in (tables, expected))
-    return SampleFit(fit_p(tables, expected, seed), impossible, *ranks) if tables else None
+    return SampleFit(fit_p(tables, expected, seed, least), impossible, *ranks) if tables else None
 
 
 def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
@@ -157,7 +169,7 @@ def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _same(
-    ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int
+    ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int, least: float
 ) -> list[float]:
     """p of the hypothesis that both servers continue the same first token alike: by prompt, and of
     all prompts together, by the rank of the second token. Full texts are compared for a prompt
@@ -175,11 +187,16 @@ def _same(
     parts = [slice(start, start + each) for start in range(0, len(rows), each)]
     tests = [
         same_p(
-            _numbered(strata[part]), [_numbered(column[part]) for column in columns], second, seed
+            _numbered(strata[part]),
+            [_numbered(column[part]) for column in columns],
+            second,
+            seed,
+            least,
         )
         for part in parts
     ]
-    return [*tests, same_p(strata, [_ranks(strata, columns[0])], np.tile(second, len(parts)), seed)]
+    both = np.tile(second, len(parts))
+    return [*tests, same_p(strata, [_ranks(strata, columns[0])], both, seed, least)]
 
 
 def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
@@ -244,18 +261,18 @@ def _finding(
 ) -> Finding:
     """``adjusted``: p after Holm's correction, first of each prompt, then of all together."""
     p, differ = min(adjusted), sum(each < LEVEL for each in adjusted[:prompts])
+    level = f"at the level {LEVEL:g} of {plural(len(adjusted), 'test')} together"
     sample = f"{draws} answers of {TOKENS} tokens to each of {plural(prompts, 'prompt')}"
     if p >= LEVEL and impossible < 2:
         return Finding(
             title,
             LosslessVerdict.LOSSLESS,
-            f"{sample} have the expected distribution (smallest p {number(p)}).",
+            f"{sample} have the expected distribution {level} (smallest p {number(p)}).",
             p,
         )
     reasons = []
     if p < LEVEL:
-        by_themselves = f"{differ} of {prompts} prompts by themselves"
-        reasons.append(f"another distribution (smallest p {number(p)}; {by_themselves})")
+        reasons.append(f"another distribution {level}, {differ} of {prompts} prompts by themselves")
     if impossible:
         reasons.append(f"{plural(impossible, 'token')} of probability below {IMPOSSIBLE:g}")
     return Finding(title, LosslessVerdict.NOT_LOSSLESS, f"{sample}: {' and '.join(reasons)}.", p)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from tqdm import tqdm
+
 from evaluation.served.answer import Answer, TokenKey
 from evaluation.served.client import Client, Prompt, ServerDown, ServerError
 
 AT_ONCE = 8  # requests
+LOG_S = 10.0  # between two lines of progress where standard error is no terminal
 TOP = 20  # alternatives whose probability is requested
 TRIALS = 4
+# what helps where a server reports too little of itself
+AGAINST = "give --against URL, the same model without speculative decoding"
 CUT = "\N{REPLACEMENT CHARACTER}"  # at the end of a text: the beginning of a character
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -73,10 +79,17 @@ def complete(
     )
 
 
-def at_once(function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
-    """The results in order, ``AT_ONCE`` requests at a time."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(function, items))
+def at_once(
+    title: str,
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    requests: int = AT_ONCE,
+) -> list[_Result]:
+    """Return the results in order, ``requests`` at a time; standard error says how far it is."""
+    interval = 0.1 if sys.stderr.isatty() else LOG_S
+    with ThreadPoolExecutor(requests) as pool:
+        results = pool.map(function, items)
+        return list(tqdm(results, title, len(items), mininterval=interval, unit=" requests"))
 
 
 def continued(

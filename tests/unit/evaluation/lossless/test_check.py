@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from evaluation.lossless.command import counters_finding
-from evaluation.lossless.greedy import MOST_TIE, TIE, difference, tie_of
+from evaluation.lossless.greedy import (
+    MOST_TIE,
+    TIE,
+    Difference,
+    _finding,
+    difference,
+    tie_of,
+)
 from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.records.counters import Counters
 from evaluation.served.answer import Answer, Position
@@ -103,7 +110,10 @@ def test_a_server_that_does_not_answer_is_one_sentence(
     serving.faults = faults
     assert run(f"--server {serving.url} --prompts {prompts}") == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.count("\n") == 1 and words in err and serving.url in err
+    assert out.startswith(f"Server   {serving.url}") and "Prompts  2, 100 answers to each" in out
+    assert "Verdict" not in out and "Temperature 0, server, 1 request at once: " in err
+    last = err.splitlines()[-1]
+    assert words in last and serving.url in last
 
 
 def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -261,6 +271,20 @@ def test_a_tie_is_what_repeats_of_the_server_move(
     tie = tie_of([answer("ab", gaps=first)], [answer("ab", gaps=then)])
     assert tie == pytest.approx(expected)
     assert tie_of([answer("ab", gaps=first)], [answer("xb", gaps=then)]) == TIE  # not the same text
+
+
+def test_a_finding_counts_all_differences_and_those_beyond_ties_and_says_what_would_help() -> None:
+    tied, real, unknown = (
+        Difference(gap, "prompt 1, token 2: a for b") for gap in (0.1, 2, math.nan)
+    )
+    differ = "of 19 answers of up to 64 tokens differ"
+    finding = _finding("", [tied, tied, real, *[None] * 16], TIE)
+    assert f"3 {differ}, 1 by more than the 0.125 nats" in finding.reason
+    assert finding.verdict is LosslessVerdict.NOT_LOSSLESS and "gap 2.00 nats" in finding.reason
+    finding = _finding("", [unknown, *[None] * 18], TIE)
+    assert f"1 {differ}, 1 by more" in finding.reason and "give --against URL" in finding.reason
+    assert finding.verdict is LosslessVerdict.NOT_KNOWN
+    assert _finding("", [tied, *[None] * 18], TIE).verdict is LosslessVerdict.LOSSLESS
 
 
 def test_one_check_that_fails_decides() -> None:

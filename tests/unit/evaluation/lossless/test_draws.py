@@ -116,6 +116,10 @@ def test_a_defect_is_detected_by_both_tests(choose: Choose, top: int) -> None:
     by_logprobs, by_draws = verdicts(Server(choose, top), Server(top=top), prompts=PROMPTS[:2])
     assert by_logprobs.verdict is by_draws.verdict is LosslessVerdict.NOT_LOSSLESS
     assert by_logprobs.p is not None and by_logprobs.p < 0.001
+    for each in (by_logprobs, by_draws):  # p is as small as the simulation can tell: no number
+        assert "another distribution at the level 0.001 of 6 tests together" in each.reason or (
+            "another distribution at the level 0.001 of 3 tests together" in each.reason
+        )
     by_itself = verdicts(Server(choose, top), prompts=PROMPTS[:2])[
         0
     ]  # with the server's probabilities

@@ -137,7 +137,7 @@ def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_ou
         assert mars(f"check {options}") == status
     out = " ".join(capsys.readouterr().out.split())
     assert f"Verdict {verdict}" in out
-    assert seeds > 1 or "or report its log probability, after prompts 2, 4." in out
+    assert seeds > 1 or "or report its log probability, after prompts 2, 4:" in out
     assert ["ab", 0] in [
         each.body["prompt"] for each in requests
     ] or seeds > 1  # the tokens themselves, not their text
