@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
+import mmap
 import os
 import resource
 import signal
@@ -28,7 +30,8 @@ from pyseccomp import (
 )
 
 # The only system calls that are allowed; all others, including future ones, fail with EPERM.
-# ``write`` is limited to what is open, because files cannot be opened for writing. Calls that this
+# ``write`` is limited to what is open, because files cannot be opened for writing. None of them has
+# an argument that reaches another process; those that have are in ``_LIMITED``. Calls that this
 # architecture does not have are skipped.
 _ALLOWED = (
     "access",
@@ -45,9 +48,7 @@ _ALLOWED = (
     "exit_group",
     "faccessat",
     "faccessat2",
-    "fcntl",
     "fstat",
-    "futex",
     "getcwd",
     "getdents64",
     "getegid",
@@ -64,7 +65,6 @@ _ALLOWED = (
     "getuid",
     "lseek",
     "lstat",
-    "madvise",
     "mmap",
     "mprotect",
     "mremap",
@@ -98,10 +98,30 @@ _ALLOWED = (
     "write",
     "writev",
 )
-_OPEN = {"open": 1, "openat": 2}  # index of the flags argument
-_WRITES = (
-    os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | 0o20000000
-)  # the last is O_TMPFILE's bit
+# Calls that are allowed with certain arguments only: index of the argument, bits that count, and the
+# values that these may have. A file is opened for reading, and by no flag that makes or changes one;
+# a descriptor is copied or asked, never given an owner, a signal, a lease or a lock; memory is given
+# back, never marked as broken; a futex is of this process.
+_BITS = 0xFFFFFFFF
+_READING = (
+    os.O_CLOEXEC | os.O_DIRECTORY | os.O_LARGEFILE | os.O_NOCTTY | os.O_NOFOLLOW | os.O_NONBLOCK
+)
+_FUTEX_PRIVATE = 128
+_LIMITED: dict[str, tuple[int, int, tuple[int, ...]]] = {
+    "fcntl": (
+        1,
+        _BITS,
+        (fcntl.F_DUPFD, fcntl.F_DUPFD_CLOEXEC, fcntl.F_GETFD, fcntl.F_GETFL, fcntl.F_SETFD),
+    ),
+    "futex": (1, _FUTEX_PRIVATE, (_FUTEX_PRIVATE,)),
+    "madvise": (
+        2,
+        _BITS,
+        (mmap.MADV_DONTNEED, mmap.MADV_FREE, mmap.MADV_HUGEPAGE, mmap.MADV_NOHUGEPAGE),
+    ),
+    "open": (1, _BITS & ~_READING, (0,)),
+    "openat": (2, _BITS & ~_READING, (0,)),
+}
 _PR_SET_PDEATHSIG = 1
 
 
@@ -122,9 +142,10 @@ def _filter() -> SyscallFilter:
     for name in _ALLOWED:
         if resolve_syscall(Arch.NATIVE, name) >= 0:
             calls.add_rule(ALLOW, name)
-    for name, argument in _OPEN.items():
+    for name, (argument, bits, values) in _LIMITED.items():
         if resolve_syscall(Arch.NATIVE, name) >= 0:
-            calls.add_rule(ALLOW, name, Arg(argument, MASKED_EQ, _WRITES, 0))
+            for value in values:
+                calls.add_rule(ALLOW, name, Arg(argument, MASKED_EQ, bits, value))
     return calls
 
 

@@ -7,12 +7,13 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+from pyseccomp import Arch, resolve_syscall
 
 from evaluation.scoring import sandbox
 from evaluation.scoring.sandbox import check_sandbox, runs
@@ -98,22 +99,99 @@ def test_time_is_over_for_code_that_does_not_end(
 _LIBC = "import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
 
 
+BEYOND_COMPUTING = {  # by what it would reach: system calls with arguments that the kernel takes
+    "another process": (
+        "fcntl(fd, 8, os.getppid())",  # F_SETOWN
+        "fcntl(fd, 15, (c_int * 2)(1, os.getppid()))",  # F_SETOWN_EX
+        "fcntl(fd, 10, 9)",  # F_SETSIG
+        "fcntl(fd, 1026, 1)",  # F_NOTIFY
+        "fcntl(fd, 4, 0o20000)",  # F_SETFL with O_ASYNC
+        "ioctl(fd, 0x5452, (c_int * 1)(1))",  # FIOASYNC
+        "kill(os.getppid(), 0)",
+        "tkill(os.getppid(), 0)",
+        "tgkill(os.getppid(), os.getppid(), 0)",
+        "rt_sigqueueinfo(os.getppid(), 0, None)",
+        "pidfd_open(os.getppid(), 0)",
+        "pidfd_send_signal(fd, 0, None, 0)",
+        "prlimit64(os.getppid(), 7, None, None)",
+        "setpriority(0, os.getppid(), 5)",
+        "ioprio_set(1, os.getppid(), 0)",
+        "sched_setaffinity(os.getppid(), 8, (c_int * 2)(1))",
+        "sched_setscheduler(os.getppid(), 0, (c_int * 1)())",
+        "process_vm_readv(os.getppid(), None, 0, None, 0, 0)",
+        "process_vm_writev(os.getppid(), None, 0, None, 0, 0)",
+        "ptrace(0, 0, 0, 0)",
+        "kcmp(os.getppid(), os.getppid(), 0, 0, 0)",
+        "futex((c_int * 1)(), 1, 1)",  # FUTEX_WAKE of shared memory
+        "timer_create(0, None, (c_int * 1)())",
+    ),
+    "a file": (
+        "fcntl(fd, 1024, 0)",  # F_SETLEASE
+        "fcntl(fd, 6, None)",  # F_SETLK
+        "fcntl(fd, 37, None)",  # F_OFD_SETLK
+        "fcntl(fd, 1031, 4096)",  # F_SETPIPE_SZ
+        "fcntl(fd, 1036, (c_int * 2)())",  # F_SET_RW_HINT
+        "flock(fd, 1)",
+        "openat(-100, b'x', 0o100, 0)",  # O_CREAT
+        "openat(-100, b'/', 0o10000000)",  # O_PATH
+        "openat(-100, b'/', 0o1000000)",  # O_NOATIME
+        "openat2(-100, b'x', None, 0)",
+        "memfd_create(b'x', 0)",
+        "inotify_init1(0)",
+        "fadvise64(fd, 0, 0, 4)",
+        "umask(0)",
+    ),
+    "the kernel": (
+        "madvise(None, 0, 100)",  # MADV_HWPOISON
+        "madvise(None, 0, 9)",  # MADV_REMOVE
+        "mlockall(1)",
+        "prctl(38, 0, 0, 0, 0)",  # PR_SET_NO_NEW_PRIVS
+        "prctl(22, 0, 0, 0, 0)",  # PR_SET_SECCOMP
+        "prctl(1, 0, 0, 0, 0)",  # PR_SET_PDEATHSIG
+        "setns(fd, 0)",
+        "unshare(0x10000000)",  # CLONE_NEWUSER
+        "mount(b'a', b'b', b'c', 0, 0)",
+        "clone3(None, 0)",
+        "execveat(-100, b'/bin/true', None, None, 0)",
+        "io_uring_setup(1, None)",
+        "bpf(0, None, 0)",
+        "perf_event_open(None, 0, -1, -1, 0)",
+        "userfaultfd(0)",
+        "keyctl(0, -3, 0)",
+        "shmget(0, 4096, 0o1600)",
+        "socketpair(1, 1, 0, (c_int * 2)())",
+    ),
+}
+_ORDINARY = (
+    "fcntl(fd, 3)",  # F_GETFL
+    "fcntl(fd, 0, 0)",  # F_DUPFD
+    "fcntl(fd, 2, 1)",  # F_SETFD
+    "futex((c_int * 1)(), 129, 1)",  # FUTEX_WAKE of this process
+    "madvise(None, 0, 4)",  # MADV_DONTNEED
+    "openat(-100, b'/', 0o2200000)",  # O_DIRECTORY, O_CLOEXEC
+)
+
+
+def _calling(calls: Iterable[str]) -> str:
+    """Code that makes each call of ``calls`` by its number, and keeps in ``seen`` what it gave."""
+    lines = [f"{_LIBC}import os\nfrom ctypes import c_int\nfd, seen = os.open('/', os.O_RDONLY), []"]
+    for call in calls:
+        name, _, arguments = call.partition("(")
+        number = resolve_syscall(Arch.NATIVE, name)
+        lines.append("ctypes.set_errno(0)")
+        lines.append(f"seen.append((libc.syscall({number}, {arguments}, ctypes.get_errno()))")
+    return "\n".join(lines)
+
+
 @pytest.mark.parametrize(
-    "call",
-    [
-        "libc.prctl(38, 0, 0, 0, 0)",  # PR_SET_NO_NEW_PRIVS
-        "libc.prctl(22, 0, 0, 0, 0)",  # PR_SET_SECCOMP
-        "libc.ptrace(0, 0, 0, 0)",
-        "libc.unshare(0x10000000)",  # CLONE_NEWUSER
-        "libc.mount(b'a', b'b', b'c', 0, 0)",
-        "libc.memfd_create(b'x', 0)",
-        "libc.syscall(435, 0, 0)",  # clone3
-        "libc.syscall(425, 1, 0)",  # io_uring_setup
-        "libc.syscall(437, -100, b'x', 0, 0)",  # openat2
-    ],
+    "call", [call for calls in BEYOND_COMPUTING.values() for call in calls], ids=lambda call: call
 )
 def test_system_calls_beyond_computing_are_refused(call: str) -> None:
-    assert runs(f"{_LIBC}assert {call} == -1 and ctypes.get_errno() == 1")  # EPERM
+    assert runs(f"{_calling([call])}\nassert seen == [(-1, 1)]")  # EPERM
+
+
+def test_limited_system_calls_serve_ordinary_code() -> None:
+    assert runs(f"{_calling(_ORDINARY)}\nassert min(seen)[0] >= 0")
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="x32 calls exist on x86-64 only")
