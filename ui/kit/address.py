@@ -3,7 +3,7 @@ view. Its names and what they open are defined here alone.
 
 The browser's half is assets/address.js: it reports what the address says when the page opens or the
 visitor goes back, and writes into it what a tab shows. Everything in an address is hostile: what
-cannot be a value is left out.
+cannot be a value is left out. No name is one of ``GRADIO_NAMES``, which Gradio reads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TAB = re.compile("[a-z]{1,20}")
 ID = re.compile("[0-9a-f]{32}")
 TOKEN = re.compile("[A-Za-z0-9_-]{32,128}")
 SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
-_HISTORY = ("comparison", "runs", *SEARCH, "sort", "page", "share")
+_HISTORY = ("comparison", "runs", *SEARCH, "sort", "list_page", "share")
 # The tab that shows what an address names, where it names no tab; the first name that it has
 # decides.
 _OPENS = {"study": "quality", "share": "history", "comparison": FIRST}
@@ -82,8 +82,8 @@ def _read_by(read: Callable[[str], Any], default: Any = "") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone; ``page``
-    counts from 1. ``share``: the token of a link, through which what is named here is read.
+    """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone;
+    ``list_page`` counts from 1. ``share``: the token of a link, through which what is named here is read.
     ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them; never
     part of the address."""
 
@@ -100,7 +100,7 @@ class Address:
     since: str = _read_by(_date)
     until: str = _read_by(_date)
     sort: str = _read_by(_among(SORTS))
-    page: int = _read_by(lambda text: _integer(text, 1, 1, 10**6), 1)
+    list_page: int = _read_by(lambda text: _integer(text, 1, 1, 10**6), 1)
     share: str = _read_by(_matching(TOKEN))
     zone: int = _read_by(lambda text: _integer(text, 0, -900, 900), 0)
 
@@ -121,7 +121,7 @@ def read_address(parameters: Mapping[str, object]) -> Address:
 
 def without_search(address: Address) -> Address:
     empty: dict[str, Any] = dict.fromkeys(SEARCH, "")
-    return replace(address, page=1, **empty)
+    return replace(address, list_page=1, **empty)
 
 
 def to_search(address: Address, *, limit: int, offset: int) -> Search:
@@ -155,10 +155,10 @@ def _end(day: str, zone: int) -> datetime | None:
 
 def history_parameters(address: Address) -> dict[str, str]:
     """The query parameters of History, all of them; empty where unset."""
-    texts = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "page")}
+    texts = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "list_page")}
     return texts | {
         "runs": ",".join(address.runs),
-        "page": str(address.page) if address.page > 1 else "",
+        "list_page": str(address.list_page) if address.list_page > 1 else "",
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, parse_qsl, urlencode
 
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -48,6 +48,9 @@ OPEN = frozenset(
 JSON_ROUTES = frozenset(("queue", "call", "cancel", "reset", "run", "api", "mcp"))
 # where the page sends events that do not queue; Gradio refuses others there where api_open is False
 DIRECT = f"{API}run/predict"
+# Query parameters with which Gradio chooses what a page is made of; it fails where it does not know
+# their values, which stand in sent links.
+GRADIO_NAMES = ("page", "deep_link")
 _CLOSED = ("monitoring", "proxy=", "file=")  # outside of API: old names of routes
 CLOSED = "This part of the page is closed in public."
 TOO_LONG = (
@@ -75,6 +78,8 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = page_path(scope)
+            if path.strip("/") in ("", "config"):
+                scope = {**scope, "query_string": _without_gradios(scope["query_string"])}
             try:
                 receive = await self._checked(path, scope, receive)
             except HTTPException as error:
@@ -109,6 +114,11 @@ class Access:
             if not all([self._browsers.first(session, key) == key for session in names]):
                 raise HTTPException(403, OTHERS)
         return receive
+
+
+def _without_gradios(query: bytes) -> bytes:
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    return urlencode([pair for pair in pairs if pair[0] not in GRADIO_NAMES]).encode("ascii")
 
 
 def is_open(path: str) -> bool:

@@ -102,8 +102,8 @@ def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     assert [row.id for row in first.rows] == ids[
         :1:-1
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row.id for row in listing(store, Address(page=2)).rows] == ids[1::-1]
-    assert listing(store, Address(page=99)).page == 2
+    assert [row.id for row in listing(store, Address(list_page=2)).rows] == ids[1::-1]
+    assert listing(store, Address(list_page=99)).page == 2
 
 
 def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
@@ -182,14 +182,14 @@ def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     monkeypatch.setattr("ui.tabs.history.list.PAGE", 2)
     for _ in range(5):
         keep(store, "lantern")
-    pages = [listing(store, Address(text="lantern", page=page)) for page in (1, 2, 3)]
+    pages = [listing(store, Address(text="lantern", list_page=page)) for page in (1, 2, 3)]
     assert [(len(each.rows), each.page, each.pages > each.page) for each in pages] == [
         (2, 1, True),
         (2, 2, True),
         (1, 3, False),
     ]
     assert pages[0].position == "Page 1, more than 1 comparison found"
-    assert listing(store, Address(text="lantern", page=9)).page == 1
+    assert listing(store, Address(text="lantern", list_page=9)).page == 1
 
 
 def test_what_does_not_exist_is_reported_and_leaves_the_address(

@@ -4,17 +4,20 @@ with the code, downloads, its address."""
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import gradio as gr
 import pytest
+from fastapi.routing import APIRoute
+from gradio.routes import App
 from starlette.testclient import TestClient
 
 import app
@@ -43,7 +46,9 @@ from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import REPORT_SHEET, STYLES, page_css, page_theme
+from ui.public.access import GRADIO_NAMES
 from ui.report.downloads import ALL_FILES, OF_ONE
+from ui.settings.link import NAMES
 from ui.tabs.about import about_text
 from ui.token_view.view import OUTCOMES
 
@@ -228,9 +233,20 @@ FULL = Address(
     since="2026-01-02",
     until="2026-03-04",
     sort="speed",
-    page=3,
+    list_page=3,
     share="t" * 43,
 )
+
+
+def test_no_name_of_an_address_is_one_of_gradios(page: gr.Blocks) -> None:
+    named = {
+        name
+        for route in App.create_app(page).routes
+        if isinstance(route, APIRoute)
+        for name in inspect.signature(route.endpoint).parameters
+    }
+    ours = {each.name for each in fields(Address)} | set(NAMES)
+    assert {"page", "session_hash", *GRADIO_NAMES} <= named and not ours & named
 
 
 def test_an_address_comes_back_as_it_was_written() -> None:
@@ -252,10 +268,10 @@ def test_an_address_comes_back_as_it_was_written() -> None:
             "since": "2026-13-40",
             "until": "tomorrow",
             "sort": "; drop",
-            "page": "-4",
+            "list_page": "-4",
             "zone": "none",
         },
-        {"page": "9" * 400, "tab": None, "runs": None},
+        {"list_page": "9" * 400, "tab": None, "runs": None},
     ],
 )
 def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(
@@ -278,7 +294,7 @@ def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_kee
         FULL.runs,
         FULL.sort,
     )
-    assert not cleared.searching and cleared.page == 1 and search_query(cleared) == ""
+    assert not cleared.searching and cleared.list_page == 1 and search_query(cleared) == ""
     opens = dict(address_component().props["opens"])
     assert set(history_parameters(Address())) == opens.keys() - {"study"}
     assert not any(history_parameters(Address()).values())

@@ -108,14 +108,14 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
     """The page nearest to the one requested. Raises StorageError."""
     if address.sort == BY_MODEL and not address.target:
         return _by_model(store, address)
-    page = max(1, address.page)
+    page = max(1, address.list_page)
     page_of = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
     rows = tuple(_row(record, address.runs) for record in page_of.frame.to_dict("records"))
     pages = max(1, math.ceil(page_of.total / PAGE))
     if page_of.more and rows:
         pages = max(pages, page + (len(rows) == PAGE))
     if page > pages:
-        return listing(store, replace(address, page=pages))
+        return listing(store, replace(address, list_page=pages))
     message = "" if rows else NO_MATCH if address.searching else NOTHING
     return ComparisonPage(
         rows,
@@ -185,7 +185,7 @@ def searched(address: Address, fields: Mapping[str, Any]) -> Address:
     requested = read_address(fields)
     return replace(
         address,
-        page=1,
+        list_page=1,
         zone=requested.zone,
         **{name: getattr(requested, name) for name in (*SEARCH, "sort")},
     )

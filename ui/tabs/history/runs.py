@@ -158,11 +158,11 @@ def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Addr
             return (replace(view, comparison=opened, share="") if opened else view), ""
         case "page":
             page = data.get("page")
-            return replace(view, page=page if isinstance(page, int) else 1), ""
+            return replace(view, list_page=page if isinstance(page, int) else 1), ""
         case "clear":
             return without_search(view), ""
         case "model":
-            return replace(view, target=read_address(data).target, sort="", page=1), ""
+            return replace(view, target=read_address(data).target, sort="", list_page=1), ""
         case "choose" if data.get("checked", True):
             runs, message = choose_run(store, view.runs, run)
             return replace(view, runs=runs), message

@@ -108,7 +108,7 @@ class HistoryTab:
         choices = NO_CHOICES
         try:
             comparisons = listing(self.services.store, view)
-            view = replace(view, page=comparisons.page)
+            view = replace(view, list_page=comparisons.page)
             choices = self.services.store.choices() if search else choices
         except StorageError as error:
             comparisons = ComparisonPage(message=self.services.sentence(error))

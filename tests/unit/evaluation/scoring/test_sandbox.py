@@ -174,7 +174,9 @@ _ORDINARY = (
 
 def _calling(calls: Iterable[str]) -> str:
     """Code that makes each call of ``calls`` by its number, and keeps in ``seen`` what it gave."""
-    lines = [f"{_LIBC}import os\nfrom ctypes import c_int\nfd, seen = os.open('/', os.O_RDONLY), []"]
+    lines = [
+        f"{_LIBC}import os\nfrom ctypes import c_int\nfd, seen = os.open('/', os.O_RDONLY), []"
+    ]
     for call in calls:
         name, _, arguments = call.partition("(")
         number = resolve_syscall(Arch.NATIVE, name)

@@ -203,6 +203,13 @@ def test_the_page_and_its_configuration_are_compressed(served: Served) -> None:
         assert len(answer.content) == len(plain.content)
 
 
+@pytest.mark.parametrize("path", ["/", "/config"])
+def test_links_with_names_of_gradio_open(stranger: Stranger, path: str) -> None:
+    """Gradio fails where the value of its name is not one that it knows."""
+    for query in ("tab=history&page=2", "page=x", "p%61ge=2", "deep_link=2", "list_page=2"):
+        assert stranger.http.get(f"{path}?{query}").status_code == 200, query
+
+
 def test_every_event_and_every_route_is_known(served: Served) -> None:
     assert {
         event_name(event) for event in config(served)["dependencies"] if event["backend_fn"]
