@@ -78,6 +78,12 @@ def ratio(value: float) -> str:
     return MISSING if math.isnan(value) else f"{number(value)}×"
 
 
+def faster(value: float) -> str:
+    """A ratio of speeds with its direction: ``1.23× faster``, ``1.02× slower``."""
+    text = ratio(max(value, 1 / value if value else math.inf))
+    return "equal" if text == ratio(1) else f"{text} {'faster' if value > 1 else 'slower'}"
+
+
 def about(seconds: float) -> str:
     """A rough duration to wait, rounded up: ``a few seconds``, ``about 40 s``, ``about 12 min``,
     ``about 2 h 13 min``."""

@@ -87,19 +87,12 @@ def paired_ratios(values: Sequence[float], bases: Sequence[float]) -> list[float
 
 
 def mean_ratio(ratios: Sequence[float]) -> Interval:
-    """Geometric mean of paired ratios with Student's interval of the mean of their logarithms; one
-    ratio has no interval.
-
-    Raises ValueError where there is none, or one is not positive and finite.
-    """
-    if not ratios or not all(0 < ratio < math.inf for ratio in ratios):
-        raise ValueError(
-            f"The ratios are {list(ratios)}; they must be positive numbers, at least one."
-        )
+    """Geometric mean of ``paired_ratios`` with Student's interval of the mean of their logarithms;
+    of less than two it is missing."""
+    if (n := len(ratios)) < 2:
+        return Interval()
     logs = np.log(ratios)
-    middle, n = float(logs.mean()), len(logs)
-    if n == 1:
-        return Interval(float(ratios[0]))
+    middle = float(logs.mean())
     from scipy.special import stdtrit
 
     half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1)) / math.sqrt(n)

@@ -72,7 +72,7 @@ def test_a_figure_is_one_row_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None
     assert view.FIGURES is page.FIGURES is details.FIGURES
     first = details.FIGURES[0]
     monkeypatch.setattr(details, "FIGURES", (*details.FIGURES, first._replace(name="another")))
-    built = details.details_of({0: make_trace()}, ["a"], {})
+    built = details.details_of({0: make_trace()}, {})
     assert built is not None
     one, another = built.plots[first.name], built.plots["another"]
     assert one is not None and another is not None and one.data == another.data

@@ -33,16 +33,20 @@ INTERVAL_S = 0.125  # between two reports of one run; the page takes 3 ms for ea
 class Batch:
     """Runs on one prompt that are saved as one comparison. ``order``: indices of ``configs`` in the
     order of execution; one that stands there again is repeated. With ``comparison`` they join a
-    saved one: the first configuration as its lane ``lane``, after ``before`` runs that it has
-    already. ``warm``: the batch before had the same configurations."""
+    saved one, after ``before`` runs that it has already. ``saved_as``: the lane of each in the
+    store, without it its index. ``warm``: the batch before had the same configurations."""
 
     configs: tuple[RunConfig, ...]
     order: tuple[int, ...]
     source: Source = Source.COMPARE
     comparison: str = ""
-    lane: int = 0
+    saved_as: tuple[int, ...] = ()
     before: int = 0
     warm: bool = False
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        return self.saved_as or tuple(range(len(self.configs)))
 
 
 class Waiting(NamedTuple):
@@ -218,7 +222,7 @@ def _run(
         trace = record.trace()
         try:
             run_id = services.store.save_run(
-                comparison, trace, lane=batch.lane + began.run, order=batch.before + position
+                comparison, trace, lane=batch.lanes[began.run], order=batch.before + position
             )
             services.observe(trace)
         except StorageError as error:

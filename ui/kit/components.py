@@ -35,6 +35,7 @@ class Strip:
     side: str = ""
     progress: float = 0.0  # 0 to 1
     numbers: tuple[Any, ...] = ()  # ui.result.headline.Headline
+    untimed: bool = False  # a ratio of times is missing that more rounds would give
 
     def html(self) -> str:
         return render("kit/templates/strip.html.jinja", strip=self)

@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from mars_core.types import Status, Trace
+from mars_core.types import Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
 from ui.figures.plot import Plot, PlottedRun, Scale, margin_scale
@@ -30,12 +30,13 @@ from ui.result.numbers import (
     self_check,
     summary_table,
 )
+from ui.result.speed import SpeedRatio
 
 UNDRAFTED = "No run drafted anything."
 TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     "Numbers": (
-        "The numbers of every run, and their ratio to the baseline’s where all runs ended. Times "
-        "are those of the first round; their ratio is that of all rounds, with its interval."
+        "The numbers of every run, and their difference from the baseline’s where all runs ended. Times "
+        "are those of the first round; they are compared over all rounds, per token, with an interval."
     ),
     "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
     "Steps": (
@@ -142,7 +143,7 @@ FIGURES: tuple[DetailFigure, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Of the runs that wrote something. ``table`` has ratios where all ended; ``plots``: name →
+    """Of the runs that wrote something. ``table`` has differences where all ended; ``plots``: name →
     figure of ``FIGURES``; ``traces`` and ``ids`` (of those that were saved) by lane."""
 
     table: ValueTable
@@ -156,13 +157,12 @@ class Details:
 
 def details_of(
     traces: Mapping[int, Trace],
-    labels: Sequence[str],
     divergences: Mapping[int, int],
     ids: Mapping[int, str] = MappingProxyType({}),
-    speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
+    paces: Sequence[SpeedRatio] = (),
 ) -> Details | None:
-    """None where no run wrote anything. ``labels``: of all lanes, also those that never ran;
-    ``speeds``: tokens per second by lane and round."""
+    """None where no run wrote anything. ``paces``: as ``verdict``
+    has them."""
     written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
     if not written:
         return None
@@ -173,12 +173,9 @@ def details_of(
         for (lane, trace), name in zip(written.items(), names, strict=True)
     )
     plotted = PlottedRuns(runs, margin_scale(ended), divergences)
-    all_completed = len(ended) == len(labels) and all(
-        trace.status is Status.COMPLETED for trace in ended
-    )
     return Details(
-        comparison_table(ended, [speeds.get(lane, ()) for lane in written])
-        if all_completed
+        comparison_table(ended, paces)
+        if len(ended) == len(paces)
         else summary_table(ended, QUANTITIES),
         self_check(ended),
         summary_table(ended, SHIFT_QUANTITIES),

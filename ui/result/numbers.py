@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluation.format import MISSING, bounded, count, duration, number, plural, ratio, share
+from evaluation.format import MISSING, bounded, count, duration, number, plural, share
 from evaluation.statistics import over
 from mars_core.drafting import described
 from mars_core.rules import RULES
@@ -23,7 +23,7 @@ from ui.kit.labels import (
     setting,
 )
 from ui.kit.values import Check, ValueCell, ValueRow, ValueTable
-from ui.result.speed import SpeedRatio, speed_ratio
+from ui.result.speed import SpeedRatio
 from ui.settings.readers import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
@@ -112,21 +112,15 @@ SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
 )
 
 
-def comparison_table(
-    traces: Sequence[Trace], speeds: Sequence[Sequence[float]] | None = None
-) -> ValueTable:
-    """Runs by lane; each after the first with its ratio to the first. ``speeds``: as ``verdict``
-    has them."""
+def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ValueTable:
+    """Runs by lane; each after the first with its difference from the first. ``paces``: as
+    ``verdict`` has them."""
     labels = [lane_label(trace.config) for trace in traces]
     names = run_names([trace.config for trace in traces])
     heads = [
         head
         for label, name in zip(labels[1:], names[1:], strict=True)
-        for head in (label, f"{name} / {names[0]}")
-    ]
-    paces = [
-        speed_ratio(traces[0], trace, *((speeds[0], speeds[lane]) if speeds else ()))
-        for lane, trace in enumerate(traces)
+        for head in (label, f"{name} against {names[0]}")
     ]
     return ValueTable(
         ("", labels[0], *heads), tuple(_row(quantity, traces, paces) for quantity in QUANTITIES)
@@ -140,32 +134,44 @@ def _row(quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRa
         lengths = over(trace.summary.new_tokens, traces[0].summary.new_tokens)
         cells += [
             ValueCell(quantity.write(value)),
-            _ratio_cell(quantity, over(value, values[0]), pace, lengths),
+            _difference_cell(quantity, value - values[0], pace, lengths),
         ]
     return quantity.name, quantity.help, tuple(cells)
 
 
-def _ratio_cell(
-    quantity: RunQuantity, factor: float, pace: SpeedRatio, lengths: float
+def _difference_cell(
+    quantity: RunQuantity, difference: float, pace: SpeedRatio, lengths: float
 ) -> ValueCell:
     """Of times only what ``speed_ratio`` says, of which the latency follows with the ratio of the
     ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
     acceptance by definition, and latency and passes fall where the text is only shorter."""
-    if quantity.field == "tokens_per_s":
-        text = ratio(pace.ratio.value)
-        if pace.rounds > 1:
-            text += f" ({ratio(pace.ratio.low)} to {ratio(pace.ratio.high)})"
-        verdict = ("better" if pace.ratio.value > 1 else "worse") if pace.measurable else ""
-        return ValueCell("" if pace.same_work else text, True, verdict)
-    if quantity.field == "wall_s":
-        factor, change = lengths / pace.ratio.value, lengths - 1
-        if math.isnan(factor) or abs(change) < 0.01:
-            return ValueCell("", True)
-        length = f"{number(100 * abs(change), 2)} % {'longer' if change > 0 else 'shorter'}"
-        return ValueCell(f"{ratio(factor)} (text {length})", True)
-    if quantity.field == "ttft_s":
+    if quantity.field in ("ttft_s", "wall_s", "tokens_per_s") and not pace.measured:
         return ValueCell("", True)
-    return ValueCell(ratio(factor), True)
+    if quantity.field == "tokens_per_s":
+        verdict = ("better" if pace.ratio.value > 1 else "worse") if pace.measurable else ""
+        return ValueCell(pace.text, True, verdict)
+    if quantity.field == "wall_s":
+        longer = _relative(lengths / pace.ratio.value, "longer", "shorter")
+        tokens = f" for {_relative(lengths, 'more', 'fewer')} tokens" if lengths != 1 else ""
+        return ValueCell(f"{longer}{tokens}", True)
+    return ValueCell("" if quantity.field == "ttft_s" else signed(quantity.write, difference), True)
+
+
+def _relative(factor: float, more: str, less: str) -> str:
+    """``25 % more``."""
+    change = f"{number(100 * abs(factor - 1), 2)} %"
+    return f"{change} {more if factor > 1 else less}"
+
+
+def signed(write: Callable[[float], str], difference: float) -> str:
+    """A difference as the quantity is written, with its sign; of shares in percentage points; empty
+    where it is not a number."""
+    if not math.isfinite(difference):
+        return ""
+    if difference == 0:
+        return "±0"
+    written = f"{number(100 * difference)} pp" if write is share else write(abs(difference))
+    return f"+{written}" if difference > 0 else f"\N{MINUS SIGN}{written.lstrip(chr(0x2212))}"
 
 
 def self_check(traces: Sequence[Trace]) -> Check:

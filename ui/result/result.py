@@ -18,6 +18,7 @@ from ui.result.details import Details, details_of
 from ui.result.headline import headlines
 from ui.result.overlap import Spans, shared_spans
 from ui.result.sentence import broken_sentence, divergence, verdict
+from ui.result.speed import SpeedRatio, speed_ratio
 from ui.token_view.view import LaneView, TokenRow, ended_view
 
 OTHER = "The other run"
@@ -43,8 +44,7 @@ def ended_result(
     """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique
     to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were built
     already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs and
-    their repeats."""
-    speeds = speeds or {lane: [trace.summary.tokens_per_s] for lane, trace in traces.items()}
+    their repeats, by round."""
     positions = _positions(traces)
     shared = _shared(traces, positions)
 
@@ -60,9 +60,14 @@ def ended_result(
         )
         return replace(ended, title=label)
 
-    strip = replace(_strip(traces, labels, speeds), side=side if traces else "")
+    ended = [trace for trace in traces.values() if trace.status is Status.COMPLETED]
+    paces = [
+        speed_ratio(traces[0], traces[lane], speeds.get(0, ()), speeds.get(lane, ()))
+        for lane in (range(len(labels)) if len(ended) == len(labels) else ())
+    ]
+    strip = replace(_strip(traces, labels, paces), side=side if traces else "")
     views = tuple(view(lane, label) for lane, label in enumerate(labels))
-    return ComparisonResult(strip, views, details_of(traces, labels, positions, ids, speeds))
+    return ComparisonResult(strip, views, details_of(traces, positions, ids, paces))
 
 
 def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> ComparisonResult:
@@ -98,13 +103,16 @@ def by_column(stored: StoredComparison, lanes: Sequence[int | None]) -> ColumnRu
 
 
 def run_speeds(stored: StoredComparison) -> dict[int, list[float]]:
-    """Lane → tokens per second of its run and of its repeats, by round; nan of those that did not
-    end."""
-    speeds: dict[int, list[float]] = {}
-    runs: list[tuple[int, Trace | Repeat]] = [(run.lane, run.trace) for run in stored.runs]
-    for lane, run in [*runs, *((each.lane, each) for each in stored.repeats)]:
-        speeds.setdefault(lane, []).append(speed_of(run))
-    return speeds
+    """Lane → tokens per second by round; nan where it did not run to its end. A round ends where a
+    lane runs again."""
+    runs = [(run.order, run.lane, speed_of(run.trace)) for run in stored.runs]
+    runs += [(each.order, each.lane, speed_of(each)) for each in stored.repeats]
+    rounds: list[dict[int, float]] = [{}]
+    for _, lane, speed in sorted(runs):
+        if lane in rounds[-1]:
+            rounds.append({})
+        rounds[-1][lane] = speed
+    return {run.lane: [each.get(run.lane, math.nan) for each in rounds] for run in stored.runs}
 
 
 def speed_of(run: Trace | Repeat) -> float:
@@ -139,17 +147,17 @@ def _shared(traces: Mapping[int, Trace], positions: Mapping[int, int]) -> dict[i
 
 
 def _strip(
-    traces: Mapping[int, Trace], labels: Sequence[str], speeds: Mapping[int, Sequence[float]]
+    traces: Mapping[int, Trace], labels: Sequence[str], paces: Sequence[SpeedRatio]
 ) -> Strip:
     if not traces:
         return message_strip("Stopped before the first token; nothing was written.", "cancelled")
     runs = [traces.get(lane) for lane in range(len(labels))]
     names = run_names([run.config for run in runs if run]) if len(traces) == len(labels) else labels
     numbers = headlines(names, traces)
-    ended = [trace for trace in runs if trace is not None and trace.status is Status.COMPLETED]
-    if len(ended) == len(labels):
-        by_lane = [speeds.get(lane, ()) for lane in range(len(labels))]
-        return Strip(verdict(ended, by_lane), "done", numbers=numbers)
+    if paces:
+        untimed = not all(pace.measured or pace.same_work for pace in paces[1:])
+        sentence = verdict([traces[lane] for lane in range(len(labels))], paces)
+        return Strip(sentence, "done", numbers=numbers, untimed=untimed)
     failed = any(trace.status is Status.FAILED for trace in traces.values())
     return Strip(
         broken_sentence(list(zip(names, runs, strict=True))),

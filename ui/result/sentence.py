@@ -25,7 +25,7 @@ from mars_core.types import (
 )
 from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Sentence, SentencePart, plain
-from ui.result.speed import speed_ratio
+from ui.result.speed import SpeedRatio
 from ui.token_view.story import relaxed_story, word
 from ui.token_view.whatif import samples_drafts
 
@@ -38,16 +38,15 @@ def divergence(left: Trace, right: Trace) -> Divergence | None:
     return None
 
 
-def verdict(traces: Sequence[Trace], speeds: Sequence[Sequence[float]] | None = None) -> Sentence:
+def verdict(traces: Sequence[Trace], paces: Sequence[SpeedRatio] = ()) -> Sentence:
     """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a
-    line. ``speeds``: of each lane, as ``speed_ratio`` reads them; none: of the runs alone."""
+    line. ``paces``: of each over the leftmost; without them nothing is said of time."""
     names = run_names([trace.config for trace in traces])
     parts: list[SentencePart] = []
-    for lane, trace in enumerate(traces[1:], start=1):
+    for lane in range(1, len(traces)):
         parts += [BREAK] if parts else []
         parts += _against(names, traces, lane)
-        rounds = (speeds[0], speeds[lane]) if speeds else ()
-        parts.append(SentencePart(f" {speed_ratio(traces[0], trace, *rounds).sentence()}"))
+        parts += [SentencePart(f" {paces[lane].sentence()}")] if paces else []
     return tuple(parts) or (
         SentencePart(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),
     )

@@ -157,11 +157,27 @@ def test_short_runs_are_repeated_unless_a_number_is_set_but_not_long_ones_and_th
 ) -> None:
     unasked = replace(FORM, repeats=0)
     assert "3 rounds" in strip_text(last(services, unasked))[1]
-    assert "one run" in strip_text(last(services, FORM))[1]
+    assert "not measured" in strip_text(last(services, FORM))[1]
     for where, name, value in ((handlers, "AUTO_S", 0.0), (Local, "loads", False)):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
-            assert "one run" in strip_text(last(services, unasked))[1], name
+            assert "not measured" in strip_text(last(services, unasked))[1], name
+
+
+def test_measure_time_adds_rounds_of_all_runs_that_are_displayed(
+    services: Services, displayed: DisplayedComparison
+) -> None:
+    """Whichever lanes are left."""
+    *_, third = run_one_more(services, displayed, ContinuationRequest(theta=0.2), "visitor")
+    assert third.strip and third.strip.untimed
+    chosen = replace(displayed, lanes=(0, 2))
+    *_, end = handlers.measure_time(services, chosen, "visitor")
+    assert end.strip and not end.strip.untimed and "4 rounds" in plain(end.strip.parts)
+    stored = latest(services.store)
+    assert reopened(stored, chosen.lanes).strip.parts == end.strip.parts
+    assert sorted(each.lane for each in stored.repeats) == [0] * 3 + [2] * 3
+    with pytest.raises(JobError, match="press Compare first"):
+        list(handlers.measure_time(services, replace(chosen, lanes=(0, None)), "visitor"))
 
 
 def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> None:

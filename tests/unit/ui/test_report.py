@@ -32,7 +32,7 @@ from mars_core.types import (
     Trace,
 )
 from mars_playground.decoding import _report
-from storage import RunStore, StoredComparison
+from storage import Repeat, RunStore, StoredComparison, StoredRun
 from tests.panels import Element, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
@@ -55,39 +55,56 @@ from ui.result.numbers import (
 )
 from ui.result.overlap import shared_spans
 from ui.result.panels.planner import NOTHING, PlannerFields, PlannerPanel, planner_html, runs_of
-from ui.result.result import ended_result
+from ui.result.result import ended_result, run_speeds
 from ui.result.sentence import broken_sentence, divergence, verdict
-from ui.result.speed import speed_ratio
+from ui.result.speed import SpeedRatio, speed_ratio
 from ui.token_view.story import relaxed_story, word
 from ui.token_view.tiles import FLOAT_ERROR, LaneCounts, counts_of, lane_check
 from ui.token_view.view import ended_view
 
+TIMES = ("Total latency", "Time to first token", "Tokens per second")
 RUNS = [make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars", "mars-gap", "none")]
 
 
-def test_each_run_after_the_first_has_its_ratio_to_the_first_and_heads_name_both() -> None:
+def paces_of(
+    traces: Sequence[Trace], speeds: Sequence[Sequence[float]] | None = None
+) -> list[SpeedRatio]:
+    """``speeds``: by lane and round; without them of one round."""
+    speeds = speeds or [[trace.summary.tokens_per_s] for trace in traces]
+    return [
+        speed_ratio(traces[0], trace, speeds[0], each)
+        for trace, each in zip(traces, speeds, strict=True)
+    ]
+
+
+def test_each_run_after_the_first_has_its_difference_from_it_and_heads_name_both() -> None:
     for amount in (2, 3, 4):
-        table = comparison_table(RUNS[:amount])
+        table = comparison_table(RUNS[:amount], paces_of(RUNS[:amount]))
         assert len(table.heads) == 2 * amount and len(table.rows) == len(QUANTITIES)
         for _, _, cells in table.rows:
             assert [cell.ratio for cell in cells] == [False] + [False, True] * (amount - 1)
-    heads = comparison_table(RUNS[:3]).heads
-    assert heads[1::2] == (lane_label(RUNS[0].config), "MARS / Strict", "MARS, gap / Strict")
+    heads = comparison_table(RUNS[:3], paces_of(RUNS[:3])).heads
+    assert heads[1::2] == (
+        lane_label(RUNS[0].config),
+        "MARS against Strict",
+        "MARS, gap against Strict",
+    )
     assert heads[2::2] == tuple(lane_label(run.config) for run in RUNS[1:3])
 
 
-def test_ratios_are_those_of_the_summaries_and_only_what_is_better_is_called_so() -> None:
+def test_differences_are_those_of_the_summaries_and_only_what_is_better_is_called_so() -> None:
     left = RUNS[0]
-    other = replace(left.summary, tau=1.5 * left.summary.tau, acceptance_rate=1.0)
-    ratios = ratios_of(left, replace(left, summary=other))
-    assert ratios["τ, tokens per step"] == ValueCell("1.50×", True)
-    assert ratios["Output length"] == ValueCell("1.00×", True, "")
+    other = replace(left.summary, tau=left.summary.tau + 0.5, acceptance_rate=1.0)
+    cells = differences_of(left, replace(left, summary=other))
+    assert cells["τ, tokens per step"] == ValueCell("+0.500", True)
+    assert cells["Output length"] == ValueCell("±0", True, "")
 
 
-def ratios_of(
+def differences_of(
     left: Trace, right: Trace, speeds: Sequence[Sequence[float]] | None = None
 ) -> dict[str, ValueCell]:
-    return {name: cells[2] for name, _, cells in comparison_table([left, right], speeds).rows}
+    table = comparison_table([left, right], paces_of([left, right], speeds))
+    return {name: cells[2] for name, _, cells in table.rows}
 
 
 def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
@@ -97,23 +114,28 @@ def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
     left, right = (make_trace(rule=rule, new_tokens=60) for rule in ("strict", "mars"))
     short = replace(right, summary=replace(right.summary, new_tokens=48))
     rounds = [100.0, 100.0, 100.0], [190.0, 200.0, 210.0]
-    pace = speed_ratio(left, short, *rounds)
-    assert pace.measurable and pace.sentence() in plain(verdict([left, short], rounds))
-    ratios = ratios_of(left, short, rounds)
-    assert ratios["Tokens per second"] == ValueCell("2.00× (1.76× to 2.26×)", True, "better")
-    assert ratios["Total latency"].text == "0.400× (text 20 % shorter)"
-    assert ratios["Time to first token"].text == ""
-    noise = ratios_of(left, short, ([100.0, 100.0], [80.0, 130.0]))
+    paces = paces_of([left, short], rounds)
+    expected = "2.00× faster (3 rounds: 1.76× faster to 2.26× faster)"
+    assert plain(verdict([left, short], paces)).endswith(f" Time per token: {expected}.")
+    cells = differences_of(left, short, rounds)
+    assert cells["Tokens per second"] == ValueCell(expected, True, "better")
+    assert cells["Total latency"].text == "60 % shorter for 20 % fewer tokens"
+    assert cells["Time to first token"].text == ""
+    noise = differences_of(left, short, ([100.0, 100.0], [80.0, 130.0]))
     assert not noise["Tokens per second"].verdict
-    same = ratios_of(left, left, rounds)
-    assert same["Tokens per second"].text == same["Total latency"].text == ""
+    for silent in (differences_of(left, left, rounds), differences_of(left, short)):
+        assert {silent[name].text for name in TIMES} == {""}
 
     comparison = keep(store, new_tokens=60)
     stored = store.load(comparison)
     _, document = comparison_document(stored)["runs"]
     traces = [run.trace for run in stored.runs]
-    assert document["speed_ratio"] == pytest.approx(speed_ratio(*traces).ratio.value)
-    assert comparison_document(stored)["runs"][0]["speed_ratio"] is None
+    assert document["speed_ratio"] is document["speed_ratio_low"] is None  # of one round
+    measured = replace(stored, repeats=tuple(map(repeated, (1, 0), (2, 3), stored.runs)))
+    mine, theirs = (math.prod(run_speeds(measured)[lane]) for lane in (1, 0))
+    assert comparison_document(measured)["runs"][1]["speed_ratio"] == pytest.approx(
+        math.sqrt(mine / theirs)
+    )
     pair: Any = SimpleNamespace(spec=CATALOG[0], margins=())
     head, *rows = _report(traces, pair).splitlines()[-3:]
     passes = head.index("passes") + len("passes")
@@ -121,6 +143,10 @@ def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
         each.summary.steps for each in traces
     ]
     assert "×" not in head
+
+
+def repeated(lane: int, order: int, run: StoredRun) -> Repeat:
+    return Repeat(lane, order, run.trace.status, run.trace.summary)
 
 
 def test_titles_of_runs_have_only_what_differs() -> None:
@@ -237,26 +263,16 @@ def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
     assert figure.data[0].marker.color != figure.data[1].marker.color
 
 
-def level(left: Trace, right: Trace, factor: float) -> Trace:
-    """``right`` at ``factor`` times the speed of ``left``."""
-    return replace(
-        right, summary=replace(right.summary, tokens_per_s=left.summary.tokens_per_s * factor)
-    )
-
-
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
 
 
 def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_numbers_name_it() -> (
     None
 ):
-    sentence = plain(verdict([LEFT, level(LEFT, RIGHT, 1.234)]))
+    sentence = plain(verdict([LEFT, RIGHT]))
     first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
     story = "".join(relaxed_story(first, RIGHT.config.rule, sampled=False))
-    assert sentence == (
-        f"MARS first differs from Strict at position {first.position}: {story}"
-        " Time: 1.23× faster (one run)."
-    )
+    assert sentence == (f"MARS first differs from Strict at position {first.position}: {story}")
     for p, expected in (
         ((0.5, 0.4), "(40 %), nearly tied."),
         ((0.36, 0.19), "(19 %), near enough for MARS."),
@@ -282,9 +298,7 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     assert "nearly tied" not in words and "random number" in words and "strict" not in words
 
 
-def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
-    assert "1.25× slower" in plain(verdict([LEFT, level(LEFT, RIGHT, 0.8)]))
-    assert "Time: equal (one run)." in plain(verdict([LEFT, level(LEFT, RIGHT, 1.004)]))
+def test_equal_texts_are_called_the_same_and_a_relaxed_run_on_the_left_by_its_name() -> None:
     other = make_trace(rule="mars", theta=1.0, new_tokens=120)
     assert other.token_ids == LEFT.token_ids
     sentence = plain(verdict([LEFT, other]))
@@ -298,17 +312,15 @@ def test_slower_is_called_slower_and_equal_texts_the_same() -> None:
 
 
 def test_the_same_work_claims_no_difference_in_time() -> None:
-    sentence = plain(verdict([LEFT, level(LEFT, LEFT, 2.47)]))
-    assert (
-        sentence.endswith("Same tokens, same passes: there is no time to compare.")
-        and "2.47" not in sentence
-    )
+    rounds = [[100.0, 100.0], [245.0, 249.0]]
+    sentence = plain(verdict([LEFT, LEFT], paces_of([LEFT, LEFT], rounds)))
+    assert sentence.endswith(" The two did the same work.")
     # by another drafter it is not the same work
     other = replace(
         LEFT,
         config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)),
     )
-    assert plain(verdict([LEFT, level(LEFT, other, 2.0)])).endswith("Time: 2.00× faster (one run).")
+    assert "2.47× faster" in plain(verdict([LEFT, other], paces_of([LEFT, other], rounds)))
 
 
 def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
@@ -316,9 +328,7 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     token = replace(step.emitted[0], id=9_999, own=9_999, piece=" other", edge=1e-7)
     steps = (replace(step, tokens=(token, *step.emitted[1:])), *LEFT.steps[1:])
     other = replace(LEFT, steps=steps)
-    assert plain(verdict([LEFT, other])).endswith(
-        "Time: equal (one run)."
-    )  # as many passes, but not the same work
+    assert not paces_of([LEFT, other])[1].same_work  # in as many passes
     difference = first_divergence(LEFT, other)
     assert (
         difference is not None
@@ -355,17 +365,22 @@ def test_every_other_run_gets_its_line_and_its_links_point_into_its_lane() -> No
 @pytest.mark.parametrize(
     ("rounds", "expected"),
     [
-        ([1.9, 2.0, 2.1], " Time: 2.00× faster (3 rounds: 1.76× to 2.26×)."),
-        ([1 / 1.9, 0.5, 1 / 2.1], " Time: 2.00× slower (3 rounds: 1.76× to 2.26×)."),
-        ([0.8, 1.3], " Time: not measurable (2 rounds: 0.0467× to 22.3×)."),
-        ([math.nan, 1.9, 2.0, 2.1], " Time: 2.00× faster (3 rounds: 1.76× to 2.26×)."),
-        ([1.5], " Time: 1.50× faster (one run)."),
-        ([], " Time: not measured."),
+        ([1.9, 2.0, 2.1], "2.00× faster (3 rounds: 1.76× faster to 2.26× faster)"),
+        ([1 / 1.9, 0.5, 1 / 2.1], "2.00× slower (3 rounds: 2.26× slower to 1.76× slower)"),
+        ([0.8, 1.3], "undecided (2 rounds: 21.4× slower to 22.3× faster)"),
+        ([math.nan, 1.9, 2.0, 2.1], "2.00× faster (3 rounds: 1.76× faster to 2.26× faster)"),
+        ([1.5], "not measured"),
+        ([math.nan, 1.5], "not measured"),
+        ([], "not measured"),
     ],
 )
-def test_the_time_of_repeats_has_an_interval(rounds: list[float], expected: str) -> None:
-    speeds = [100.0] * len(rounds), [100 * ratio for ratio in rounds]
-    assert plain(verdict([LEFT, RIGHT], speeds)).endswith(expected)
+def test_a_ratio_of_times_has_an_interval_a_direction_and_several_rounds_or_is_not_given(
+    rounds: list[float], expected: str
+) -> None:
+    speeds = {0: [100.0] * len(rounds), 1: [100 * ratio for ratio in rounds]}
+    strip = ended_result({0: LEFT, 1: RIGHT}, "x", ("a", "b"), speeds=speeds).strip
+    assert plain(strip.parts).endswith(f" Time per token: {expected}.")
+    assert strip.untimed == (expected == "not measured")
 
 
 def test_a_continued_run_names_the_chosen_token_at_its_position() -> None:

@@ -97,7 +97,7 @@ class Lanes:
             case Ready(batch):
                 self.order = batch.order
                 self.rounds += len(batch.order) // len(batch.configs)
-                return None if batch.comparison and batch.lane in self.saved else self._open(event)
+                return None if {*batch.lanes} <= {*self.saved} else self._open(event)
             case Started() if self.first + event.run in self.traces:
                 return self._repeat(event)
             case Started():
@@ -149,7 +149,7 @@ class Lanes:
         displayed = DisplayedComparison(
             self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs))
         )
-        self.saved += tuple(batch.lane + run for run in range(len(batch.configs)))
+        self.saved += batch.lanes
         return Frame(self._running(WARMING), tuple(lanes), displayed=displayed, opens=True)
 
     def _start(self, event: Started) -> None:

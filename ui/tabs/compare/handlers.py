@@ -79,7 +79,7 @@ def run_one_more(
         (config,),
         (0,),
         comparison=stored.id,
-        lane=lane,
+        saved_as=(lane,),
         before=len(stored.runs) + len(stored.repeats),
     )
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
@@ -92,6 +92,38 @@ def run_one_more(
         new_tokens=config.max_new_tokens,
     )
     yield from _frames(Lanes(displayed.pair, stored.id, saved, traces, ids, speeds=speeds), jobs)
+
+
+def measure_time(
+    services: Services, displayed: DisplayedComparison, visitor: str
+) -> Iterator[Frame]:
+    """``AUTO_REPEATS`` further rounds of the runs that are displayed. Raises JobError."""
+    with job_errors(services):
+        stored = services.store.load(displayed.comparison)
+        traces, ids, speeds = by_column(stored, displayed.lanes)
+        if len(traces) < len(displayed.lanes):
+            raise ValueError("A lane has no run to measure; press Compare first.")
+    configs = tuple(trace.config for trace in traces.values())
+    saved = tuple(lane for lane in displayed.lanes if lane is not None)
+    batch = Batch(
+        configs,
+        services.rounds(len(configs), AUTO_REPEATS),
+        comparison=stored.id,
+        saved_as=saved,
+        before=len(stored.runs) + len(stored.repeats),
+    )
+    jobs = drive(
+        services,
+        visitor,
+        displayed.pair,
+        lambda _: [batch],
+        runs=len(batch.order),
+        new_tokens=max(config.max_new_tokens for config in configs),
+    )
+    lanes = Lanes(
+        displayed.pair, stored.id, saved, traces, ids, configs, rounds=len(speeds[0]), speeds=speeds
+    )
+    yield from _frames(lanes, jobs)
 
 
 def continuation_config(

@@ -1,5 +1,5 @@
-"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token; and
-Stop.
+"""The events of Compare that compute: Compare, a new seed, a new θ, continuing from a token,
+measuring the time; and Stop.
 
 All wait for their turn in ``ui/jobs/queue.py``; gradio holds up none of them. While the strip says
 that a run is under way, the style sheet shows Stop instead of Compare and hides what would change
@@ -27,7 +27,12 @@ from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_for
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
 from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
-from ui.tabs.compare.handlers import ContinuationRequest, run_comparison, run_one_more
+from ui.tabs.compare.handlers import (
+    ContinuationRequest,
+    measure_time,
+    run_comparison,
+    run_one_more,
+)
 
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
@@ -57,6 +62,7 @@ class Running(CompareParts):
         )
         again = prompt_panel.again.click(self.new_seed, panel, panel, **PRIVATE)
         self._run(again.then, self.compare, prompt_panel.inputs)
+        self._run(self.view.strip.select, self.measure, [self.displayed])
         prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may be running
@@ -103,6 +109,14 @@ class Running(CompareParts):
         yield from self.frames(
             request, lambda services: run_comparison(services, form, services.key), known
         )
+
+    def measure(
+        self, displayed: DisplayedComparison | None, request: gr.Request
+    ) -> Iterator[Updates]:
+        if displayed:
+            yield from self.frames(
+                request, lambda services: measure_time(services, displayed, services.key)
+            )
 
     def new_seed(self, value: str | None) -> str:
         return self.prompt_panel.panel.value(parse(value) | {"seed": secrets.randbelow(SEEDS)})

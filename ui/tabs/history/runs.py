@@ -7,26 +7,17 @@ Every row knows whether all runs agree in it, so that the page can show the diff
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from evaluation.format import (
-    MISSING,
-    displayable,
-    duration,
-    memory,
-    number,
-    plural,
-    share,
-    shorten,
-)
+from evaluation.format import MISSING, displayable, duration, memory, plural, shorten
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search
 from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.panel import render
-from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer
+from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer, signed
 
 MOST_RUNS = 10
 TOO_MANY = (
@@ -123,17 +114,6 @@ def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow
         cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base)))
     same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)
     return QuantityRow("measure", quantity.name, quantity.help, same, tuple(cells))
-
-
-def signed(write: Callable[[float], str], difference: float) -> str:
-    """A difference as the quantity is written, with its sign; of shares in percentage points; empty
-    where it is not a number."""
-    if not math.isfinite(difference):
-        return ""
-    if difference == 0:
-        return "±0"
-    written = f"{number(100 * difference)} pp" if write is share else write(abs(difference))
-    return f"+{written}" if difference > 0 else f"\N{MINUS SIGN}{written.lstrip(chr(0x2212))}"
 
 
 def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
