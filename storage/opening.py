@@ -131,7 +131,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _opened(url: str | None, path: Path) -> RunStore:
-    _check(path)
+    check_file(path)
     store = RunStore(url)
     try:
         with store._write("The database cannot be written to") as connection:
@@ -142,7 +142,7 @@ def _opened(url: str | None, path: Path) -> RunStore:
     return store
 
 
-def _check(path: Path) -> None:
+def check_file(path: Path) -> None:
     """Read the file for at most CHECK_S. Raises StorageError."""
     with explained("The database could not be opened", str(path)):
         if not path.is_file() or path.stat().st_size == 0:

@@ -1,11 +1,9 @@
-"""Backup: restores the database at the start, and pushes changes at intervals and at the end.
-
-A push is one commit with a new file for each changed table. At times all files are replaced by
-files of the current rows.
-"""
+"""Backup: restores the database at the start, and pushes a snapshot of it at intervals and at the
+end, if it has changed."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import shutil
@@ -14,23 +12,19 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
-from hosting.backup.repository import VIEWS, BackupError, Repository, Snapshot
-from storage import RunStore, StorageError, write_parquet
-from storage.changes import Changes, follow, forget_changes, read_changes, write_changes
+from hosting.backup.repository import DAMAGED, DATABASE, OTHER, BackupError, Repository
+from storage import RunStore, StorageError
 from storage.journal import SIDES, synced
+from storage.snapshot import write_snapshot
 
 RESTORE_S, PUSH_S = 900.0, 900.0
 RETRY_S = 60.0  # after a push that failed
 PAUSES_S = (0.0, 1.0, 4.0)  # before each try at the start
 CLEAN_S = 10.0  # for removing the folder of a restore
-ROWS_A_PUSH, MAX_FILES = 1000, 1000
-DAY, WEEK = timedelta(days=1), timedelta(days=7)
 
 
 class Backup:
@@ -47,9 +41,10 @@ class Backup:
         self._every_s = 60.0 * minutes
         self._folder = database.with_name(f".{database.name}.backup")
         self._ending, self._lock = threading.Event(), threading.Lock()
-        self._tidy_at = datetime.now(UTC)
         self._store: RunStore | None = None
-        self._compared = False
+        # The SHA-256 of what this database was restored from or pushed as, also before a restart.
+        self._own_file = database.with_name(f".{database.name}.pushed")
+        self._name, self._pushed, self._tidy = DATABASE, "", True
         self.pushed_at: datetime | None = None
         self.problem = ""
 
@@ -62,29 +57,32 @@ class Backup:
         """
         shutil.rmtree(self._folder, ignore_errors=True)  # left by a killed process
         file = self._repository.label
-        built, over = Future[tuple[Path, int] | None](), threading.Event()
+        built, over = Future[tuple[Path, str, int] | None](), threading.Event()
         if self._database.exists():
             return f"The existing database is used; it is backed up to {file}."
         thread = _in_thread(partial(self._build, built, over))
         message = f"There is no backup at {file} yet."
+        self._own_file.unlink(missing_ok=True)
+        self._name = OTHER.format(datetime.now(UTC))  # until it is known what is there
         try:
             with self._reported("The backup was not restored"):
                 if not wait([built], seconds).done:
                     raise BackupError(f"{file} took too long.")
                 if (restored := built.result()) is not None:
-                    self._install(restored[0])
-                    message = f"Restored from {file}; comparisons: {restored[1]:,}."
+                    path, sha, count = restored
+                    self._install(path)
+                    self._own_file.write_text(sha, encoding="ascii")
+                    message = f"Restored from {file}; comparisons: {count:,}."
+                self._name = DATABASE
         finally:
             over.set()
         thread.join(CLEAN_S if built.done() else 0.0)
         return self.problem or message
 
     def start(self, store: RunStore) -> None:
-        """Push changes of ``store`` at intervals from now on."""
+        """Push ``store`` at intervals from now on."""
         if not self._ending.is_set():
             self._store = store
-            with self._reported("The backup was not started"):
-                follow(store, self._repository.name)
             _in_thread(self._run)
 
     def hold(self, why: str) -> None:
@@ -107,7 +105,7 @@ class Backup:
         return self.problem or f"The backup at {label} is up to date."
 
     def push(self) -> None:
-        """Push all changes, one call after the other; one that does not return is given up."""
+        """Push what has changed, one call after the other; one that does not return is given up."""
         lock = self._lock
         with self._reported("The backup was not pushed"):
             if not lock.acquire(timeout=PUSH_S):
@@ -117,11 +115,10 @@ class Backup:
                 self._push()
             finally:
                 lock.release()
-        if datetime.now(UTC) >= self._tidy_at and not self._ending.is_set() and not self.problem:
-            self._tidy_at = datetime.now(UTC) + DAY
-            with self._reported("The backup was not compacted"):
-                return self._tidy()
-            self._tidy_at = datetime.now(UTC)
+        if not (self.problem or self._tidy or self._ending.is_set()):
+            with self._reported("Earlier backups were not removed"):
+                self._repository.forget()
+                self._tidy = True
 
     def _run(self) -> None:
         while not self._ending.is_set():
@@ -131,38 +128,27 @@ class Backup:
     def _push(self) -> None:
         store, hub = self._store, self._repository
         assert store is not None
-        if not self._compared:
-            follow(store, hub.name, everything=not hub.look().pushes)
-            self._compared = True
-        while True:
-            with self._work() as folder:
-                changes = write_changes(store, folder, ROWS_A_PUSH)
-                if changes is None:
-                    return
-                hub.push(_files(store, changes, folder))
-            forget_changes(store, changes)
-            self.pushed_at = datetime.now(UTC)
-            self._log.info("Backup pushed to %s: %d changed rows.", hub.label, changes.rows)
+        with self._work() as folder:
+            damage = write_snapshot(store, folder / DATABASE)
+            with (folder / DATABASE).open("rb") as file:
+                sha = hashlib.file_digest(file, "sha256").hexdigest()
+            if sha != self._pushed:
+                self._tidy = False
+                own = {*self._own(), sha}  # noted first: the answer of the Hub may be lost
+                self._own_file.write_text("\n".join(own), encoding="ascii")
+                hub.push(folder / DATABASE, DAMAGED if damage else self._name, own)
+                self._own_file.write_text(sha, encoding="ascii")
+                self._pushed, self.pushed_at = sha, datetime.now(UTC)
+                self._log.info("Backup pushed to %s.", hub.label)
+        if damage:
+            raise BackupError(
+                f"the database is pushed as {DAMAGED}, beside an older {DATABASE}: {damage}"
+            )
 
-    def _tidy(self) -> None:
-        """Replace all files if due, and permanently remove deleted rows."""
-        snapshot = self._repository.look()
-        numbers = {number for number, *_ in snapshot.pushes}
-        due = (
-            any("/deleted/" in path for *_, path in snapshot.pushes)
-            or (len(numbers) > 1 and datetime.now(UTC) - snapshot.pushes[0][1] > WEEK)
-            or len(snapshot.pushes) > MAX_FILES
-        )
-        if due:
-            with self._work() as folder, self._assembled(snapshot, folder) as store:
-                follow(store, "", everything=True)
-                changes = write_changes(store, folder)
-                self._repository.commit(
-                    snapshot, _files(store, changes, folder) if changes else {}, alone=True
-                )
-        self._repository.forget(squash=due)
+    def _own(self) -> list[str]:
+        return self._own_file.read_text(encoding="ascii").split() if self._own_file.exists() else []
 
-    def _build(self, built: Future[tuple[Path, int] | None], over: threading.Event) -> None:
+    def _build(self, built: Future[tuple[Path, str, int] | None], over: threading.Event) -> None:
         """The restored database and its number of comparisons, None if there is no backup; it is
         removed when it is ``over``."""
         for last, pause_s in enumerate(PAUSES_S, 1 - len(PAUSES_S)):
@@ -170,12 +156,12 @@ class Backup:
                 return
             try:
                 with self._work() as folder:
-                    snapshot = self._repository.look()
-                    if snapshot.pushes:
-                        with self._assembled(snapshot, folder) as store:
-                            follow(store, self._repository.name, copied=True)
+                    head = self._repository.look()
+                    if DATABASE in head.files:
+                        restored = self._repository.fetch(head, folder)
+                        with RunStore(f"sqlite:///{restored}") as store:
                             count = store.count()
-                        built.set_result((folder / "runs.db", count))
+                        built.set_result((restored, head.files[DATABASE], count))
                         over.wait()
                     else:
                         built.set_result(None)
@@ -203,15 +189,6 @@ class Backup:
             ) from None
         synced(self._database.parent)
 
-    def _assembled(self, snapshot: Snapshot, folder: Path) -> RunStore:
-        """Builds the database runs.db in ``folder`` from the repository. Raises BackupError,
-        StorageError."""
-        paths = [path for *_, path in snapshot.pushes]
-        self._repository.fetch(snapshot, paths, folder)
-        store = RunStore(f"sqlite:///{folder / 'runs.db'}")
-        read_changes(store, ((Path(path).parent.name, folder / path) for path in paths))
-        return store
-
     @contextmanager
     def _work(self) -> Iterator[Path]:
         """A folder beside the database, on the same file system."""
@@ -231,19 +208,6 @@ class Backup:
             )
             self.problem = f"{failure}: {reason.rstrip('.')}."
             self._log.warning(self.problem)
-
-
-def _files(store: RunStore, changes: Changes, folder: Path) -> dict[str, Path]:
-    """Files by their folder in the repository: of rows, and of the changed runs for dataset
-    viewers."""
-    files = {f"data/{name}": path for name, path in changes.files.items()}
-    for name in VIEWS if changes.runs else ():
-        comparisons = sorted(set(changes.runs.values()))  # which may have earlier runs
-        write_parquet(name, store, folder / "all.parquet", comparisons)
-        files[name] = folder / f"{name}.view.parquet"
-        rows = pq.read_table(folder / "all.parquet", filters=[("run_id", "in", list(changes.runs))])
-        pq.write_table(rows, files[name], compression="zstd")
-    return files
 
 
 def _in_thread(call: Callable[[], object]) -> threading.Thread:

@@ -20,7 +20,6 @@ from hosting.backup import service
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
 from storage import RunStore
-from storage.changes import follow
 from storage.schema import Base
 from tests.data.release import SQLITE
 from tests.traces import make_trace
@@ -56,17 +55,10 @@ class Page:
         self.notice = self.backup.restore()
         self.store = RunStore(f"sqlite:///{path}")
         self.backup._store = self.store
-        follow(self.store, repo)
 
     def push(self) -> str:
         """What went wrong."""
-        with self.backup._reported("The backup was not pushed"):
-            self.backup._push()
-        return self.backup.problem
-
-    def tidy(self) -> str:
-        with self.backup._reported("The backup was not compacted"):
-            self.backup._tidy()
+        self.backup.push()
         return self.backup.problem
 
     @property

@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import yaml  # type: ignore[import-untyped]
 
 TOKEN = "hf_not_a_secret_of_anybody"
-LARGE = (".gz", ".parquet")
+LARGE = (".db",)
 STAMP = "2026-11-21T00:00:00.000Z"
 
 
@@ -177,6 +178,20 @@ class _Handler(BaseHTTPRequestHandler):
                 "siblings": siblings,
                 "tags": [],
             }
+        if what.startswith("paths-info/"):
+            named = parse_qs(body.decode())["paths"]
+            return 200, [
+                {"type": "file", "path": path, "size": len(repo.files[path]), "oid": path}
+                | {
+                    "lfs": {
+                        "oid": _large(path, repo.files[path])["lfs"]["sha256"],
+                        "size": 1,
+                        "pointerSize": 1,
+                    }
+                }
+                for path in named
+                if path in repo.files
+            ]
         if what.startswith("preupload/"):
             files = json.loads(body)["files"]
             for file in files:

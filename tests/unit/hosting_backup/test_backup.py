@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import shutil
+import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from fnmatch import fnmatch
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml  # type: ignore[import-untyped]
 
 from hosting.backup import repository, service
 from storage import RunStore, Search
-from storage.export.columns import NODES, RUNS, TOKENS, described
-from storage.schema import ComparisonRow
 from tests.data.release import OWNER, contents
-from tests.traces import ENVIRONMENT, make_trace
+from tests.traces import make_trace
 from tests.unit.hosting_backup.conftest import REPO, Page
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub, Repo
+from tests.unit.storage.damage import damaged_rows
 from tests.unit.storage.exports import save as save_traces
 
 Open = Callable[..., Page]
+EMPTY = [".gitattributes", "README.md"]
 
 
 def save(store: RunStore, prompt: str, runs: int = 1) -> str:
@@ -41,33 +37,18 @@ def commits(hub: Hub) -> int:
     return sum("/commit/" in request for request in hub.requests)
 
 
-def table(hub: Hub, folder: str, repo: str = REPO) -> list[dict[str, Any]]:
-    """The rows of all files in a folder of the repository."""
-    files = {
-        path: content
-        for path, content in hub.repos[repo].files.items()
-        if path.startswith(f"{folder}/")
-    }
-    return [
-        row for path in sorted(files) for row in pq.read_table(io.BytesIO(files[path])).to_pylist()
-    ]
+def files_of(hub: Hub, repo: str = REPO) -> list[str]:
+    return sorted(hub.repos[repo].files)
 
 
 def everything_stored(hub: Hub) -> bytes:
     """All that the Hub still has of the repository: its history and its storage of large files."""
     repo = hub.repos[REPO]
     held = [content for _, files in repo.commits for content in files.values()]
-    texts = []
-    for content in [*held, *(content for _, content in repo.stored.values())]:
-        texts.append(
-            repr(pq.read_table(io.BytesIO(content)).to_pylist()).encode()
-            if content[:4] == b"PAR1"
-            else content
-        )
-    return b"\n".join(texts)
+    return b"\n".join([*held, *(content for _, content in repo.stored.values())])
 
 
-def test_everything_comes_back_as_it_was(
+def test_everything_comes_back_as_it_was_and_what_has_not_changed_is_not_pushed_again(
     every_kind: str, tmp_path: Path, hub: Hub, page: Open
 ) -> None:
     first = page(every_kind)
@@ -75,6 +56,8 @@ def test_everything_comes_back_as_it_was(
     before = first.rows
     assert all(before.values()), "a table without rows is not tested"
     assert first.push() == "" and first.backup.pushed_at
+    pushed = commits(hub)
+    assert first.push() == "" and commits(hub) == pushed
     second = page("second")
     assert second.notice == f"Restored from the dataset repository {REPO}; comparisons: 20."
     assert second.rows == before
@@ -83,51 +66,15 @@ def test_everything_comes_back_as_it_was(
         totals = [store.find(Search(text=text)).total for store in (first.store, second.store)]
         assert totals[0] == totals[1] > 0
     assert contents(second.store.of(OWNER)) == contents(first.store.of(OWNER))
-    pushed = commits(hub)
-    assert second.push() == "" and commits(hub) == pushed, "what was restored is there already"
-    left = [
-        path.name for path in (tmp_path / "second").iterdir() if not path.name.startswith("runs.db")
-    ]
-    assert left == [".runs.db.backup"] and not list((tmp_path / "second" / left[0]).iterdir())
-
-
-def test_what_changes_later_is_a_newer_version(every_kind: str, hub: Hub, page: Open) -> None:
-    first = page(every_kind)
-    first.push()
-    old = dict(hub.repos[REPO].files)
-    here = [str(id_) for id_ in first.store.comparisons()["id"]]
-    first.store.annotate(here[0], name="later", tags=["new"], comment="")
-    first.store.delete(here[1])
-    (study,) = [head.id for head in first.store.studies() if head.name == "A study"][:1]
-    first.store.work_on(study, 600.0)
-    first.store.give(OWNER, "visitor-2")
-    assert first.push() == ""
-    made = save(first.store, "new", runs=2)
-    assert first.push() == ""
-    assert {path: hub.repos[REPO].files[path] for path in old} == old, "a file was changed"
-    second = page("second")
-    assert second.rows == first.rows
-    assert repr(second.store.load(made)) == repr(first.store.load(made))
-
-
-def test_readers_find_each_run_once(hub: Hub, page: Open) -> None:
-    first = page("first")
-    made = save(first.store, "one")
-    hidden = save(first.store, "hidden")
-    first.store.delete(hidden)
-    first.push()
-    trace = make_trace(new_tokens=7, seed=9, prompt="one")
-    first.store.save_run(made, trace, lane=1, order=1)
-    first.push()
-    first.push()
-    runs = first.store.load(made).runs
-    assert sorted(row["lane"] for row in table(hub, "runs")) == [0, 1]
-    for name in ("tokens", "nodes"):
-        expected = {
-            run.id: sum(len(getattr(step, name)) for step in run.trace.steps) for run in runs
-        }
-        assert Counter(row["run_id"] for row in table(hub, name)) == expected
-    assert {row["run_id"] for row in table(hub, "runs")} == {run.id for run in runs}
+    left = {path.name for path in (tmp_path / "second").iterdir() if path.name[0] == "."}
+    assert left == {".runs.db.backup", ".runs.db.pushed"}
+    assert not list((tmp_path / "second" / ".runs.db.backup").iterdir())
+    here = [str(id_) for id_ in second.store.comparisons()["id"]]
+    second.store.annotate(here[0], name="later", tags=["new"], comment="")
+    second.store.delete(here[1])
+    save(second.store, "new", runs=2)
+    assert second.push() == "" and files_of(hub) == [*EMPTY, "runs.db"]
+    assert page("third").rows == second.rows
 
 
 def test_deleted_things_leave_files_history_and_storage(
@@ -139,20 +86,10 @@ def test_deleted_things_leave_files_history_and_storage(
     first.push()
     assert b"very private words" in everything_stored(hub)
     assert mine.delete_everything() == 1
-    first.push()
-    assert {row["table"] for row in table(hub, "data/deleted")} >= {"comparisons", "runs"}
-    assert b"very private words" in everything_stored(hub)
-    assert first.tidy() == ""
+    assert first.push() == ""
     assert b"very private words" not in everything_stored(hub)
-    assert len(hub.repos[REPO].commits) == 1
-    assert table(hub, "data/deleted") == []
-    pushed = commits(hub)
-    assert first.tidy() == "" and commits(hub) == pushed, "there is nothing to be rewritten today"
-    assert {row["run_id"] for row in table(hub, "runs")} == {
-        run.id for id_ in first.store.comparisons()["id"] for run in first.store.load(id_).runs
-    }
-    second = page("second")
-    assert second.rows == first.rows
+    assert len(hub.repos[REPO].commits) == len(hub.repos[REPO].stored) == 1
+    assert page("second").rows == first.rows
 
 
 def test_history_that_could_not_be_removed_is_removed_the_next_time(hub: Hub, page: Open) -> None:
@@ -160,89 +97,44 @@ def test_history_that_could_not_be_removed_is_removed_the_next_time(hub: Hub, pa
     save(first.store.of("somebody"), "secret words")
     first.push()
     first.store.of("somebody").delete_everything()
-    first.push()
     for word in ("/super-squash/", "/lfs-files"):
         hub.fail(word, *[Fault(status=500)] * 6)
         assert (
-            "not compacted: the dataset repository mars/backup answered with HTTP 500."
-            in first.tidy()
+            "not removed: the dataset repository mars/backup answered with HTTP 500."
+            in first.push()
         )
         assert b"secret words" in everything_stored(hub)
         hub.faults.clear()
-    assert first.tidy() == ""
+    assert first.push() == ""
     assert b"secret words" not in everything_stored(hub)
-    assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md"]
-    assert "no backup" in page("second").notice
 
 
-@pytest.mark.parametrize(
-    ("days", "files", "due"),
-    [(6, 1000, False), (8, 1000, True), (6, 1, True)],
-    ids=["neither", "old", "many"],
-)
-def test_old_versions_go_after_a_week_or_when_there_are_many_files(
-    hub: Hub,
-    page: Open,
-    monkeypatch: pytest.MonkeyPatch,
-    days: int,
-    files: int,
-    due: bool,
-) -> None:
-    monkeypatch.setattr(service, "MAX_FILES", files)
-    first = page("first")
-    made = save(first.store, "a prompt")
-    first.store.annotate(made, name="old name")
-    first.push()
-    first.store.annotate(made, name="new name")
-    first.push()
-    stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%dT%H%M%SZ}"
-    repo = hub.repos[REPO]
-    repo.commit(
-        {
-            path.replace(path[-24:-8], stamp) if "/0000" in path else path: content
-            for path, content in repo.files.items()
-        }
-    )
-    assert first.tidy() == ""
-    assert (b"old name" not in everything_stored(hub)) is due
-    assert [row["name"] for row in table(hub, "runs")] == (["new name"] if due else ["old name"])
-
-
-def test_two_pages_that_push_lose_nothing(
+def test_of_two_pages_that_push_neither_loses_what_it_has(
     hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = page("one")
-    shared, gone = save(one.store, "of both"), save(one.store, "gone")
+    save(one.store, "of both")
     one.push()
     other = page("other")
     save(one.store, "of one")
     save(other.store, "of the other")
-    other.store.annotate(shared, comment="by the other")
-    one.store._remove("not removed", ComparisonRow.id == gone)
-    commit = repository.Repository.commit
+    look = repository.Repository.look
 
-    def late(self: Any, *args: Any, **more: Any) -> None:
-        monkeypatch.setattr(repository.Repository, "commit", commit)
+    def late(self: Any) -> Any:
+        """The other page commits between a look and the commit."""
+        head = look(self)
+        monkeypatch.setattr(repository.Repository, "look", look)
         assert other.push() == ""
-        commit(self, *args, **more)
+        return head
 
-    monkeypatch.setattr(repository.Repository, "commit", late)
+    monkeypatch.setattr(repository.Repository, "look", late)
     assert one.push() == ""
-    third = page("third")
-    assert third.prompts == ["of both", "of one", "of the other"]
-    assert third.store.load(shared).comment == "by the other"
-    numbers = [
-        path.split("/")[-1][:8]
-        for path in hub.repos[REPO].files
-        if path.startswith("data/comparisons/")
-    ]
-    assert sorted(numbers) == ["00000001", "00000002", "00000003"]
-    assert one.tidy() == ""  # what one writes anew holds what it has never had
-    fourth = page("fourth")
-    assert fourth.rows == third.rows
+    assert page("third").prompts == ["of both", "of one"]
+    (aside,) = [name for name in files_of(hub) if name.startswith("other-")]
+    assert b"of the other" in hub.repos[REPO].files[aside]
 
 
-def test_a_page_that_started_without_the_hub_adds_its_runs(hub: Hub, page: Open) -> None:
+def test_a_page_that_could_not_restore_leaves_the_backup_as_it_is(hub: Hub, page: Open) -> None:
     first = page("first")
     save(first.store, "before")
     first.push()
@@ -252,8 +144,14 @@ def test_a_page_that_started_without_the_hub_adds_its_runs(hub: Hub, page: Open)
     save(second.store, "meanwhile")
     hub.faults.clear()
     assert second.push() == ""
-    third = page("third")
-    assert third.prompts == ["before", "meanwhile"]
+    assert page("third").prompts == ["before"]
+    (aside,) = [name for name in files_of(hub) if name.startswith("other-")]
+    assert b"meanwhile" in hub.repos[REPO].files[aside]
+    second.store.close()
+    again = page("second")  # it has forgotten that it could not
+    save(again.store, "later")
+    assert again.push() == "" and len(files_of(hub)) == 5
+    assert b"before" in everything_stored(hub)
 
 
 def test_a_push_that_fails_is_made_up_for_and_no_token_is_written(
@@ -266,7 +164,7 @@ def test_a_push_that_fails_is_made_up_for_and_no_token_is_written(
         hub.fail(word, *[Fault(status=status)] * 30)  # huggingface_hub asks again up to five times
         problem = first.push()
         assert problem.startswith("The backup was not pushed: ") and f"HTTP {status}" in problem
-        assert "http:" not in problem and not table(hub, "data/runs")
+        assert "http:" not in problem and hub.repos[REPO].files.keys() == {".gitattributes"}
         hub.faults.clear()
     hub.token = "hf_a_new_one"  # the page's has expired
     sentence = "the token may not read and write the dataset repository mars/backup (HTTP 401)."
@@ -274,71 +172,43 @@ def test_a_push_that_fails_is_made_up_for_and_no_token_is_written(
     assert page("second").notice == f"The backup was not restored: {sentence}"
     hub.token = TOKEN
     assert first.push() == ""
-    assert len(table(hub, "data/runs")) == 1
+    assert page("third").prompts == ["a prompt"]
     assert TOKEN not in caplog.text
 
 
 def test_a_repository_that_is_not_for_backups_is_refused(hub: Hub, page: Open) -> None:
-    others = Repo()
-    others.commit({"train.parquet": b"data"})
-    for name, repo, sentence in (
-        ("a", Repo(private=False), "is public"),
-        ("b", others, "holds other files"),
+    for number, (name, private, sentence) in enumerate(
+        (
+            ("runs.db", False, "is public"),
+            ("train.parquet", True, "holds other files"),
+            ("data/runs/00000001-20261121T000000Z.parquet", True, "holds other files"),
+        )
     ):
-        hub.repos[REPO] = repo
-        first = page(name)
+        repo = hub.repos[REPO] = Repo(private=private)
+        repo.commit({name: b"data"})
+        first = page(f"{number}")
         assert sentence in first.notice
         save(first.store, "a prompt")
         assert sentence in first.push()
-        assert not table(hub, "data")
+        assert repo.files == {name: b"data"}
 
 
-def test_another_repository_and_one_that_was_emptied_get_everything(
-    every_kind: str, hub: Hub, page: Open
+def test_a_file_that_is_damaged_or_newer_leaves_no_database(
+    first: Page, hub: Hub, page: Open, tmp_path: Path
 ) -> None:
-    first = page(every_kind)
-    first.push()
-    first.store.close()
-    moved = page(every_kind, repo="mars/other")
-    assert moved.push() == ""
-    assert page("second", repo="mars/other").rows == moved.rows
-    moved.store.close()
-    del hub.repos["mars/other"]
-    again = page(every_kind, repo="mars/other")
-    assert again.push() == ""
-    assert page("third", repo="mars/other").rows == again.rows
-
-
-@pytest.mark.usefixtures("first")
-def test_a_file_that_is_damaged_or_newer_leaves_no_database(hub: Hub, page: Open) -> None:
-    repo = hub.repos[REPO]
-    (path,) = [path for path in repo.files if path.startswith("data/runs/")]
-    original = repo.files[path]
-    newer = io.BytesIO()
-    pq.write_table(pa.table({"id": ["x"]}).replace_schema_metadata({"mars_schema": "9999"}), newer)
+    repo, newer = hub.repos[REPO], tmp_path / "newer.db"
+    original = repo.files["runs.db"]
+    newer.write_bytes(original)
+    with closing(sqlite3.connect(newer)) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
     for content, sentence in (
-        (original[:-50], "of runs is damaged"),
-        (newer.getvalue(), "update the app"),
+        (original[:-5000], "malformed"),
+        (newer.read_bytes(), "Update the app"),
     ):
-        repo.commit({**repo.files, path: content})
+        repo.commit({**repo.files, "runs.db": content})
         assert sentence in page(f"{len(content)}").backup.problem
-    repo.commit({**repo.files, path: original})
-    assert "comparisons: 1." in page("last").notice
-
-
-@pytest.mark.usefixtures("first")
-def test_a_run_whose_comparison_was_not_pushed_is_left_out(hub: Hub, page: Open) -> None:
-    repo = hub.repos[REPO]
-    repo.commit(
-        {
-            path: content
-            for path, content in repo.files.items()
-            if not path.startswith("data/comparisons/")
-        }
-    )
-    second = page("second")
-    assert "comparisons: 0." in second.notice
-    assert not any(second.rows.values())
+    repo.commit({**repo.files, "runs.db": original})
+    assert page("last").rows == first.rows
 
 
 @pytest.mark.usefixtures("first")
@@ -356,17 +226,16 @@ def test_a_restore_changes_no_file_that_is_there(
     """A journal, which would be applied to the restored database, or a database that another
     program created meanwhile."""
     target, before = tmp_path / "second" / "runs.db", []
-    follow = service.follow
+    fetch = repository.Repository.fetch
 
-    def meanwhile(*args: Any, **more: Any) -> None:
-        follow(*args, **more)
+    def meanwhile(*args: Any) -> Path:
         if not before:
             shutil.copy(tmp_path / "first" / "runs.db", target.with_name(name))
             before.append(target.with_name(name).read_bytes())
+        return fetch(*args)
 
-    monkeypatch.setattr(service, "follow", meanwhile)
     backup = page("other").backup
-    before.clear()
+    monkeypatch.setattr(repository.Repository, "fetch", meanwhile)
     backup._database, backup._folder = target, target.with_name(".backup")
     target.parent.mkdir()
     assert sentence in backup.restore()
@@ -381,9 +250,9 @@ def test_an_abandoned_restore_touches_nothing(
     """What is saved meanwhile stays, though the thread goes on; it leaves nothing behind."""
     may, fetch = threading.Event(), repository.Repository.fetch
 
-    def late(*args: Any) -> None:
+    def late(*args: Any) -> Path:
         may.wait(60)
-        fetch(*args)
+        return fetch(*args)
 
     monkeypatch.setattr(repository.Repository, "fetch", late)
     monkeypatch.setattr(service.Backup.restore, "__defaults__", (0.1,))
@@ -411,32 +280,52 @@ def test_an_abandoned_restore_touches_nothing(
     assert second.store.count() == 1 and hub.requests
 
 
-@pytest.mark.usefixtures("first")
-def test_a_backup_of_release_0_1_0_says_what_was_exact_as_later_ones(
-    tmp_path: Path, hub: Hub, page: Open
+def test_rows_that_are_damaged_are_backed_up_as_they_are(
+    every_kind: str, tmp_path: Path, page: Open
 ) -> None:
-    repo = hub.repos[REPO]
-    (path,) = (path for path in repo.files if path.startswith("data/runs/"))
-    runs = pq.read_table(io.BytesIO(repo.files[path]))
-    for name, value in (("pass_rows", 6), ("pass_width", 192)):
-        runs = runs.append_column(name, pa.array([value] * len(runs)))
-    pq.write_table(runs.replace_schema_metadata({"mars_schema": "0007"}), tmp_path / "runs.parquet")
-    repo.commit(repo.files | {path: (tmp_path / "runs.parquet").read_bytes()})
-    store = page("second").store
-    (run,) = store.load(str(store.comparisons()["id"][0])).runs
-    assert run.trace.config.environment == ENVIRONMENT | {"exact": "6 rows, 192 positions"}
+    first = page(every_kind)
+    first.store.close()
+    assert len(damaged_rows(tmp_path / every_kind / "runs.db")) > 5
+    again = page(every_kind)
+    assert again.push() == ""
+    copied = tmp_path / "second" / "runs.db"
+    page("second")
+    dumps = []
+    for path in (tmp_path / every_kind / "runs.db", copied):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.text_factory = bytes
+            names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            dumps.append(
+                {
+                    name: connection.execute(f"SELECT * FROM [{name.decode()}]").fetchall()
+                    for (name,) in names
+                }
+            )
+    assert dumps[0] == dumps[1]
+
+
+def test_a_database_that_cannot_be_read_to_its_end_replaces_no_backup(
+    first: Page, tmp_path: Path, hub: Hub, page: Open
+) -> None:
+    good = hub.repos[REPO].files["runs.db"]
+    save(first.store, "another prompt")
+    path = tmp_path / "first" / "runs.db"
+    with closing(sqlite3.connect(path)) as connection:
+        (root,) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'runs'"
+        ).fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(bytes(16))
+    again = page("first")
+    assert "is pushed as damaged.db, beside an older runs.db" in again.push()
+    assert files_of(hub) == [*EMPTY, "damaged.db", "runs.db"]
+    assert hub.repos[REPO].files["runs.db"] == good
 
 
 @pytest.mark.usefixtures("first")
-def test_the_card_names_the_splits_and_describes_every_column(hub: Hub) -> None:
-    files = hub.repos[REPO].files
-    card = files["README.md"].decode()
-    configs = yaml.safe_load(card.split("---\n")[1])["configs"]
-    assert [config["config_name"] for config in configs] == [*repository.VIEWS]
-    for config, columns in zip(configs, (RUNS, TOKENS, NODES), strict=True):
-        (data,) = config["data_files"]
-        (path,) = [path for path in files if fnmatch(path, data["path"]) and path.count("/") == 1]
-        assert pq.read_schema(io.BytesIO(files[path])).names == [column.name for column in columns]
-        section = card.partition(f"\n## {data['split']}\n")[2].partition("\n## ")[0]
-        assert all(f"`{each.name}`" in section for each in columns)
-    assert card.endswith(described(*repository.VIEWS, level="##"))
+def test_the_card_says_what_the_files_are(hub: Hub) -> None:
+    card = hub.repos[REPO].files["README.md"].decode()
+    assert yaml.safe_load(card.split("---\n")[1])["viewer"] is False
+    assert all(name in card for name in ("`runs.db`", "`damaged.db`", "`other-TIME.db`"))

@@ -14,13 +14,11 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from storage import RunStore, Search, Source
-from storage.changes import follow, write_changes
 from storage.database import known_schemas, parse_url
 from storage.schema import Base
 from tests.data.release import POSTGRES, SQLITE
 from tests.postgres import connection_to
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.studying import counts
 from tests.unit.storage.test_schema import differences
 
 NEW = {"overshoot_max": None, "loop_tokens": -1}
@@ -129,10 +127,11 @@ def test_runs_of_sweeps_become_runs_of_studies(released: str) -> None:
         assert store.find(Search(without_batches=True)).total == 0
 
 
-def test_a_file_that_is_backed_up_is_migrated_and_pushed_anew(tmp_path: Path) -> None:
+def test_what_recorded_changes_for_backups_goes(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     shutil.copy(SQLITE, path)
     with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE backup_place (place TEXT)")
         connection.execute(
             "CREATE TABLE backup_changes (seq INTEGER PRIMARY KEY, name TEXT, key TEXT, UNIQUE (name, key))"
         )
@@ -146,7 +145,7 @@ def test_a_file_that_is_backed_up_is_migrated_and_pushed_anew(tmp_path: Path) ->
             connection.execute(
                 f"CREATE TRIGGER backup_{name}_UPDATE AFTER UPDATE ON {name} BEGIN {change}; END"
             )
-    with RunStore(f"sqlite:///{path}") as store:
-        follow(store, "owner/name")
-        changes = write_changes(store, tmp_path)
-        assert changes and changes.rows == sum(counts(store).values())
+    with RunStore(f"sqlite:///{path}") as store, store.read() as connection:
+        left = "SELECT name FROM sqlite_master WHERE name LIKE 'backup%'"
+        assert connection.exec_driver_sql(left).all() == []
+        assert connection.exec_driver_sql("SELECT count(*) FROM runs").scalar_one()
