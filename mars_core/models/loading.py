@@ -183,14 +183,12 @@ def load(
     Raises ModelError."""
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
-    second = None
+    text, second = real_text(tokenizer, vocabulary, spec.text), None
     if plans.draft:  # may be stored otherwise than the target
         other = torch.float32 if dtype == INT4 and not offers_int4(plans.draft.folder) else dtype
-        second = _model(plans.draft, device, other, progress)
-    text = real_text(tokenizer, vocabulary, spec.text)
-    first = _model(
-        plans.target, device, dtype, progress, _spread(plans.target, device, dtype), text
-    )
+        second = _model(plans.draft, device, other, progress, text)
+    spread = _spread(plans.target, device, dtype)
+    first = _model(plans.target, device, dtype, progress, text, spread, exact=True)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
         prepare_head(head)
@@ -225,21 +223,23 @@ def _model(
     device: torch.device,
     dtype: torch.dtype,
     progress: Progress,
+    text: Tensor,
     spread: dict[int | str, int] | None = None,
-    text: Tensor | None = None,
+    *,
+    exact: bool = False,
 ) -> _Loaded:
     """The model in evaluation mode, without gradients, on ``device`` or distributed as in
-    ``spread``; with fast layers if the engine computes the same with them. ``text``: token ids with
-    which the shapes of exact passes are searched."""
+    ``spread``; with fast layers if the engine computes the same with them on token ids ``text``.
+    ``exact``: the shapes of exact passes are searched."""
     trees = plan.config.model_type in TARGETS
     folder, ref = weights(plan.ref, progress)
     with explained(plan.ref):
         model = _read(plan, folder, device, dtype, progress, spread)
-        trial = reference_logits(model, plan.ref.name)
+        trial = reference_logits(model, text, plan.ref.name)
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
         while True:
-            search = find_shapes(model, text)
+            search = find_shapes(model, text if exact else None)
             try:
                 check(model, trial, shapes=search.shapes, trees=trees)
                 return _Loaded(model, ref, search)

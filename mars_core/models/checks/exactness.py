@@ -57,9 +57,7 @@ def real_text(
 ) -> Tensor:
     """The first _TOKENS ids of ``text`` that are below ``vocabulary``; a text that has fewer is
     repeated."""
-    ids = [
-        each for each in tokenizer(text, add_special_tokens=False)["input_ids"] if each < vocabulary
-    ]
+    ids = [each for each in tokenizer(text)["input_ids"] if each < vocabulary]
     return torch.tensor((ids or [0]) * _TOKENS)[:_TOKENS]
 
 

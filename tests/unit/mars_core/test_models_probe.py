@@ -11,29 +11,35 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import processors
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from mars_core.decoder import (
     CacheSize,
     ModelCache,
+    PassShapes,
     is_fast,
     open_cache,
     prepare,
 )
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.layer import Rotary
+from mars_core.decoder.positions import PositionIndex
 from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading
-from mars_core.models.checks.probe import check, reference_logits
+from mars_core.models.checks.exactness import real_text
+from mars_core.models.checks.probe import ProbeTrial, check, reference_logits
 from mars_core.models.errors import ModelError
 from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import (
+    BOS,
     VOCABULARY,
     random_ids,
     tiny_checkpoint,
     tiny_config,
     tiny_model,
+    tiny_tokenizer,
 )
 from tests.live_pairs import config_for, decoded
 
@@ -61,7 +67,7 @@ def assert_computes_what_is_stored(pair: Pair, folder: Path, plant: Any = None) 
 
 def test_a_context_of_a_few_tokens_is_not_exceeded() -> None:
     model = tiny_model("gpt2", n_positions=4)
-    trial = reference_logits(model, "short")
+    trial = reference_logits(model, random_ids(24), "short")
     assert trial.logits.shape == (4, VOCABULARY)
     check(model, trial, trees=False)
 
@@ -70,7 +76,7 @@ def test_logits_that_are_not_finite_are_refused() -> None:
     model: Any = tiny_model("llama")
     model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(ModelError, match="not finite"):
-        reference_logits(model, "broken")
+        reference_logits(model, random_ids(24), "broken")
 
 
 class Remembering(LlamaForCausalLM):
@@ -88,31 +94,97 @@ class Remembering(LlamaForCausalLM):
 
 def test_a_hidden_state_is_detected() -> None:
     model = Remembering(tiny_config("llama")).eval()
-    with pytest.raises(ModelError, match=r"forgetful .* after a rollback its logits are off by"):
-        check(model, reference_logits(model, "forgetful"), trees=False)
+    trial = reference_logits(model, random_ids(24), "forgetful")
+    with pytest.raises(
+        ModelError, match=r"forgetful .* rolled back move its later logits by [\d.]+ standard dev"
+    ):
+        check(model, trial, trees=False)
 
 
-@pytest.mark.parametrize("kind", ["llama", "mistral", "gemma2", "gemma3", "gpt2"])
-def test_a_cache_that_does_not_forget_is_detected(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+CHAOTIC: Any = {"num_hidden_layers": 12, "initializer_range": 1.0}  # in bfloat16
+
+
+def checked(kind: str, dtype: torch.dtype, *, fast: bool = False, **overrides: Any) -> ProbeTrial:
+    """The check of a random model, over transformers' modules or fast layers."""
+    model = tiny_model(kind, dtype=dtype, **overrides)
+    trial = reference_logits(model, real_text(tiny_tokenizer(), VOCABULARY), kind)
+    prepare(model, fast=fast)
+    check(model, trial, shapes=PassShapes(2, 64, 128), trees=False)
+    return trial
+
+
+def test_a_sound_model_is_not_refused_for_what_its_rounding_does(tmp_path: Path) -> None:
+    """Its logits in steps differ from those of one pass as widely as those after other tokens."""
+    assert checked("llama", torch.bfloat16, fast=True, **CHAOTIC).rounding > 0.5
+    assert is_fast(load(tiny_checkpoint("llama", tmp_path, **CHAOTIC), "bfloat16").target)
+
+
+def test_what_is_read_at_loading_is_the_pairs_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With the tokens that its tokenizer puts before it, by both models."""
+    target, draft = (tiny_checkpoint("llama", tmp_path / name) for name in ("target", "draft"))
+    tokenizer, read = tiny_tokenizer(), list[Tensor]()
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", BOS)]
+    )
+    tokenizer.save_pretrained(target)
+    reference = loading.reference_logits
+    monkeypatch.setattr(
+        loading,
+        "reference_logits",
+        lambda model, text, name: (read.append(text), reference(model, text, name))[1],
+    )
+    ModelPool(device="cpu").get(custom_pair(str(target), str(draft)))
+    written = "<s>" + custom_pair(str(target)).text
+    assert [tokenizer.decode(each) == written[: len(each) + 2] for each in read] == [True, True]
+
+
+def does_not_forget(patch: pytest.MonkeyPatch) -> None:
     def update(
         self: LayerStore, keys: Tensor, values: Tensor, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
-        before = getattr(self, "grown", (keys[..., :0, :], values[..., :0, :]))
-        self.grown = tuple(torch.cat(each, -2) for each in zip(before, (keys, values), strict=True))
-        views = [
-            each[..., -self._pass.layout.width :, :] for each in self.grown
-        ]  # as long as it must be
-        self.is_initialized = True
-        return views[0], views[1]
+        if not self.is_initialized:
+            self.lazy_initialization(keys, values)
+        start, width = self.get_seq_length(), self._pass.layout.segments[-1].width
+        for buffer, new in zip(self._buffers, (keys, values), strict=True):
+            stored = buffer[..., start : start + new.shape[-2], :]
+            stored.copy_(torch.where(stored == 0, new, stored))
+        keys, values = (buffer[..., :width, :] for buffer in self._buffers)
+        return keys, values
 
-    monkeypatch.setattr(LayerStore, "update", update)
-    model = tiny_model(kind)
-    trial = reference_logits(model, kind)
-    prepare(model, fast=False)
-    with pytest.raises(ModelError, match="cannot be used for speculative decoding"):
-        check(model, trial, trees=False)
+    patch.setattr(LayerStore, "update", update)
+
+
+def window_is_one_too_wide(patch: pytest.MonkeyPatch) -> None:
+    begin = PositionIndex.__init__
+
+    def init(self: PositionIndex, *args: Any, window: int | None, **options: Any) -> None:
+        begin(self, *args, window=window and window + 1, **options)
+
+    patch.setattr(PositionIndex, "__init__", init)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [
+        *product(("llama", "mistral", "gemma2", "gemma3", "gpt2"), (does_not_forget,)),
+        *product(("mistral", "gemma2", "gemma3"), (window_is_one_too_wide,)),
+    ],
+)
+def test_a_cache_that_remembers_or_sees_too_much_is_detected(
+    kind: str, fault: Any, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    with pytest.raises(ModelError, match=r"rolled back move its|one pass, and rounding alone"):
+        checked(kind, dtype)
+
+
+def test_no_rounding_hides_a_cache_that_does_not_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    does_not_forget(monkeypatch)
+    with pytest.raises(ModelError, match=r"tokens that were rolled back move its later logits by"):
+        checked("llama", torch.bfloat16, **CHAOTIC)
 
 
 def double_feed_forward(model: Any) -> None:
