@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from mars_core.types import (
     UNKNOWN,
@@ -17,7 +19,7 @@ from mars_core.types import (
     Trace,
 )
 
-LOOPS = (8, 16, 32)  # tokens
+LOOP = 24  # tokens of the shortest loop
 # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less
 # where the two are equal
 SHIFTED = 1e-9
@@ -38,6 +40,8 @@ def summarise(
     wall_s = steps[-1].elapsed_s if steps else prefill_s
     shifts = [_largest([token.tv for token in step.emitted]) for step in steps]
     shifted = math.nan if any(map(math.isnan, shifts)) else sum(shift > SHIFTED for shift in shifts)
+    loop_tokens, loop_start = loop_of([token.id for token in tokens])
+    tau, speed = _before(steps, loop_start)
     return Summary(
         new_tokens=new_tokens,
         prompt_tokens=prompt_tokens,
@@ -69,22 +73,44 @@ def summarise(
         perplexity=_exp(-_ratio(log_likelihood, new_tokens)),
         peak_memory_bytes=peak_memory_bytes,
         overshoot_max=_largest([token.overshoot for token in tokens]),
-        loop_tokens=loop_tokens([token.id for token in tokens]),
+        loop_tokens=loop_tokens,
+        loop_start=loop_start,
+        tau_before_loop=tau,
+        tokens_per_s_before_loop=speed,
     )
 
 
-def loop_tokens(ids: Sequence[int]) -> int:
-    """``Summary.loop_tokens``; UNKNOWN where an id is. A shorter span that goes on as long counts as
-    a longer one."""
+def _before(steps: Sequence[Step], position: int) -> tuple[float, float]:
+    """τ and tokens per second of the steps that end before a position of the new tokens; nan where
+    there is none."""
+    ends = list(accumulate(len(step.emitted) for step in steps))
+    count = bisect_right(ends, position)
+    if not count:
+        return math.nan, math.nan
+    return _ratio(ends[count - 1], count), _ratio(ends[count - 1], steps[count - 1].elapsed_s)
+
+
+def loop_of(ids: Sequence[int]) -> tuple[int, int]:
+    """``Summary.loop_tokens`` and ``loop_start``, in linear time; UNKNOWN where an id is. The last
+    token may be another, as an end of turn."""
     if UNKNOWN in ids:
-        return UNKNOWN
-    for span in LOOPS:
-        equal = 0
-        for token, later in zip(ids, ids[span:], strict=False):
-            equal = equal + 1 if token == later else 0
-            if equal == 2 * span:
-                return span
-    return 0
+        return UNKNOWN, UNKNOWN
+    return max(_repeated_end(ids), _repeated_end(ids[:-1]))
+
+
+def _repeated_end(ids: Sequence[int]) -> tuple[int, int]:
+    """Of the longest end that is a span three times or more in a row."""
+    backwards, span, length = ids[::-1], 0, 0
+    borders = [0]  # of each beginning: the longest end of it that it begins with (Knuth)
+    for at in range(1, len(ids)):
+        border = borders[-1]
+        while border and backwards[border] != backwards[at]:
+            border = borders[border - 1]
+        borders.append(border + (backwards[border] == backwards[at]))
+        period = at + 1 - borders[-1]
+        if at + 1 >= max(LOOP, 3 * period):
+            span, length = period, at + 1
+    return span, len(ids) - length + span if span else UNKNOWN
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:

@@ -138,16 +138,17 @@ def _shift(trace: Trace, value: float) -> str:
 def _ending(baseline: Trace, trace: Trace) -> str:
     if trace.status is Status.FAILED:
         return f"[failed: {trace.error}]"
-    divergence = first_divergence(baseline, trace)
+    divergence, ended = first_divergence(baseline, trace), str(trace.stop_reason)
+    if trace.repeats_from is not None:
+        before = f"τ before {trace.summary.tau_before_loop:.2f}"
+        ended += f"; repeats from token {trace.repeats_from} on, {before}"
     if divergence is None:
-        return f"[{trace.stop_reason}]"
+        return f"[{ended}]"
     cause = str(divergence.cause)
     if divergence.cause is Cause.NUMERIC:
         cause += f", a tie of {divergence.gap:.2g}"
     rule = baseline.config.rule.name
-    return (
-        f"[{trace.stop_reason}; first differs from {rule} at token {divergence.position}: {cause}]"
-    )
+    return f"[{ended}; first differs from {rule} at token {divergence.position}: {cause}]"
 
 
 def _label(config: RunConfig) -> str:

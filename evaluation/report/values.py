@@ -145,7 +145,7 @@ class Measured:
     ).field
     looped: Interval = ReportMetric(
         "Loops",
-        "share of runs in which 8, 16 or 32 tokens occur three times in a row",
+        "share of runs whose end repeats a span three times or more, at least 24 tokens",
         Pooled("looped", known=True),
         percent,
         better=-1,

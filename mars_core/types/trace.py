@@ -240,9 +240,12 @@ class Summary:
     overshoot_max: Annotated[float, "largest overshoot of a token"] = math.nan
     loop_tokens: Annotated[
         int,
-        "shortest of 8, 16 and 32 tokens that occur three times in a row; 0: none",  # LOOPS
+        "span that the end repeats, three times or more, at least 24 tokens; 0: none",  # LOOP
         "tokens",
     ] = UNKNOWN
+    loop_start: Annotated[int, "new before the first repeat; −1: no loop", "tokens"] = UNKNOWN
+    tau_before_loop: Annotated[float, "τ of the steps before it", "tokens"] = math.nan
+    tokens_per_s_before_loop: Annotated[float, "to the end of these", "1/s"] = math.nan
 
 
 def _described(kind: type) -> dict[str, FieldDescription]:
@@ -277,6 +280,12 @@ class Trace:
     def tokens(self) -> tuple[Token, ...]:
         """The emitted tokens, in order; the first has output position ``len(given)``."""
         return tuple(token for step in self.steps for token in step.emitted)
+
+    @property
+    def repeats_from(self) -> int | None:
+        """Output position of the first token of the first repeat of a loop."""
+        start = self.summary.loop_start
+        return None if start == UNKNOWN else len(self.given) + start
 
     @property
     def token_ids(self) -> tuple[int, ...]:

@@ -23,10 +23,10 @@ from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check, ValueTable
 from ui.result.numbers import (
-    QUANTITIES,
     SHIFT_QUANTITIES,
     comparison_table,
     infinite_note,
+    quantities_of,
     self_check,
     summary_table,
 )
@@ -176,7 +176,7 @@ def details_of(
     return Details(
         comparison_table(ended, paces)
         if len(ended) == len(paces)
-        else summary_table(ended, QUANTITIES),
+        else summary_table(ended, quantities_of(ended)),
         self_check(ended),
         summary_table(ended, SHIFT_QUANTITIES),
         infinite_note(ended),

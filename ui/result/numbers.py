@@ -72,6 +72,25 @@ QUANTITIES: tuple[RunQuantity, ...] = (
     ),
 )
 
+LOOP_QUANTITIES: tuple[RunQuantity, ...] = (
+    RunQuantity(
+        "Repeats from", "new tokens before the text repeats its end", "loop_start", integer
+    ),
+    RunQuantity("τ before the loop", "of the steps before it", "tau_before_loop", number),
+    RunQuantity(
+        "Tokens per second before it",
+        "to the end of these steps",
+        "tokens_per_s_before_loop",
+        number,
+    ),
+)
+
+
+def quantities_of(traces: Sequence[Trace]) -> tuple[RunQuantity, ...]:
+    looped = any(trace.summary.loop_tokens > 0 for trace in traces)
+    return (*QUANTITIES, *LOOP_QUANTITIES) if looped else QUANTITIES
+
+
 SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
     RunQuantity(
         "TV, summed",
@@ -123,7 +142,8 @@ def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> Va
         for head in (label, f"{name} against {names[0]}")
     ]
     return ValueTable(
-        ("", labels[0], *heads), tuple(_row(quantity, traces, paces) for quantity in QUANTITIES)
+        ("", labels[0], *heads),
+        tuple(_row(quantity, traces, paces) for quantity in quantities_of(traces)),
     )
 
 
@@ -145,7 +165,8 @@ def _difference_cell(
     """Of times only what ``speed_ratio`` says, of which the latency follows with the ratio of the
     ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
     acceptance by definition, and latency and passes fall where the text is only shorter."""
-    if quantity.field in ("ttft_s", "wall_s", "tokens_per_s") and not pace.measured:
+    timed = quantity.field in ("wall_s", "tokens_per_s")
+    if quantity.field in ("ttft_s", "tokens_per_s_before_loop") or (timed and not pace.measured):
         return ValueCell("", True)
     if quantity.field == "tokens_per_s":
         verdict = ("better" if pace.ratio.value > 1 else "worse") if pace.measurable else ""
@@ -154,7 +175,7 @@ def _difference_cell(
         longer = _relative(lengths / pace.ratio.value, "longer", "shorter")
         tokens = f" for {_relative(lengths, 'more', 'fewer')} tokens" if lengths != 1 else ""
         return ValueCell(f"{longer}{tokens}", True)
-    return ValueCell("" if quantity.field == "ttft_s" else signed(quantity.write, difference), True)
+    return ValueCell(signed(quantity.write, difference), True)
 
 
 def _relative(factor: float, more: str, less: str) -> str:

@@ -47,8 +47,26 @@ def verdict(traces: Sequence[Trace], paces: Sequence[SpeedRatio] = ()) -> Senten
         parts += [BREAK] if parts else []
         parts += _against(names, traces, lane)
         parts += [SentencePart(f" {paces[lane].sentence()}")] if paces else []
-    return tuple(parts) or (
-        SentencePart(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}."),
+    parts = parts or [
+        SentencePart(f"{names[0]} wrote {plural(traces[0].summary.new_tokens, 'token')}.")
+    ]
+    for lane, (name, trace) in enumerate(zip(names, traces, strict=True)):
+        parts += _loop(name, trace, lane)
+    return tuple(parts)
+
+
+def _loop(name: str, trace: Trace, lane: int) -> Sentence:
+    """That a text repeats itself, which a draft foresees; nothing where it does not."""
+    position, summary = trace.repeats_from, trace.summary
+    if position is None:
+        return ()
+    before = number(summary.tau_before_loop)
+    words = f" {name} repeats the same {plural(summary.loop_tokens, 'token')} from "
+    rest = f" on: before that it had {before} tokens per target pass, in all {number(summary.tau)}."
+    return (
+        SentencePart(words),
+        SentencePart(f"position {position}", "strong", lane, position),
+        SentencePart(rest),
     )
 
 

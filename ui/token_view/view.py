@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from evaluation.format import count, displayable, visible
+from evaluation.format import count, displayable, plural, visible
 from mars_core.types import (
     UNKNOWN,
     Outcome,
@@ -235,16 +235,18 @@ def ended_view(
 ) -> LaneView:
     """A run that ended, in full: live and from History alike. ``rows``: its token rows, where they
     were built while it ran; ``note``: a sentence below the text, instead of the error."""
-    amount = count(trace.summary.new_tokens)
+    amount = plural(trace.summary.new_tokens, "token")
     chips = {
-        Status.COMPLETED: f"{amount} tokens, {STOP_TITLES[trace.stop_reason]}",
-        Status.CANCELLED: f"stopped after {amount} tokens",
-        Status.FAILED: f"failed after {amount} tokens",
+        Status.COMPLETED: f"{amount}, {STOP_TITLES[trace.stop_reason]}",
+        Status.CANCELLED: f"stopped after {amount}",
+        Status.FAILED: f"failed after {amount}",
     }
+    repeats = trace.repeats_from
+    loop = "" if repeats is None else f", repeats from token {count(repeats)} on"
     return LaneView(
         title=lane_label(trace.config),
         state=trace.status.value,
-        chip=chips[trace.status],
+        chip=chips[trace.status] + loop,
         note=displayable(note or trace.error),
         empty="The server did not report the text."
         if trace.summary.new_tokens

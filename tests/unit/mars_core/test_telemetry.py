@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
-from mars_core.telemetry import SHIFTED, first_divergence, loop_tokens, spent_before, summarise
+from mars_core import telemetry
+from mars_core.telemetry import SHIFTED, first_divergence, loop_of, spent_before, summarise
 from mars_core.types import Cause, DraftNode, Outcome, PrefixToken, Step, Token, Trace
 from tests.traces import make_trace
 
@@ -141,21 +143,67 @@ def test_a_summary_is_that_of_its_steps(steps: Sequence[Step], expected: dict[st
 
 
 @pytest.mark.parametrize(
-    ("ids", "span"),
+    ("ids", "loop"),
     [
-        ([], 0),
-        (list(range(8)) * 3, 8),
-        ([0, *list(range(8)) * 3], 8),
-        ([*list(range(8)) * 3][:-1], 0),
-        ([7] * 24, 8),
-        ([*range(100), *list(range(12)) * 3], 0),
-        ([*range(100), *list(range(16)) * 3, 5], 16),
-        (list(range(32)) * 3, 32),
-        ([*list(range(8)) * 3, -1], -1),
+        ([], (0, -1)),
+        (list(range(8)) * 3, (8, 8)),
+        ([*list(range(8)) * 3][:-2], (0, -1)),
+        ([7] * 24, (1, 1)),
+        ([7] * 22, (0, -1)),
+        ([*range(100), *list(range(12)) * 3], (12, 112)),
+        ([*range(100), *list(range(97)) * 4, 3, 9], (0, -1)),  # it left the loop
+        ([*range(100), *list(range(97)) * 4, 200], (97, 197)),  # which an end of turn is not
+        ([*range(9), *list(range(300)) * 4][:-7], (300, 309)),
+        ([*list(range(8)) * 3, -1], (-1, -1)),
     ],
 )
-def test_a_loop_is_a_span_three_times_in_a_row(ids: list[int], span: int) -> None:
-    assert loop_tokens(ids) == span
+def test_a_loop_is_any_span_three_times_in_a_row_at_the_end(
+    ids: list[int], loop: tuple[int, int]
+) -> None:
+    assert loop_of(ids) == loop
+
+
+def test_loops_are_those_that_trying_every_span_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry, "LOOP", 6)
+    random = Random(3)
+    for _ in range(2000):
+        ids = random.choices(range(2), k=random.randint(0, 14)) * random.randint(1, 5)
+        ids += random.choices(range(3), k=random.randint(0, 2))
+        ends = [
+            (span, size)
+            for words in (ids, ids[:-1])
+            for span in range(1, len(words))
+            for size in range(max(6, 3 * span), len(words) + 1)
+            if words[-size:][span:] == words[-size:][:-span]
+        ]
+        assert (loop_of(ids)[0] > 0) == bool(ends)
+        if ends:
+            span, start = loop_of(ids)
+            assert any(each == span for each, _ in ends)
+            assert ids[start : len(ids) - 1] == ids[start - span : len(ids) - 1 - span]
+
+
+def test_before_a_loop_the_numbers_are_those_of_the_steps_that_end_there() -> None:
+    trace = make_trace(rule="strict", new_tokens=40)
+    steps = list(trace.steps)
+    (whole,) = [trace.summary]
+    assert math.isnan(whole.tau_before_loop) and whole.loop_start == -1
+    again = [
+        replace(
+            step,
+            tokens=tuple(
+                replace(token, id=7) if token.outcome is not R else token for token in step.tokens
+            ),
+            elapsed_s=steps[-1].elapsed_s + step.elapsed_s / 10,
+        )
+        for step in steps
+    ]
+    looped = summarise([*steps, *again], prompt_tokens=7, prefill_s=0.5, peak_memory_bytes=9)
+    assert (looped.loop_tokens, looped.loop_start) == (1, whole.new_tokens + 1)
+    assert (looped.tau_before_loop, looped.tokens_per_s_before_loop) == pytest.approx(
+        (whole.tau, whole.tokens_per_s)
+    )
+    assert looped.tokens_per_s > 1.5 * looped.tokens_per_s_before_loop
 
 
 def with_token(trace: Trace, position: int, **changes: Any) -> Trace:

@@ -21,7 +21,13 @@ from tests.postgres import connection_to
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.test_schema import differences
 
-NEW = {"overshoot_max": None, "loop_tokens": -1}
+NEW = {
+    "overshoot_max": None,
+    "loop_tokens": -1,
+    "loop_start": -1,
+    "tau_before_loop": None,
+    "tokens_per_s_before_loop": None,
+}
 GONE = ("pass_rows", "pass_width", "sweep_id", "token", "claimed_until", "working_until")
 Rows = dict[str, list[dict[str, Any]]]
 

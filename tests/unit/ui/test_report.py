@@ -17,6 +17,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from evaluation.format import number
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
 from evaluation.scoring.extraction import answers
 from mars_core.models import CATALOG
@@ -321,6 +322,26 @@ def test_the_same_work_claims_no_difference_in_time() -> None:
         config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)),
     )
     assert "2.47× faster" in plain(verdict([LEFT, other], paces_of([LEFT, other], rounds)))
+
+
+def test_a_loop_is_named_with_the_numbers_before_it_wherever_a_run_is_displayed() -> None:
+    loop = {"loop_tokens": 12, "loop_start": 40, "tau_before_loop": 1.25}
+    looped = replace(RIGHT, summary=replace(RIGHT.summary, **loop))
+    words = plain(verdict([LEFT, looped]))
+    assert words.endswith(
+        " MARS repeats the same 12 tokens from position 40 on: before that it had 1.25 tokens per "
+        f"target pass, in all {number(RIGHT.summary.tau)}."
+    )
+    given = PrefixToken(5, "x", 0, 0)
+    assert ended_view(replace(looped, given=(given,)), "").chip.endswith("repeats from token 41 on")
+    pair: Any = SimpleNamespace(spec=CATALOG[0], margins=())
+    assert "repeats from token 40 on, τ before 1.25;" in _report([LEFT, looped], pair)
+    rows = {
+        row[0]: row[2] for row in comparison_table([LEFT, looped], paces_of([LEFT, looped])).rows
+    }
+    assert [cell.text for cell in rows["τ before the loop"]] == ["–", "1.25", ""]
+    for quiet in (plain(verdict([LEFT, RIGHT])), ended_view(RIGHT, "").chip, _report([LEFT], pair)):
+        assert "repeats" not in quiet
 
 
 def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:

@@ -17,7 +17,15 @@ from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search
 from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.panel import render
-from ui.result.numbers import QUANTITIES, SETTINGS, SHIFT_QUANTITIES, RunQuantity, integer, signed
+from ui.result.numbers import (
+    LOOP_QUANTITIES,
+    QUANTITIES,
+    SETTINGS,
+    SHIFT_QUANTITIES,
+    RunQuantity,
+    integer,
+    signed,
+)
 
 MOST_RUNS = 10
 TOO_MANY = (
@@ -34,7 +42,7 @@ _MORE = (
     RunQuantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
 )
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
-MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
+MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *LOOP_QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
 class RunCell(NamedTuple):
