@@ -3,7 +3,6 @@
 # make check  lint, format, types, import rules
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{exact,history,noise,page,scale,telemetry}
 # make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
-#             FAKE=1 looks for what a CPU permits and CUDA does not, with torch for CPUs or for CUDA, without a device
 # make mcp    installs what MCP tools need             make postgres: what PostgreSQL needs   make ray: what studies on Ray need
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --model_args pair=bundled --tasks demo_arithmetic
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
@@ -86,7 +85,7 @@ bench: $(RUN_READY)
 	$(BIN)/python -m bench $(ARGS)
 
 cuda:
-	OUT="$(OUT)" $(if $(FAKE)$(TINY)$(ARGS),,.ci/green cuda) "$(PYTHON)" -m bench.cuda$(if $(FAKE),.rehearse) $(if $(TINY),--tiny) $(ARGS)
+	OUT="$(OUT)" $(if $(TINY)$(ARGS),,.ci/green cuda) "$(PYTHON)" -m bench.cuda $(if $(TINY),--tiny) $(ARGS)
 
 mcp: $(RUN_READY)
 	$(call install,mcp)

@@ -5,6 +5,7 @@ that every kernel takes."""
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.decoder import CacheSize, ModelCache, PassShapes, is_fast, open_cache, prepare
@@ -498,3 +501,44 @@ def test_a_large_tied_table_is_in_memory_once(monkeypatch: pytest.MonkeyPatch, l
         output, "packed"
     ) is not large
     torch.testing.assert_close(model(ids).logits, wanted, atol=1e-4, rtol=1e-4)
+
+
+class Kernels(TorchDispatchMode):
+    """Counts the operators that compute or copy: those that write to memory that their inputs do
+    not share with them, or to an input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = Counter[str]()
+
+    def __torch_dispatch__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = function(*args, **(kwargs or {}))
+        of_inputs = {each.untyped_storage().data_ptr() for each in tensors(args)}
+        shared = {each.untyped_storage().data_ptr() for each in tensors(results)} <= of_inputs
+        if function._schema.is_mutable or not shared:
+            self.names[str(function)] += 1
+        return results
+
+
+def tensors(values: Any) -> list[Tensor]:
+    return [each for each in tree_leaves(values) if isinstance(each, Tensor)]
+
+
+@pytest.mark.parametrize(("kind", "most"), [("llama", 18), ("qwen3", 20)])
+def test_a_layer_takes_few_kernels(kind: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a pass over several tokens, as on a GPU: with plain products in half precision, and masks
+    of one width. Each is a launch there."""
+    monkeypatch.setattr("mars_core.decoder.linear._can_pack", lambda: False)
+    monkeypatch.setattr("mars_core.decoder.linear.halvable", lambda _: False)
+    counts = []
+    for layers in (1, 2):
+        model = built(kind, num_hidden_layers=layers).bfloat16()
+        prepare(model)
+        cache = open_cache(model, CacheSize(64, 16, full_width=True))
+        assert isinstance(cache, FastCache)
+        with torch.inference_mode(), Kernels() as kernels:
+            cache.forward(torch.arange(4), 5)
+        counts.append(kernels.names)
+    layer = counts[1] - counts[0]
+    assert sum(layer.values()) <= most, layer
+    assert layer["aten.linear.default"] == 4 and layer["aten.index_copy_.default"] == 2
