@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.options import RULES_OF_STUDY
+from evaluation.study.plan import EQUIVALENCE
 from evaluation.suites.read import BUILT_IN
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -98,6 +99,12 @@ _PLAN: OptionTable = (
         "--margin": _number(
             "required recovery, chosen before the run (default 0.98)", 0.98, kind=float
         ),
+        "--equivalence": _number(
+            "scores that differ from random relaxation's by at most this share count as equal, "
+            "chosen before the run (default 0.05)",
+            EQUIVALENCE,
+            kind=float,
+        ),
         "--execute-code": _switch(
             "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"
         ),
@@ -129,7 +136,7 @@ _PLAN: OptionTable = (
 )
 _NOT_CHOSEN = (
     *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
-    *("--theta", "--set", "--scope", "--no-placebos", "--plan-only"),
+    *("--theta", "--set", "--scope", "--no-placebos", "--equivalence", "--plan-only"),
 )
 
 

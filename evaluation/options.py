@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan, Served, with_placebos
+from evaluation.study.plan import (
+    BASELINE,
+    EQUIVALENCE,
+    SERVER,
+    Lane,
+    Models,
+    Plan,
+    Served,
+    with_placebos,
+)
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
@@ -33,6 +42,7 @@ _SAME = (
     "max_new_tokens",
     "system",
     "margin",
+    "equivalence",
     "execute_code",
     "limit",
     "skip_long",
@@ -52,6 +62,7 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
     names = [name for name in _words(options.rules or "mars") if name != BASELINE]
     options.rules = ",".join([BASELINE, *names])
     options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
+    options.equivalence = EQUIVALENCE
     return read_plan_options(options, pair)
 
 

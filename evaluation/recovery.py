@@ -4,18 +4,28 @@ the user's margin."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.statistics import Array, Indices, Interval, Z, bisected, over
+from evaluation.statistics import (
+    CONFIDENCE,
+    Array,
+    Indices,
+    Interval,
+    Z,
+    bisected,
+    holm,
+    over,
+)
 
 POWER = 0.8
-MAX_NEEDED = 1_000_000  # prompts; above that no number is reported
+LEAST_PROMPTS = 30  # of a verdict: of fewer intervals are too narrow, and rare losses are missed
+ALPHA = 1 - CONFIDENCE
 ROUNDS = 44  # of bisection: to 2**-44 on the scale ratio / (1 + ratio)
 
 
@@ -27,15 +37,41 @@ class RecoveryOutcome(StrEnum):
     TOO_FEW = "too few prompts"
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryVerdict:
-    """Whether recovery ≥ margin. ``needed``: approximate number of prompts for a conclusive
-    verdict; None if unknown."""
+class PlaceboOutcome(StrEnum):
+    """Whether a rule scores more than random relaxation."""
 
-    margin: float
-    outcome: RecoveryOutcome
-    needed: int | None
-    sentence: str  # e.g. "recovery ≥ 98 %: too few prompts, need about 240"
+    WORSE = "worse than random"
+    UNPROVEN = "not shown to be better than random"
+    TOO_FEW = "not decided"  # fewer than LEAST_PROMPTS
+    EQUIVALENT = "equivalent to random"
+    BETTER = "better than random"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceboTest:
+    """A rule against random relaxation. ``ratio``: random's score over the rule's, which is not
+    corrected for other comparisons; the p values are after Holm's correction, nan below
+    ``LEAST_PROMPTS``, which makes no comparison."""
+
+    ratio: Interval
+    prompts: int
+    p_differ: float = math.nan  # two-sided, of the hypothesis that the ratio is 1
+    p_region: float = math.nan  # and that it is outside the region of equivalence
+
+    @property
+    def outcome(self) -> PlaceboOutcome:
+        if math.isnan(self.p_differ):
+            return PlaceboOutcome.TOO_FEW
+        if self.p_differ < ALPHA:
+            better = self.ratio.value < 1
+            return PlaceboOutcome.BETTER if better else PlaceboOutcome.WORSE
+        equivalent = self.p_region < ALPHA
+        return PlaceboOutcome.EQUIVALENT if equivalent else PlaceboOutcome.UNPROVEN
+
+    @property
+    def possible(self) -> float:
+        """The largest difference within the interval, as a share of the rule's score."""
+        return max(1 - self.ratio.low, self.ratio.high - 1)
 
 
 class Paired(NamedTuple):
@@ -88,6 +124,19 @@ def ratio_interval(pairs: Paired) -> Interval:
     value = pairs.ratio
     if math.isnan(value):
         return Interval()
+    statistic = score_statistic(pairs)
+    share = value / (1 + value)
+    low = _end(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
+    return Interval(value, low, _end(lambda ratio: statistic(ratio) > -Z, share, 1.0))
+
+
+def possible(interval: Interval, base: Array) -> Interval:
+    """The interval of a ratio to the scores ``base``, [R], up to where every run scores 1."""
+    return interval._replace(high=min(interval.high, over(base.size, float(base.sum()))))
+
+
+def score_statistic(pairs: Paired) -> Callable[[float], float]:
+    """T(φ), which falls: about normal where φ is the true ratio."""
     rule, baseline, gained, lost = pairs.totals
     scale = math.sqrt(design_effect(pairs))
 
@@ -96,9 +145,34 @@ def ratio_interval(pairs: Paired) -> Interval:
             null_deviation(ratio, rule - gained, gained, lost) * scale
         )
 
-    share = value / (1 + value)
-    low = _end(lambda ratio: statistic(ratio) > Z, 0.0, share) if value else 0.0
-    return Interval(value, low, _end(lambda ratio: statistic(ratio) > -Z, share, 1.0))
+    return statistic
+
+
+def placebo_test(pairs: Paired, region: float) -> PlaceboTest:
+    """Before Holm's correction. ``pairs``: scores of random and of the rule; ``region``: the ratios
+    1 ± region are equivalent. Both tests reject at 5 % what the 95 % interval excludes."""
+    test = PlaceboTest(ratio_interval(pairs), len(pairs.rule))
+    if math.isnan(test.ratio.value) or test.prompts < LEAST_PROMPTS:
+        return test
+    statistic = score_statistic(pairs)
+    outside = max(-statistic(1 - region), statistic(1 + region))
+    return replace(
+        test,
+        p_differ=2 * NormalDist().cdf(-abs(statistic(1.0))),
+        p_region=min(1.0, 2 * NormalDist().cdf(outside)),
+    )
+
+
+def corrected(tests: Sequence[PlaceboTest]) -> list[PlaceboTest]:
+    """By Holm's method over all of them, for each hypothesis."""
+    decided = [test for test in tests if test.p_differ <= 1]
+    differ, region = (
+        iter(holm([getattr(test, name) for test in decided])) for name in ("p_differ", "p_region")
+    )
+    return [
+        replace(test, p_differ=next(differ), p_region=next(region)) if test.p_differ <= 1 else test
+        for test in tests
+    ]
 
 
 def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
@@ -141,46 +215,30 @@ def _end(above: Callable[[float], bool], low: float, high: float) -> float:
     return middle / (1 - middle) if middle < 1 else math.inf
 
 
-def verdict(recovery: Interval, pairs: Paired, margin: float) -> RecoveryVerdict:
+def verdict(recovery: Interval, prompts: int, margin: float) -> RecoveryOutcome:
     """Supported where all of the 95 % interval is at ``margin`` or above, not supported where all of
     it is below; each errs in 2.5 %."""
-    outcome, needed, sentence = (
-        RecoveryOutcome.TOO_FEW,
-        None,
-        "cannot be computed, the baseline scored nothing",
-    )
-    if recovery.low >= margin:
-        outcome = sentence = RecoveryOutcome.SUPPORTED
-    elif recovery.high < margin:
-        outcome = sentence = RecoveryOutcome.NOT_SUPPORTED
-    elif pairs.baseline.sum():
-        needed = prompts_needed(pairs, margin)
-        about = f"need about {needed:,}" if needed else "and too near the margin for any number"
-        sentence = f"too few prompts, {about}"
-    return RecoveryVerdict(margin, outcome, needed, f"recovery ≥ {100 * margin:g} %: {sentence}")
+    if prompts >= LEAST_PROMPTS and recovery.low >= margin:
+        return RecoveryOutcome.SUPPORTED
+    if prompts >= LEAST_PROMPTS and recovery.high < margin:
+        return RecoveryOutcome.NOT_SUPPORTED
+    return RecoveryOutcome.TOO_FEW
 
 
-def right_answers_needed(margin: float) -> int:
-    """Of the baseline, on as many prompts: from there on a rule that loses none of them has a
-    recovery ≥ ``margin`` < 1, as A / (A + z²) ≥ margin."""
-    return math.ceil(Z**2 * margin / (1 - margin))
+def right_answers_needed(
+    tolerance: float, differ: float = 0.0, *, sides: int = 1, comparisons: int = 1
+) -> float:
+    """Of the baseline, on as many prompts, to tell with a probability of 80 % that a score which is
+    as high keeps all but ``tolerance`` of it, with two ``sides`` that it is not above it by more
+    either. ``differ``: answers that are lost or gained, per right one of the baseline;
+    ``comparisons``: of which Holm's method corrects the first.
 
-
-def prompts_needed(pairs: Paired, margin: float) -> int | None:
-    """Number of similar prompts for a conclusive verdict with 80 % power, if the recovery is as
-    observed (at most 1); two significant digits.
-
-    N = n·((z₀.₉₇₅·s₀ + z₀.₈·s₁) / (R − margin·B))², with s₀ and s₁ the standard deviations of R −
-    margin·B if recovery is the margin and as observed. None above a million.
+    Without any that differ an end is A / (A + z²) or its inverse, which is certain. No number
+    tells that nothing at all is lost.
     """
-    rule, baseline, gained, lost = pairs.totals
-    prompts = len(pairs.rule)
-    distance = min(rule, baseline) - margin * baseline
-    null = null_deviation(margin, rule - gained, gained, lost) * math.sqrt(design_effect(pairs))
-    observed = float((pairs.rule - margin * pairs.baseline).std()) * math.sqrt(prompts)
-    reach = Z * null + NormalDist().inv_cdf(POWER) * observed
-    if abs(distance) * math.sqrt(MAX_NEEDED) <= reach * math.sqrt(prompts):
-        return None
-    number = prompts * (reach / distance) ** 2
-    unit = 10 ** max(0, math.floor(math.log10(number)) - 1) if number > 1 else 1
-    return max(prompts + 1, math.ceil(math.nextafter(number, 0) / unit) * int(unit))
+    if not tolerance > 0:
+        return math.inf
+    z = -NormalDist().inv_cdf(ALPHA / 2 / comparisons)
+    least = z**2 / tolerance - (z**2 if sides == 1 else 0)
+    reach = z - NormalDist().inv_cdf((1 - POWER) / sides)
+    return max(LEAST_PROMPTS, math.ceil(least), math.ceil(differ * (reach / tolerance) ** 2))

@@ -17,7 +17,7 @@ from evaluation.commands import (
     words_of,
 )
 from evaluation.study.batch import AUTO
-from evaluation.study.plan import BASELINE, Lane, Plan, with_placebos
+from evaluation.study.plan import BASELINE, EQUIVALENCE, Lane, Plan, with_placebos
 from evaluation.suites.typed import SOURCE, typed
 from mars_core.drafting import described
 from mars_core.models import CATALOG
@@ -52,6 +52,7 @@ def study_command(plan: Plan) -> str | None:
         "batch": _batch(plan),
         "time_alone": plan.alone or None,
         "execute_code": plan.execute_code,
+        "equivalence": f"{plan.equivalence:g}" if plan.equivalence != EQUIVALENCE else None,
         "no_placebos": not (placebos or purpose),
         **_purpose(plan),
         "name": plan.name,

@@ -131,8 +131,15 @@ def _stored(store: RunStore, plan: Plan, session: Session) -> str:
 
     check(plan, session)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair))
+    _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair), *_needed(plan))
     return study_id
+
+
+def _needed(plan: Plan) -> list[str]:
+    """How many prompts the verdicts of a comparison take."""
+    from evaluation.report.document.verdicts import prompts_needed
+
+    return [] if plan.advice or plan.matching else [prompts_needed(plan)]
 
 
 def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") -> int:
@@ -149,6 +156,7 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
         check(plan, engine)
         if not study_id:
             _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
+            _note(*_needed(plan))
             if options.plan_only:
                 return 0
         work = Work(store, study_id)

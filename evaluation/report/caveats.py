@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from evaluation.format import first_few, plural
-from evaluation.recovery import RecoveryOutcome
+from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
 from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured
 from evaluation.statistics import Array
 from evaluation.study.plan import Plan, Task
 from mars_core.types import Cause, DraftMode
 
-FEW_PROMPTS = 30
 MANY_UNENDED = 0.1
 ALPHA = 0.05
 IN_SEQUENCE = "The settings ran one after the other, so that speed-ups include what the machine did in between; τ does not."
@@ -99,7 +98,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
             f"{ALPHA * len(tested):.2g} of them would have p < {ALPHA:g}. {plain} have it, and "
             f"after Holm's correction {len(left)}{names}."
         )
-    outcomes = [score.verdict.outcome for _, score in scores if score.verdict]
+    outcomes = [score.verdict for _, score in scores if score.verdict]
     supported = outcomes.count(RecoveryOutcome.SUPPORTED)
     if len(outcomes) > 1 and supported:
         yield (
@@ -113,11 +112,11 @@ def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     for group in dict.fromkeys(row.group for row in rows if row.runs):
         if not any(row.scores for row in rows if row.group == group):
             yield f"Nothing on {group} could be scored, so there is no verdict on it; similarity to strict is not quality."
-    few = {row.group: row.prompts for row in rows if 0 < row.prompts < FEW_PROMPTS}
+    few = {row.group: row.prompts for row in rows if 0 < row.prompts < LEAST_PROMPTS}
     for group, prompts in few.items():
         yield (
-            f"{group} has {plural(prompts, 'prompt')}; below {FEW_PROMPTS} bootstrap intervals are "
-            "too narrow, and rare losses are missed."
+            f"{group} has {plural(prompts, 'prompt')}; below {LEAST_PROMPTS} there is no "
+            "verdict, as bootstrap intervals are too narrow and rare losses are missed."
         )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.advise.usage import uses
-from evaluation.recovery import RecoveryVerdict
+from evaluation.recovery import PlaceboTest
 from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
 from evaluation.report.document.purpose import measured_of
@@ -48,13 +48,10 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
 
 
 RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
-_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "verdict")
-_TEST, _VERDICT, _PROMPT = (
-    _names(McNemar),
-    _names(RecoveryVerdict, "sentence"),
-    _names(PromptRow, "worst"),
-)
-_INTERVALS = {*METRICS, *(each.name for each in fields(Score) if each.type == "Interval")}
+_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "placebo")
+_TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow, "worst")
+_SCORED = (*fields(Score), *fields(PlaceboTest))
+_INTERVALS = {*METRICS, *(each.name for each in _SCORED if each.type == "Interval")}
 
 
 def csv_text(table: Iterable[Sequence[Any]]) -> str:
@@ -111,18 +108,20 @@ def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
-    heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, _VERDICT
-    yield ["study", *chain(*heads)]
+    placebo = [f"placebo_{name}" for name in (*_spread(_PLACEBO), "outcome")]
+    heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, placebo
+    yield ["study", "margin", "equivalence", *chain(*heads)]
+    plan = report.plan.margin, report.plan.equivalence
     for measured in report.measured:
-        values = [report.id, *_values(measured, _MEASURED), *_names_of(report, measured)]
+        values = [report.id, *plan, *_values(measured, _MEASURED), *_names_of(report, measured)]
         if not measured.scores:
-            yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(_VERDICT))
+            yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(placebo))
         for score in measured.scores.values():
             yield [
                 *values,
                 *_values(score, _SCORE),
                 *_values(score.mcnemar, _TEST),
-                *_values(score.verdict, _VERDICT),
+                *_values(score.placebo, (*_PLACEBO, "outcome")),
             ]
 
 

@@ -8,11 +8,12 @@ and its bootstrap interval.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.recovery import paired, ratio_interval, verdict
+from evaluation.recovery import PlaceboTest, paired, placebo_test, possible, ratio_interval, verdict
 from evaluation.report.grid import Grid, Group, Mask
 from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
 from evaluation.report.values import BLANK, METRICS, Measured, Score
@@ -225,12 +226,12 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
     binary = (
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
     )
-    pairs = paired(values[:, lane], values[:, baseline], prompt, binary=binary)
 
     def recovered(other: int) -> Interval:
         if lane == other:
             return ITSELF if values[:, lane].any() else BLANK
-        return ratio_interval(paired(values[:, lane], values[:, other], prompt, binary=binary))
+        pairs = paired(values[:, lane], values[:, other], prompt, binary=binary)
+        return possible(ratio_interval(pairs), values[:, other])
 
     recovery = recovered(baseline)
     recovery_none = BLANK if plan.none is None else recovered(plan.none)
@@ -250,17 +251,26 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         recovery_bootstrap=spread[f"{metric}:recovery"],
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),
-        placebo_ratio=_placebo_ratio(sample, lane, metric, binary),
-        verdict=verdict(recovery, pairs, plan.margin) if compared and lane != plan.none else None,
+        placebo=_placebo(sample, lane, metric, binary),
+        verdict=verdict(recovery, len(np.unique(prompt)), plan.margin)
+        if compared and lane != plan.none
+        else None,
     )
 
 
-def _placebo_ratio(sample: GroupSample, lane: int, metric: str, binary: bool) -> Interval:
-    """The score of the lane that imitates this one over its score, on the runs that have both."""
-    placebo, scores = sample.grid.plan.placebo(lane), sample.scores[metric]
-    if placebo is None:
-        return BLANK
-    both = sample.scored(metric, lane) & np.isfinite(scores[:, placebo])
-    return ratio_interval(
-        paired(scores[both, placebo], scores[both, lane], sample.prompt[both], binary=binary)
+def _placebo(sample: GroupSample, lane: int, metric: str, binary: bool) -> PlaceboTest | None:
+    """The mean score of the lanes that imitate this one against its own, on the runs that all
+    have; before Holm's correction. None where it relaxed nothing."""
+    placebos, scores = sample.grid.plan.placebos(lane), sample.scores[metric]
+    random = scores[:, placebos].mean(axis=1) if placebos else np.full(len(scores), np.nan)
+    every = sample.scored(metric, lane) & np.isfinite(random)
+    if not sample.number("relaxed", lane)[every].any():
+        return None
+    pairs = paired(
+        random[every],
+        scores[every, lane],
+        sample.prompt[every],
+        binary=binary and len(placebos) == 1,
     )
+    test = placebo_test(pairs, sample.grid.plan.equivalence)
+    return replace(test, ratio=possible(test.ratio, scores[every, lane]))

@@ -12,6 +12,7 @@ from operator import attrgetter
 import numpy as np
 
 from evaluation.advise.certificate import certify, differences
+from evaluation.recovery import corrected
 from evaluation.report.caveats import other_texts, warnings
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
@@ -83,18 +84,25 @@ def predict(
 
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
-    """With Holm's correction over all comparisons of a rule with strict by the main metric of a
-    full suite."""
-    suites, family = {suite.name for suite in plan.suites}, {}
-    for index, row in enumerate(rows):
-        score = row.main_score
-        if row.group in suites and row.lane != plan.none and score and score.mcnemar:
-            family[index] = (score, score.mcnemar)
-    adjusted = list(rows)
-    corrected = holm([test.p_by_prompt for _, test in family.values()])
-    for (index, (score, test)), p in zip(family.items(), corrected, strict=True):
-        main = {score.metric: replace(score, mcnemar=replace(test, p_holm=p))}
-        adjusted[index] = replace(rows[index], scores={**rows[index].scores, **main})
+    """With Holm's correction over all comparisons of a rule with strict, and over those with random
+    relaxation, by the main metric of a full suite. A rule that relaxed nothing is not compared with
+    it."""
+    suites, adjusted = {suite.name for suite in plan.suites}, list(rows)
+    family = [
+        (index, row.main_score)
+        for index, row in enumerate(rows)
+        if row.group in suites and row.lane != plan.none and row.main_score
+    ]
+    exact = iter(holm([score.mcnemar.p_by_prompt for _, score in family if score.mcnemar]))
+    random = iter(corrected([score.placebo for _, score in family if score.placebo]))
+    for index, score in family:
+        main = replace(
+            score,
+            mcnemar=score.mcnemar and replace(score.mcnemar, p_holm=next(exact)),
+            placebo=score.placebo and next(random),
+        )
+        scores = {**rows[index].scores, score.metric: main}
+        adjusted[index] = replace(rows[index], scores=scores)
     return tuple(adjusted)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from evaluation.advise.certificate import Certificate, LaneDifference
 from evaluation.format import percent, ratio, signed
-from evaluation.recovery import RecoveryVerdict
+from evaluation.recovery import PlaceboTest, RecoveryOutcome
 from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
 from evaluation.statistics import Interval, McNemar
 from evaluation.study.plan import Lane, Plan
@@ -30,7 +30,7 @@ class Score:
     ``difference``: mean − the baseline's.
 
     The intervals of ``value`` and ``baseline``: Wilson where binary, else bootstrap; of
-    ``recovery``, ``recovery_none`` and ``placebo_ratio``: score.
+    ``recovery`` and ``recovery_none``: score.
     """
 
     metric: str
@@ -42,9 +42,9 @@ class Score:
     recovery_none: Interval
     difference: Interval
     mcnemar: McNemar | None  # for binary metrics; None for a baseline and placebos
-    verdict: RecoveryVerdict | None  # None for a baseline, none and placebos
+    verdict: RecoveryOutcome | None  # at the margin; None for a baseline, none and placebos
     recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
-    placebo_ratio: Interval = BLANK  # the mean of the lane that imitates this one, over its mean
+    placebo: PlaceboTest | None = None  # against the lanes that imitate this one
 
 
 @dataclass(frozen=True, slots=True)

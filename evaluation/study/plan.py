@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
 
 BASELINE = "strict"
+EQUIVALENCE = 0.05  # scores that differ by at most this share count as equal
 # the drafter of served runs, and their rule where none was requested or it is not known
 SERVER = "server"
 MAX_CONCURRENCY = 1024
@@ -193,6 +194,7 @@ class Plan:
     thinking: bool | None = None  # PromptConfig.thinking
     stop: tuple[str, ...] = ()
     margin: float = 0.98
+    equivalence: float = EQUIVALENCE
     execute_code: bool = False
     limit: int | None = None  # that was applied when the suites were read
     skip_long: bool = False  # whether items that do not fit were left out
@@ -288,10 +290,11 @@ class Plan:
         assert placebo.imitates
         return self.lanes.index(Lane(placebo.imitates, placebo.drafter))
 
-    def placebo(self, lane: int) -> int | None:
-        """The number of the lane that imitates this one."""
-        here = self.lanes[lane]
-        return self._number(lambda each: (each.imitates, each.drafter) == (here.rule, here.drafter))
+    def placebos(self, lane: int) -> list[int]:
+        """The numbers of the lanes that imitate this one."""
+        here = self.lanes[lane].rule, self.lanes[lane].drafter
+        every = enumerate(self.lanes)
+        return [number for number, each in every if (each.imitates, each.drafter) == here]
 
     def title(self, lane: Lane) -> str:
         """The rule, with its drafter if the plan has several."""
@@ -341,6 +344,7 @@ def _check(plan: Plan) -> None:
         raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
     _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
     _check_range("margin", plan.margin, 0.5, 1)
+    _check_range("equivalence", plan.equivalence, 0.001, 0.5)
     for batch in (plan.batch, *plan.loads):
         _check_range("batch", batch, 1, 1 if plan.served else MAX_BATCH)
     if plan.loads and (sorted(set(plan.loads)) != [*plan.loads] or plan.loads[-1] != plan.batch):

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from evaluation.format import MINUS, MISSING, count, number, percent
-from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
+from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.blocks import TableCell
 from evaluation.report.values import Measured, Score
 from evaluation.statistics import Interval
@@ -81,17 +81,11 @@ def amount(measured: Measured) -> TableCell:
     )
 
 
-def verdict_cell(verdict: RecoveryVerdict | None) -> TableCell:
-    """The verdict, with the number of prompts needed under it."""
+def verdict_cell(verdict: RecoveryOutcome | None) -> TableCell:
     if verdict is None:
         return TableCell(MISSING)
-    sign, mark = LOOKS[verdict.outcome]
-    needed = verdict.outcome is RecoveryOutcome.TOO_FEW and verdict.needed is not None
-    return TableCell(
-        f"{sign} {verdict.outcome}",
-        f"need about {count(verdict.needed or 0)}" if needed else "",
-        mark,
-    )
+    sign, mark = LOOKS[verdict]
+    return TableCell(f"{sign} {verdict}", "", mark)
 
 
 def recovery_cell(score: Score | None) -> TableCell:
@@ -101,7 +95,7 @@ def recovery_cell(score: Score | None) -> TableCell:
     cell = spread(score.recovery, percent)
     if score.verdict is None:
         return cell
-    sign, mark = LOOKS[score.verdict.outcome]
+    sign, mark = LOOKS[score.verdict]
     return TableCell(f"{sign} {cell.text}", cell.small, mark)
 
 

@@ -59,14 +59,35 @@ def with_legend(
 
 
 def upright(x: float, interval: Interval, y: Axis) -> str:
-    """Path data of an interval; empty where there is none."""
-    _, low, high = map(y.at, interval)
+    """Path data of an interval, as far as the axis goes; empty where there is none."""
+    low, high = _within(y, interval)
     return "" if math.isnan(low + high) else f"M{x:.1f} {low:.1f}V{high:.1f}"
 
 
 def across(y: float, interval: Interval, x: Axis) -> str:
-    _, low, high = map(x.at, interval)
+    low, high = _within(x, interval)
     return "" if math.isnan(low + high) else f"M{low:.1f} {y:.1f}H{high:.1f}"
+
+
+def _within(axis: Axis, interval: Interval) -> tuple[float, float]:
+    """Both ends in pixels."""
+    low, high = (axis.at(min(max(end, axis.low), axis.high)) for end in interval[1:])
+    return low, high
+
+
+def reached(intervals: Iterable[Interval], *levels: float) -> list[float]:
+    """What an axis spans: all values and levels, and the ends of intervals as far as the values are
+    apart, or half of the largest value."""
+    every = list(intervals)
+    known = [value for value in (*(each.value for each in every), *levels) if math.isfinite(value)]
+    if not known:
+        return []
+    least, most = min(known), max(known)
+    most_beyond = max(most - least, max(abs(least), abs(most)) / 2)
+    ends = (
+        min(max(end, least - most_beyond), most + most_beyond) for each in every for end in each
+    )
+    return [*ends, *levels]
 
 
 def scaled_axis(

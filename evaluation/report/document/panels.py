@@ -14,6 +14,7 @@ from evaluation.report.document.drawing import (
     across,
     empty_panel,
     interval_mark,
+    reached,
     with_legend,
 )
 
@@ -66,10 +67,10 @@ def drawings(chart: Chart) -> dict[str, Drawing]:
 
 def _over_parameter(chart: Chart, number: int, quantity: ChartQuantity) -> Panel:
     varied, level = chart.varied, _level(chart, quantity)
-    ends = (end for series in varied for each in series.every for end in quantity.of(each))
+    values = (quantity.of(each) for series in varied for each in series.every)
     xs = sorted({point.x for series in varied for point in series.points})
     x_scale = AxisScale(varied[0].parameter, xs, "{:g}".format, 0.12, xs)
-    y_scale = AxisScale(quantity.title, (*ends, *level), quantity.tick)
+    y_scale = AxisScale(quantity.title, reached(values, *level), quantity.tick)
     panel = empty_panel(number, x_scale, y_scale, STRICT)
     strict = panel.right - STRICT / 2
     drawn = []
@@ -95,9 +96,11 @@ def _tradeoff(chart: Chart, gain: ChartQuantity, number: int, cost: ChartQuantit
         for point in series.points
         if cost.known(point.measured)
     ]
-    costs = (end for _, _, price, _ in points for end in price)
-    gains = (end for *_, worth in points for end in worth)
-    x_scale = AxisScale(cost.title, (*costs, *level), cost.tick, 0.05)
+    prices, gains = (
+        reached((each[2] for each in points), *level),
+        reached(each[3] for each in points),
+    )
+    x_scale = AxisScale(cost.title, prices, cost.tick, 0.05)
     panel = empty_panel(number, x_scale, AxisScale(gain.title, gains, gain.tick))
     marks = []
     for series, point, price, worth in points:

@@ -112,8 +112,10 @@ RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the sam
 BOOTSTRAP = _share(
     "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
 )
-PLACEBO = _share(
-    "placebo_ratio", "Random", "mean score of random relaxation of as many tokens, over the rule's"
+PLACEBO = _scored(
+    "Random",
+    "mean score of random relaxation of as many tokens, over the rule's",
+    lambda score: spread(score.placebo.ratio, percent) if score.placebo else TableCell(MISSING),
 )
 OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
 DIFFERENCE = _scored(

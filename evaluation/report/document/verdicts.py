@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from evaluation.format import count, first_few, percent, plural
-from evaluation.recovery import RecoveryOutcome, RecoveryVerdict
+from evaluation.recovery import (
+    LEAST_PROMPTS,
+    PlaceboOutcome,
+    PlaceboTest,
+    RecoveryOutcome,
+    right_answers_needed,
+)
 from evaluation.report.document import tables
 from evaluation.report.document.blocks import Block, Head, Paragraph, Section
 from evaluation.report.document.cells import beside, margin
@@ -20,16 +26,23 @@ UNFINISHED = (
 )
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
-NO_SIGNAL = (
-    "the rule is no better than random relaxation of as many tokens in each text: its signal does "
-    "not tell which to relax. Random's score over the rule's"
-)
-BETTER = (
-    "the rule is better than random relaxation of as many tokens in each text. Random's score over "
-    "the rule's"
-)
+RANDOM = "random relaxation of as many tokens of each text"
+CLAIMS = {  # in this order
+    PlaceboOutcome.WORSE: (f"{RANDOM} scores more than the rule", "bad"),
+    PlaceboOutcome.UNPROVEN: (f"the rule is not shown to be better than {RANDOM}", "open"),
+    PlaceboOutcome.TOO_FEW: (
+        f"it is not decided whether the rule is better than {RANDOM}: at least {LEAST_PROMPTS} "
+        "prompts are needed",
+        "open",
+    ),
+    PlaceboOutcome.EQUIVALENT: (
+        f"the rule scores as {RANDOM}: its signal does not tell which to relax",
+        "bad",
+    ),
+    PlaceboOutcome.BETTER: (f"the rule scores more than {RANDOM}", "good"),
+}
 RELAXED_NOTHING = "the rule relaxed no token"
-CLAIMS = {NO_SIGNAL: "bad", BETTER: "good", RELAXED_NOTHING: "note"}
+TENTH = 0.1  # of the right answers, for a number of prompts
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -71,34 +84,72 @@ def verdict_section(report: Report) -> Section:
     return Section("verdict", "Verdict", (*first, *blocks), lead)
 
 
-def _against_placebos(report: Report) -> tuple[Paragraph, ...]:
+def _against_placebos(report: Report) -> Iterator[Paragraph]:
     """Whether rules beat the lanes that imitate them, by the main metric of a suite; those that do
     not come first."""
-    plan = report.plan
-    rows = {(row.group, row.temperature, row.lane): row for row in report.measured}
-    settings: dict[str, list[str]] = {claim: [] for claim in CLAIMS}
-    for (group, temperature, lane), row in rows.items():
-        placebo, ratio = plan.placebo(lane), row.main_score and row.main_score.placebo_ratio
-        if placebo is None or not ratio or math.isnan(ratio.value):
+    plan, nothing = report.plan, list[str]()
+    settings: dict[PlaceboOutcome, list[str]] = {outcome: [] for outcome in CLAIMS}
+    for row in report.measured:
+        test = row.main_score and row.main_score.placebo
+        if row.group not in {suite.name for suite in plan.suites}:
             continue
-        if group not in report.suite_groups or (group == ALL and len(plan.suites) > 1):
-            continue
-        setting = plan.setting(plan.lanes[lane], group, temperature)
-        if row.relaxed_share.value == 0:
-            settings[RELAXED_NOTHING].append(setting)
-            continue
-        settings[BETTER if ratio.high < 1 else NO_SIGNAL].append(
-            f"{setting}: {beside(ratio, percent)}"
+        setting = plan.setting(plan.lanes[row.lane], row.group, row.temperature)
+        if test:
+            settings[test.outcome].append(f"{setting}: {_beside_random(test)}")
+        elif plan.placebos(row.lane) and row.relaxed_share.value == 0:
+            nothing.append(setting)
+    total = sum(map(len, settings.values())) + len(nothing)
+    tested = total - len(nothing) - len(settings[PlaceboOutcome.TOO_FEW])
+    every = [(*CLAIMS[outcome], named) for outcome, named in settings.items()]
+    for claim, tone, named in (*every, (RELAXED_NOTHING, "note", nothing)):
+        if named:
+            of = f"In {count(len(named))} of {plural(total, 'setting')}"
+            yield Paragraph(f"{of} {claim}: {first_few(named)}.", tone)
+    if total > len(nothing):
+        yield Paragraph(
+            "In percent: random's score over the rule's, with its 95 % interval. "
+            f"{plural(tested, 'comparison')} (rule × drafter × suite × temperature), with Holm's "
+            "correction.",
+            "note",
         )
-    total = sum(map(len, settings.values()))
-    return tuple(
-        Paragraph(
-            f"In {count(len(named))} of {plural(total, 'setting')} {claim}: {first_few(named)}.",
-            CLAIMS[claim],
-        )
-        for claim, named in settings.items()
-        if named
+
+
+def _beside_random(test: PlaceboTest) -> str:
+    """The ratio, and what else is possible."""
+    more = {
+        PlaceboOutcome.UNPROVEN: f", a difference of up to {percent(test.possible)} is possible",
+        PlaceboOutcome.TOO_FEW: f" of {plural(test.prompts, 'prompt')}",
+    }
+    return f"{beside(test.ratio, percent)}{more.get(test.outcome, '')}"
+
+
+def comparisons(plan: Plan) -> int:
+    """With random relaxation: rules × drafters × suites × temperatures."""
+    lanes = sum(bool(plan.placebos(lane)) for lane in range(len(plan.lanes)))
+    return lanes * len(plan.suites) * len(plan.temperatures)
+
+
+def prompts_needed(plan: Plan) -> str:
+    """What the verdicts of a study take, whatever its results: the same sentence before its start
+    and beside them."""
+    recovery, family = f"Recovery ≥ {margin(plan.margin)}", comparisons(plan)
+    least, tenth = (right_answers_needed(1 - plan.margin, differ) for differ in (0, TENTH))
+    if math.isinf(least):
+        return f"{recovery} cannot be shown by any number of prompts."
+    sentence = (
+        f"{recovery} takes {least:,.0f} prompts that strict answers right if none is lost, "
+        f"about {round(tenth, -1):,.0f} if one in ten answers differs"
     )
+    if family:
+        least, tenth = (
+            right_answers_needed(plan.equivalence, differ, sides=2, comparisons=family)
+            for differ in (0, TENTH)
+        )
+        sentence += (
+            f"; equivalence to random within ± {margin(plan.equivalence)} in "
+            f"{plural(family, 'comparison')} {least:,.0f} and {round(tenth, -1):,.0f}"
+        )
+    return f"{sentence}."
 
 
 def _judged(report: Report) -> list[LaneRow]:
@@ -107,20 +158,14 @@ def _judged(report: Report) -> list[LaneRow]:
     for one in report.measured:
         if one.group in report.suite_groups and (score := one.main_score) and score.verdict:
             recovery, row = score.recovery.value, LaneRow(one, report.plan.lanes[one.lane], score)
-            judged.append((ORDER.index(score.verdict.outcome), math.isnan(recovery), recovery, row))
+            judged.append((ORDER.index(score.verdict), math.isnan(recovery), recovery, row))
     return [row for *_, row in sorted(judged, key=lambda each: each[:3])]
 
 
 def _summary(judged: Sequence[LaneRow], plan: Plan) -> Paragraph:
     """All verdicts in a sentence, bad news first."""
-    verdicts = [
-        (row.measured.prompts, row.score.verdict)
-        for row in judged
-        if row.score and row.score.verdict
-    ]
-    amounts = Counter(verdict.outcome for _, verdict in verdicts)
-    few = _too_few([each for each in verdicts if each[1].outcome is RecoveryOutcome.TOO_FEW])
-    names = {each: each.value for each in ORDER} | {RecoveryOutcome.TOO_FEW: f"not decided ({few})"}
+    amounts = Counter(row.score.verdict for row in judged if row.score)
+    names = {each: each.value for each in ORDER} | {RecoveryOutcome.TOO_FEW: "not decided"}
     outcomes = ", ".join(f"{count(amounts[each])} {names[each]}" for each in ORDER if amounts[each])
     tone = next(
         tone
@@ -130,18 +175,10 @@ def _summary(judged: Sequence[LaneRow], plan: Plan) -> Paragraph:
     measured, lane, score = judged[0]
     recovery = beside(score.recovery, percent) if score else ""
     group = "all suites" if measured.group == ALL else measured.group
-    claim = f"recovery ≥ {margin(plan.margin)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
-    undecided = len(verdicts) == amounts[RecoveryOutcome.TOO_FEW]
-    answer = (
-        f"Not decided: {few}, for {claim}" if undecided else f"{claim.capitalize()}: {outcomes}"
-    )
+    claim = f"Recovery ≥ {margin(plan.margin)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
     worst = plan.setting(lane, group, measured.temperature)
-    return Paragraph(f"{answer}. Worst: {worst} with {recovery}.", tone)
-
-
-def _too_few(verdicts: Sequence[tuple[int, RecoveryVerdict]]) -> str:
-    """``10 prompts, about 190 needed``: the least number and the largest need, where one is known."""
-    prompts = plural(min((amount for amount, _ in verdicts), default=0), "prompt")
-    needed = max((verdict.needed or 0 for _, verdict in verdicts), default=0)
-    known = f"about {count(needed)} needed" if needed else "the number needed is not known"
-    return f"{prompts}, {known}"
+    prompts = plural(min(row.measured.prompts for row in judged), "prompt")
+    needed = f" {prompts_needed(plan)}" if amounts[RecoveryOutcome.TOO_FEW] else ""
+    return Paragraph(
+        f"{claim}: {outcomes}. Worst: {worst} with {recovery}, {prompts}.{needed}", tone
+    )

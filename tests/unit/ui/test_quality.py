@@ -129,11 +129,14 @@ def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
 
 
 def test_the_example_is_the_study_of_the_documentation() -> None:
-    """Every number of docs/results, to six digits, and the command that ran it."""
+    """Every number of docs/results, to six digits, and the command that ran it. Its random
+    relaxation was not of exactly as many tokens of each text, so that it is not compared with."""
     report, folder = example(), Path(__file__).parents[3] / "docs"
     table = list(csv.DictReader(io.StringIO(csv_text(measured_table(report)))))
     text = (folder / "results" / "smollm2-instructions.csv").read_text("utf-8")
     heads, *published = csv.reader(text.splitlines())
+    kept = [at for at, head in enumerate(heads) if not head.startswith("placebo_")]
+    heads, *published = ([row[at] for at in kept] for row in (heads, *published))
     computed = [[row[head] for head in heads] for row in table]
     assert len(computed) == len(published) == 160
 

@@ -3,20 +3,17 @@ can decide."""
 
 from __future__ import annotations
 
-import math
-
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.betting import least_prompts
 from evaluation.format import about, count, plural
-from evaluation.recovery import right_answers_needed
+from evaluation.recovery import LEAST_PROMPTS
 from evaluation.report.document.cells import margin
+from evaluation.report.document.verdicts import prompts_needed
 from evaluation.study.plan import Plan
 from evaluation.suites.typed import TYPED
 from ui.jobs.services import Services
 from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted
-
-LEAST_PROMPTS = 5  # of an interval: of fewer it says little
 
 
 def estimated(services: Services, form: StudyForm) -> str:
@@ -30,7 +27,7 @@ def estimated(services: Services, form: StudyForm) -> str:
     seconds = tokens * services.queue.pace_s
     size = advice_size(job, item) if job.advises else study_size(job.plan, item)
     stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
-    can = advice_decides(job.plan) if job.advises else decides(job.plan, item, seconds)
+    can = advice_decides(job.plan) if job.advises else decides(job.plan, item)
     return f"{size}, at most {count(tokens)} new tokens: {about(seconds)}.{stops} {can}"
 
 
@@ -56,17 +53,11 @@ def advice_decides(plan: Plan) -> str:
     )
 
 
-def decides(plan: Plan, item: str, seconds: float) -> str:
-    """What so many prompts can decide, whatever the answers are. ``seconds``: of all its runs."""
-    prompts, needed = plural(plan.items, item), right_answers_needed(plan.margin)
-    ratios = "It measures speed-up and τ ratio with intervals"
-    if plan.items < LEAST_PROMPTS:
-        return f"It decides nothing: {prompts}, {LEAST_PROMPTS} needed."
+def decides(plan: Plan, item: str) -> str:
+    """What so many prompts can decide, whatever the answers are."""
+    prompts, ratios = plural(plan.items, item), "It measures speed-up and τ ratio with intervals"
     if not any(suite.metrics for suite in plan.suites):
         return f"{ratios}; nothing is scored."
-    recovery = f"recovery ≥ {margin(plan.margin)}"
-    if plan.items >= needed:
-        return f"{ratios}, and can confirm {recovery} if strict answers {needed} right."
-    longer = about(seconds * needed / plan.items)
-    rounded = 10 * math.ceil(needed / 10)
-    return f"{ratios}. It cannot confirm {recovery}: {prompts}, about {rounded} needed ({longer})."
+    if plan.items < LEAST_PROMPTS:
+        return f"{ratios}. It decides nothing about scores: {prompts}, {LEAST_PROMPTS} needed."
+    return f"{ratios}. {prompts_needed(plan)}"

@@ -97,7 +97,7 @@ def test_measured_csv_has_every_score_with_its_interval() -> None:
     assert [float(written[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
         measured.speedup_mean
     )
-    assert written["outcome"] == "not supported" and written["lost"] == str(
+    assert written["verdict"] == "not supported" and written["lost"] == str(
         score.mcnemar.lost if score.mcnemar else ""
     )
     assert math.isclose(float(written["margin"]), 0.98)

@@ -12,16 +12,18 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
-from evaluation.recovery import RecoveryOutcome, RecoveryVerdict, right_answers_needed
-from evaluation.report.document.blocks import Paragraph, ReportDocument, ReportTable, Section
+from evaluation.recovery import RecoveryOutcome
+from evaluation.report.document.blocks import Axis, Paragraph, ReportDocument, ReportTable, Section
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
 from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.panels import drawings, front
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.render import escaped, fenced, html, markdown, svg
+from evaluation.report.document.verdicts import prompts_needed
 from evaluation.report.values import Measured, Report
 from evaluation.statistics import Interval
+from evaluation.study.plan import with_placebos
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 
@@ -190,7 +192,7 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     best = max(rows, key=lambda row: row.main_score.recovery.value)  # type: ignore[union-attr]
     (name, score), *rest = best.scores.items()
     assert score.verdict is not None
-    failed = replace(score, verdict=replace(score.verdict, outcome=RecoveryOutcome.NOT_SUPPORTED))
+    failed = replace(score, verdict=RecoveryOutcome.NOT_SUPPORTED)
     changed = replace(best, scores={name: failed, **dict(rest)})
     report = replace(
         report, measured=tuple(changed if row is best else row for row in report.measured)
@@ -210,23 +212,35 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
     assert all(warning in text for warning in report.warnings)
 
 
-def test_what_is_not_decided_says_how_many_prompts_it_had_and_needs(report: Report) -> None:
-    def measured(row: Measured, needed: int | None) -> Measured:
-        few = RecoveryVerdict(0.98, RecoveryOutcome.TOO_FEW, needed, "")
-        scores = {
-            name: replace(each, verdict=each.verdict and few) for name, each in row.scores.items()
-        }
-        return replace(row, prompts=10, scores=scores)
+def test_the_number_that_verdicts_take_is_the_same_before_and_after_the_start(
+    report: Report,
+) -> None:
+    """Whatever was measured, and only where something is not decided."""
+    sentence = prompts_needed(report.plan)
+    assert sentence == (
+        "Recovery ≥ 98 % takes 189 prompts that strict answers right if none is lost, about 1,960 "
+        "if one in ten answers differs."
+    )
+    page = " ".join(read_panel(html(document(report, {}))).text.split())
+    assert page.count("takes") == 1 and f"prompts. {sentence}" in page
 
-    for needed, words in ((190, "about 190 needed"), (None, "the number needed is not known")):
-        rows = tuple(measured(row, needed) for row in report.measured)
-        page = html(document(replace(report, measured=rows), {}))
-        assert f"Not decided: 10 prompts, {words}, for recovery ≥ 98 % in " in page
-    first = next(row for row in report.measured if row.main_score and row.main_score.verdict)
-    one = [measured(row, 190) if row is first else row for row in report.measured]
-    page = html(document(replace(report, measured=tuple(one)), {}))
-    assert re.search(r"Recovery ≥ 98 % in .*not decided \(10 prompts, about [\d,]+ needed\)", page)
-    assert right_answers_needed(0.98) == 189
+    def supported(row: Measured) -> Measured:
+        verdict = RecoveryOutcome.SUPPORTED
+        scores = {
+            name: replace(each, verdict=each.verdict and verdict)
+            for name, each in row.scores.items()
+        }
+        return replace(row, scores=scores)
+
+    decided = replace(report, measured=tuple(map(supported, report.measured)))
+    assert sentence not in html(document(decided, {}))
+    lanes = with_placebos(report.plan.lanes)
+    assert prompts_needed(replace(report.plan, lanes=lanes, margin=0.95)) == (
+        "Recovery ≥ 95 % takes 73 prompts that strict answers right if none is lost, about 310 if "
+        "one in ten answers differs; equivalence to random within ± 5 % in 32 comparisons 201 and "
+        "790."
+    )
+    assert "by any number" in prompts_needed(replace(report.plan, margin=1))
 
 
 def test_every_measured_number_has_its_interval_and_its_amount(
@@ -363,3 +377,24 @@ def test_without_none_the_speed_up_is_over_strict(report: Report) -> None:
     text = markdown(document(replace(report, plan=plan, measured=measured, prompts=()), {}))
     assert "over all seconds, against strict with the same drafts" in text
     assert "against decoding without drafts" not in text
+
+
+def test_an_axis_is_that_of_the_values_and_cuts_the_ends_of_wide_intervals(report: Report) -> None:
+    """Of few prompts an interval can end at many times its value."""
+
+    def wide(row: Measured) -> Measured:
+        scores = {
+            name: replace(each, recovery=Interval(each.recovery.value, 0.0, 15.0))
+            for name, each in row.scores.items()
+        }
+        return replace(row, scores=scores)
+
+    few = replace(report, measured=tuple(map(wide, report.measured)))
+    for kind, name, line in (("parameter", "y", "V"), ("tradeoff", "x", "H")):
+        panels = drawings(charts(few)[0])[kind].panels
+        (panel,) = (each for each in panels if getattr(each, name).name == "Recovery")
+        axis: Axis = getattr(panel, name)
+        assert 1 < axis.high < 2 and axis.low > 0
+        bars = " ".join(mark.bars for series in panel.series for mark in series)
+        drawn = {float(end) for end in re.findall(rf"{line}([\d.]+)", bars)}
+        assert drawn == {axis.end}

@@ -15,15 +15,16 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
-from evaluation.recovery import RecoveryOutcome
+from evaluation.recovery import PlaceboOutcome, RecoveryOutcome, paired, placebo_test
 from evaluation.report.document.blocks import Paragraph, ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import csv_text, results_table
 from evaluation.report.measure import measure
 from evaluation.report.values import ALL, METRICS, Measured, Report
 from evaluation.statistics import BOOTSTRAP, Interval, tail_level
-from evaluation.study.plan import with_placebos
+from evaluation.study.plan import Plan, with_placebos
 from mars_core.types import Status
+from storage import StoredResult
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (
     HARM,
@@ -262,8 +263,7 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
     actual = row_of(measure(store, "study"), lane, temperature=0.0).scores[NUMBERS]
     expected = (observed, brentq(excess, 0.2, observed - 1e-9), brentq(excess, observed + 1e-9, 3))
     assert actual.recovery == pytest.approx(expected, rel=1e-4)
-    assert actual.verdict
-    assert actual.verdict.outcome is (
+    assert actual.verdict is (
         RecoveryOutcome.SUPPORTED
         if expected[1] >= 0.98
         else RecoveryOutcome.NOT_SUPPORTED
@@ -273,10 +273,15 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
 
 
 def test_harm_is_caught_at_every_temperature_and_suite(report: Report) -> None:
-    for group in ("sums", "stories", ALL):
+    """Of 40 prompts and more; 20 decide nothing."""
+    for group, outcome in (
+        ("sums", RecoveryOutcome.NOT_SUPPORTED),
+        ("stories", RecoveryOutcome.TOO_FEW),
+        (ALL, RecoveryOutcome.NOT_SUPPORTED),
+    ):
         for temperature in PLAN.temperatures:
             verdict = next(iter(row_of(report, HARM, group, temperature).scores.values())).verdict
-            assert verdict and verdict.outcome is RecoveryOutcome.NOT_SUPPORTED
+            assert verdict is outcome
 
 
 def test_strict_and_none_are_judged_by_nothing(report: Report) -> None:
@@ -305,44 +310,78 @@ def test_all_suites_together_score_every_item_by_its_metric(
     assert scores["main"].mcnemar is None
 
 
-def test_a_rule_is_compared_with_the_placebo_that_imitates_it() -> None:
-    """Two suites, two temperatures: one rule loses less than its placebo, the other as much."""
+def with_random(lost: float, **changed: Any) -> tuple[Plan, list[StoredResult]]:
+    """A rule that loses 4 % of strict's answers, one that loses 30 %, and random relaxation in
+    place of the first that loses ``lost``, in place of the second 30 %."""
     lanes = with_placebos(LANES)
-    mars, harm = lanes[4].name, lanes[5].name
-    plan = study_plan(lanes=lanes)
-    results = drawn_results(plan, loses=LOSES | {mars: 0.5, harm: 0.3, "always": 0.6})
+    plan = study_plan(lanes=lanes, **changed)
+    loses = LOSES | {lanes[4].name: lost, lanes[5].name: 0.3, "always": 0.6}
+    return plan, drawn_results(plan, loses=loses)
+
+
+def paragraphs(report: Report) -> list[str]:
+    blocks = document(report, {}).sections[0].blocks
+    return [each.text for each in blocks if isinstance(each, Paragraph)]
+
+
+def test_a_rule_is_compared_with_the_lanes_that_imitate_it() -> None:
+    """Two suites, two temperatures: one rule loses less than random, the other as much. Of the 20
+    prompts of a suite nothing is said; Holm's correction is of the four other comparisons."""
+    plan, results = with_random(0.5)
     report = reported(plan, results)
     by_lane = {row.lane: row.main_score for row in report.measured if row.group == "sums"}
-    better, same, placebo = by_lane[MARS], by_lane[HARM], by_lane[4]
-    assert better and same and placebo
-    assert better.placebo_ratio.high < 1
-    assert better.placebo_ratio.value == pytest.approx(placebo.value.value / better.value.value)
-    assert same.placebo_ratio.low < 1 < same.placebo_ratio.high
-    assert placebo.verdict is placebo.mcnemar is None and math.isnan(placebo.placebo_ratio.value)
+    better, same, random = by_lane[MARS], by_lane[HARM], by_lane[4]
+    assert better and same and random and better.placebo and same.placebo
+    assert better.placebo.outcome is PlaceboOutcome.BETTER and better.placebo.ratio.high < 1
+    assert better.placebo.ratio.value == pytest.approx(random.value.value / better.value.value)
+    assert same.placebo.outcome is PlaceboOutcome.UNPROVEN
+    assert random.verdict is random.mcnemar is random.placebo is None
     assert {row.lane for row in report.prompts} == {NONE, MARS, HARM}
-    first, second, *_ = document(report, {}).sections[0].blocks
-    assert isinstance(first, Paragraph) and isinstance(second, Paragraph)
-    assert first.text.startswith(
-        "In 4 of 8 settings the rule is no better than random relaxation of as many tokens"
+    name = re.escape(f"{LANES[HARM].name} on sums at temperature 0")
+    ends = r"[\d.]+ % \[[\d.]+, [\d.]+\]"
+    not_shown, few, shown, family, margin = paragraphs(report)
+    assert not_shown.startswith("In 2 of 8 settings the rule is not shown to be better than random")
+    assert re.search(rf"{name}: {ends}, a difference of up to [\d.]+ % is possible;", not_shown)
+    assert few.startswith("In 4 of 8 settings it is not decided") and "at least 30" in few
+    assert re.search(rf"{LANES[HARM].name.split('(')[0]}.* on stories .*{ends} of 20 prompts;", few)
+    assert shown.startswith("In 2 of 8 settings the rule scores more than random")
+    assert "4 comparisons" in family and "Holm" in family and "Recovery ≥ 98 %" in margin
+    pairs = [
+        [row for row in results if row.lane == lane and NUMBERS in row.data["scores"]]
+        for lane in (4, MARS)
+    ]
+    pairs = [[row for row in each if plan.task(row.task).temperature] for each in pairs]
+    scores = [np.array([row.data["scores"][NUMBERS] for row in each]) for each in pairs]
+    items = np.array([plan.task(row.task).item for row in pairs[0]])
+    alone = placebo_test(paired(*scores, items, binary=True), plan.equivalence)
+    assert better.placebo.ratio == alone.ratio
+    assert better.placebo.p_differ == pytest.approx(alone.p_differ * 4) or (
+        better.placebo.p_differ == pytest.approx(alone.p_differ * 3)
     )
-    assert re.search(
-        re.escape(f"{lanes[HARM].name} on sums at temperature 0")
-        + r": [\d.]+ % \[[\d.]+, [\d.]+\];",
-        first.text,
-    )
-    assert second.text.startswith("In 4 of 8 settings the rule is better") and "mars" in second.text
-    measured = tuple(
-        replace(row, relaxed_share=Interval(0, 0, 0)) if row.lane == HARM else row
-        for row in report.measured
-    )
-    first, second, *_ = document(replace(report, measured=measured), {}).sections[0].blocks
-    assert isinstance(first, Paragraph) and first.text.startswith(
-        "In 4 of 8 settings the rule is better"
-    )
-    assert isinstance(second, Paragraph) and second.text.startswith(
-        "In 4 of 8 settings the rule relaxed no token: "
-    )
-    assert lanes[HARM].name not in first.text and lanes[HARM].name in second.text
+
+
+def test_three_prompts_decide_nothing() -> None:
+    """Though random answers none of those that the rule answers right."""
+    plan, results = with_random(1.0, items=6, repeats=1, temperatures=(0.0,))
+    first, *_ = texts = paragraphs(reported(plan, results))
+    assert first.startswith("In 4 of 4 settings it is not decided whether the rule is better")
+    assert "Recovery ≥ 98 % in 4 settings" in texts[-1] and "not decided" in texts[-1]
+    assert not any(word in " ".join(texts) for word in ("signal", "not supported", "scores more"))
+
+
+def test_a_rule_that_relaxed_nothing_is_compared_with_nothing() -> None:
+    plan, results = with_random(0.5)
+    without = [
+        replace(row, data=row.data | {"relaxed": 0}) if row.lane == HARM else row for row in results
+    ]
+    report = reported(plan, without)
+    few, shown, nothing, *_ = paragraphs(report)
+    assert shown.startswith("In 2 of 8 settings the rule scores more than random")
+    assert nothing.startswith("In 4 of 8 settings the rule relaxed no token: ")
+    assert LANES[HARM].name not in few + shown and LANES[HARM].name in nothing
+    assert {
+        row.main_score and row.main_score.placebo for row in report.measured if row.lane == HARM
+    } == {None}
 
 
 def test_a_table_has_no_column_without_a_value() -> None:

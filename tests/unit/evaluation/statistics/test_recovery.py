@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from evaluation.recovery import (
+    LEAST_PROMPTS,
     Paired,
+    PlaceboOutcome,
     RecoveryOutcome,
-    RecoveryVerdict,
+    corrected,
     paired,
-    prompts_needed,
+    placebo_test,
+    possible,
     ratio_interval,
+    right_answers_needed,
     verdict,
 )
 
@@ -147,8 +151,8 @@ def test_rare_losses_do_not_escape_scores_in_part() -> None:
     assert np.mean(held) >= 0.93
 
 
-def judged(pairs: Paired, margin: float = 0.98) -> RecoveryVerdict:
-    return verdict(ratio_interval(pairs), pairs, margin)
+def judged(pairs: Paired, margin: float = 0.98) -> RecoveryOutcome:
+    return verdict(ratio_interval(pairs), len(pairs.rule), margin)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +171,7 @@ def test_harm_is_caught_and_no_harm_not_accused(
     generator, outcomes = np.random.default_rng(17), Counter[RecoveryOutcome]()
     for _ in range(300):
         scores = drawn(generator, 300, 3, right=0.8, recovery=recovery, differ=differ)
-        outcomes[judged(paired(*scores, binary=True)).outcome] += 1
+        outcomes[judged(paired(*scores, binary=True))] += 1
     for outcome, (least, most) in (
         (RecoveryOutcome.SUPPORTED, supported),
         (RecoveryOutcome.NOT_SUPPORTED, refused),
@@ -176,52 +180,109 @@ def test_harm_is_caught_and_no_harm_not_accused(
 
 
 @pytest.mark.parametrize(
-    ("pairs", "margin", "outcome", "needed", "sentence"),
+    ("pairs", "margin", "outcome"),
     [
-        (
-            table(5, 0, 0),
-            0.98,
-            RecoveryOutcome.TOO_FEW,
-            190,
-            "98 %: too few prompts, need about 190",
-        ),
-        (
-            table(5, 0, 0, seeds=20),
-            0.98,
-            RecoveryOutcome.TOO_FEW,
-            190,
-            "98 %: too few prompts, need about 190",
-        ),
-        (table(400, 0, 0), 0.98, RecoveryOutcome.SUPPORTED, None, "98 %: supported"),
-        (table(100, 0, 60), 0.955, RecoveryOutcome.NOT_SUPPORTED, None, "95.5 %: not supported"),
-        (
-            table(0, 3, 0, 9),
-            0.98,
-            RecoveryOutcome.TOO_FEW,
-            None,
-            "98 %: cannot be computed, the baseline scored nothing",
-        ),
+        (table(5, 0, 0), 0.98, RecoveryOutcome.TOO_FEW),
+        (table(5, 0, 0, seeds=20), 0.98, RecoveryOutcome.TOO_FEW),
+        (table(400, 0, 0), 0.98, RecoveryOutcome.SUPPORTED),
+        (table(100, 0, 60), 0.955, RecoveryOutcome.NOT_SUPPORTED),
+        (table(0, 0, 29), 0.98, RecoveryOutcome.TOO_FEW),
+        (table(0, 0, 30), 0.98, RecoveryOutcome.NOT_SUPPORTED),
+        (table(0, 3, 0, 9), 0.98, RecoveryOutcome.TOO_FEW),
     ],
 )
-def test_a_verdict_names_its_margin_and_what_is_needed(
-    pairs: Paired, margin: float, outcome: RecoveryOutcome, needed: int | None, sentence: str
+def test_a_verdict_is_of_the_interval_and_of_thirty_prompts_at_least(
+    pairs: Paired, margin: float, outcome: RecoveryOutcome
 ) -> None:
-    assert judged(pairs, margin) == RecoveryVerdict(
-        margin, outcome, needed, f"recovery ≥ {sentence}"
-    )
+    assert judged(pairs, margin) is outcome
 
 
-def test_more_prompts_are_needed_than_there_are_and_at_the_margin_no_number_is_named() -> None:
-    assert (prompts_needed(table(3, 1, 0), 0.98) or 0) > 4
-    assert judged(table(97, 1, 2)).needed  # 98 of 99 is 0.9899; at 98/99 exactly nothing would do
-    assert prompts_needed(table(97, 1, 2), 98 / 99) is None
+def test_an_end_is_not_above_what_is_possible() -> None:
+    """Where strict answers all, no rule recovers more than 100 %; where it answers 2 of 30, 1500 %."""
+    for pairs, low, high in ((table(60, 0, 0), 0.93, 1), (table(1, 0, 1, 28), 0.09, 15)):
+        interval = possible(ratio_interval(pairs), pairs.baseline)
+        assert low < interval.low < interval.value <= interval.high <= high
+    assert ratio_interval(table(60, 0, 0)).high > 1
 
 
-@pytest.mark.parametrize("cells", [(76, 4, 4, 16), (74, 3, 7, 16)])  # recovery 1 and 0.9625
-def test_the_number_needed_answers_in_four_of_five(cells: tuple[int, int, int, int]) -> None:
-    needed, generator = prompts_needed(table(*cells), 0.98) or 0, np.random.default_rng(6)
-    studies = [
-        judged(table(*generator.multinomial(needed, np.array(cells) / 100))) for _ in range(200)
-    ]
-    right = RecoveryOutcome.SUPPORTED if cells[1] == cells[2] else RecoveryOutcome.NOT_SUPPORTED
-    assert 0.74 <= np.mean([study.outcome is right for study in studies]) <= 0.9  # ± 0.06 by chance
+def random_study(
+    generator: np.random.Generator, prompts: int, ratio: float, draws: int = 8
+) -> Paired:
+    """Scores of random relaxation, the mean of ``draws`` that hang together with correlation 0.5,
+    and of a rule that is right in 80 %; ``ratio``: the true one."""
+    rule, right = (generator.random((prompts, 1)) < 0.8).astype(float), 0.8
+    common, own = (generator.standard_normal((prompts, each)) for each in (1, draws))
+    uniform = ndtr(np.sqrt(0.5) * (common + own))
+    differ = max(0.15, (1 - ratio) * right)
+    loses, gains = ((differ + sign * (1 - ratio) * right) / 2 for sign in (1, -1))
+    random = np.where(rule > 0, uniform >= loses / right, uniform < gains / (1 - right))
+    return paired(random.mean(axis=1), rule[:, 0], np.arange(prompts), binary=draws == 1)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "effect", "better", "equivalent"),
+    [
+        (29, 0.15, (0, 0), (0, 0)),
+        (30, 0.0, (0, 0.05), (0, 0.02)),
+        (300, 0.0, (0, 0.05), (0.25, 0.5)),
+        (300, 0.05, (0.6, 0.9), (0, 0.05)),
+        (300, 0.1, (0.97, 1), (0, 0)),
+        (300, 0.15, (1, 1), (0, 0)),
+        (1000, 0.0, (0, 0.05), (0.85, 1)),
+    ],
+)
+def test_a_rule_is_better_or_equivalent_as_often_as_it_is(
+    prompts: int, effect: float, better: tuple[float, float], equivalent: tuple[float, float]
+) -> None:
+    """Shares of 500 studies against random relaxation, at least and at most: better and worse each
+    err in 2.5 % and chance, equivalence at the border of its region too."""
+    generator, outcomes = np.random.default_rng(7), Counter[PlaceboOutcome]()
+    for _ in range(500):
+        outcomes[placebo_test(random_study(generator, prompts, 1 - effect), 0.05).outcome] += 1
+    shares = {outcome: outcomes[outcome] / 500 for outcome in PlaceboOutcome}
+    assert better[0] <= shares[PlaceboOutcome.BETTER] <= better[1]
+    assert equivalent[0] <= shares[PlaceboOutcome.EQUIVALENT] <= equivalent[1]
+    assert shares[PlaceboOutcome.WORSE] <= 0.05
+    assert (shares[PlaceboOutcome.TOO_FEW] == 1) is (prompts < 30)
+
+
+def test_an_outcome_is_that_of_the_interval_before_holms_correction_and_rarer_after_it() -> None:
+    generator = np.random.default_rng(8)
+    settings = [(prompts, ratio) for prompts in (20, 300, 1000) for ratio in (1.0, 0.97, 0.9)]
+    tests = [placebo_test(random_study(generator, *each), 0.05) for each in settings]
+    expected = {
+        PlaceboOutcome.BETTER: lambda test: test.ratio.high < 1,
+        PlaceboOutcome.EQUIVALENT: lambda test: test.ratio.low > 0.95 and test.ratio.high < 1.05,
+        PlaceboOutcome.UNPROVEN: lambda test: test.ratio.low < 1 < test.ratio.high,
+        PlaceboOutcome.TOO_FEW: lambda test: test.prompts == 20,
+    }
+    assert {test.outcome for test in tests} == expected.keys()
+    assert all(expected[test.outcome](test) for test in tests)
+    after = corrected(tests)
+    decided = [each for each in after if not math.isnan(each.p_differ)]
+    assert [each.ratio for each in after] == [each.ratio for each in tests] and len(decided) == 6
+    smallest = min(tests[3:], key=lambda test: test.p_differ)
+    assert after[tests.index(smallest)].p_differ == pytest.approx(6 * smallest.p_differ)
+
+
+@pytest.mark.parametrize("differ", [0.0, 0.1, 0.3])
+def test_the_number_needed_decides_in_four_of_five(differ: float) -> None:
+    """Of a score that is as high, at a margin and within a region of equivalence."""
+    generator = np.random.default_rng(6)
+    cells = np.array([1 - differ / 2, differ / 2, differ / 2]) / (1 + differ / 2)
+    for sides, wanted in ((1, RecoveryOutcome.SUPPORTED), (2, PlaceboOutcome.EQUIVALENT)):
+        right = right_answers_needed(0.05, differ, sides=sides)
+        prompts = round(right * (1 + differ / 2))
+        outcomes = []
+        for _ in range(200):
+            pairs = table(*generator.multinomial(prompts, cells))
+            test = placebo_test(pairs, 0.05).outcome
+            outcomes.append(judged(pairs, 0.95) if sides == 1 else test)
+        assert 0.72 <= np.mean([each is wanted for each in outcomes]) <= (1 if not differ else 0.9)
+
+
+def test_numbers_needed_have_a_minimum_and_none_shows_that_nothing_is_lost() -> None:
+    assert right_answers_needed(1 - 0.98) == 189
+    assert right_answers_needed(0.5) == LEAST_PROMPTS
+    assert right_answers_needed(0.05, sides=2, comparisons=8) > right_answers_needed(0.05, sides=2)
+    assert right_answers_needed(0.0) == math.inf
