@@ -20,8 +20,8 @@ BUDGET = 256  # tokens of a pass up to which it costs the same, unless another v
 
 
 class Acceptance(NamedTuple):
-    """Of one run. ``rates``: share of the steps that reached draft depth i + 1 (drafted so deep,
-    all before kept) and kept one there. ``beyond``: the same share over all depths, used for deeper
+    """Of one run. ``rates``: share of the steps that kept a token at draft depth i + 1 among those
+    that kept one at all depths before. ``beyond``: the same share over all depths, used for deeper
     ones. ``sizes``: of a run with trees, sizes and the mean number of tokens that a tree of that
     size keeps; empty for chains."""
 
@@ -91,25 +91,24 @@ class PlannedDraft(NamedTuple):
     extrapolated: bool
 
 
+def uncut(trace: Trace) -> list[Step]:
+    """The steps but those in whose draft the text ends: they kept less than was accepted."""
+    drafted = (Outcome.ACCEPTED, Outcome.RELAXED)
+    return [
+        step for step in trace.steps if not step.emitted or step.emitted[-1].outcome not in drafted
+    ]
+
+
 def acceptance_of(trace: Trace) -> Acceptance | None:
-    """None for a run that drafted nothing."""
-    steps = [step for step in trace.steps if step.nodes]
-    deepest = max((_depth(step) for step in steps), default=0)
+    """Of its ``uncut`` steps; None for a run that drafted nothing."""
+    steps = uncut(trace)
+    deepest = max(map(_depth, steps), default=0)
     if not deepest:
         return None
-    reached = [[step for step in steps if _reached(step, depth)] for depth in range(1, deepest + 1)]
-    accepted = [
-        sum(step.kept >= depth for step in each) for depth, each in enumerate(reached, start=1)
-    ]
-    counts = list(map(len, reached))
-    beyond = sum(accepted) / sum(counts) if sum(counts) else 0.0
-    return Acceptance(
-        tuple(
-            some / count if count else beyond for some, count in zip(accepted, counts, strict=True)
-        ),
-        beyond,
-        _sizes(steps) if any(len(step.nodes) > _depth(step) for step in steps) else (),
-    )
+    kept = [sum(step.kept >= depth for step in steps) for depth in range(1, deepest + 1)]
+    chains = acceptance_of_counts(kept, [len(steps)] * deepest)
+    trees = any(len(step.nodes) > _depth(step) for step in steps)
+    return chains._replace(sizes=_sizes(steps)) if trees else chains
 
 
 def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
@@ -234,10 +233,3 @@ def best(plan: Sequence[PlannedDraft]) -> PlannedDraft | None:
 
 def _depth(step: Step) -> int:
     return max((node.depth for node in step.nodes), default=0)
-
-
-def _reached(step: Step, depth: int) -> bool:
-    """Whether a token at this depth was kept or rejected. Where the text ended within the draft,
-    later ones were neither."""
-    cut = bool(step.emitted) and step.emitted[-1].outcome in (Outcome.ACCEPTED, Outcome.RELAXED)
-    return depth <= (step.kept if cut else min(_depth(step), step.kept + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.format import number, ratio
+from evaluation.format import faster, number, ratio
 from evaluation.planner import PlannedDraft
 from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.drawing import (
@@ -55,11 +55,14 @@ def _panel(
     x: Axis = scaled_axis(
         AXES[unit], sizes, 0.04, left + LEFT, left + PANEL - RIGHT, "{:g}".format, sizes
     )
-    write = ratio if left else number
+    write = ratio if left else number  # at the axis, which names the direction
     y = scaled_axis(name, [*values, 1.0], 0.08, HEIGHT - FOOT, TOP, write)
     marks = []
     for each, value in zip(plan, values, strict=True):
-        text, look = f"{unit} = {each.size}: {write(value)}", Look(colour, hollow=each.extrapolated)
+        text, look = (
+            f"{unit} = {each.size}: {(faster if left else number)(value)}",
+            Look(colour, hollow=each.extrapolated),
+        )
         marks.append(Mark(look, x.at(each.size), y.at(value), text))
     series = (tuple(marks),)
     return Panel(left, left + PANEL - RIGHT, x, y, series, series)

@@ -57,7 +57,7 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
     ),
     "When does it pay?": (
         "The speed-up to expect over K, from this run’s acceptance by depth and the times of its "
-        "passes: tokens per target pass over the cost of K draft passes and one target pass. Up "
+        "passes, without one in whose draft the text ended: tokens per target pass over the cost of K draft passes and one target pass. Up "
         "to the free tokens, of all sequences of the batch together, a target pass costs the "
         "same; beyond them, in proportion to its tokens."
     ),

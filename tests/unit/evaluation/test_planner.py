@@ -69,6 +69,20 @@ def test_at_the_k_of_the_run_the_plan_has_the_runs_tokens_a_pass(rule: str, seed
     assert 0 < run.beyond < 1
 
 
+def test_steps_without_drafts_count_in_the_tokens_a_pass_of_the_plan() -> None:
+    """As those of a lookup that found nothing."""
+    trace = make_trace(new_tokens=300, k=4)
+    alone = [
+        replace(step, nodes=(), kept=0, tokens=(token,))
+        for step in trace.steps[:-1]
+        for token in step.emitted[-1:]
+    ]
+    steps = (*trace.steps[:-1], *alone)
+    run = acceptance_of(replace(trace, steps=steps))
+    assert run is not None
+    assert run.tokens(4) == pytest.approx(fmean(len(step.emitted) for step in steps))
+
+
 def test_a_draft_in_which_the_text_ends_is_not_a_rejection() -> None:
     trace = make_trace(new_tokens=300, k=4)
     full = next(step for step in trace.steps if step.kept == 4)

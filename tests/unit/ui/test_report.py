@@ -507,7 +507,7 @@ def test_stopped_and_failed_runs_claim_no_speed_and_those_that_never_started_are
 
 
 TRACES = {
-    lane: make_trace(rule=rule, new_tokens=60)
+    lane: make_trace(rule=rule, new_tokens=160)
     for lane, rule in ((0, "none"), (1, "strict"), (3, "mars"))
 }
 
@@ -545,6 +545,17 @@ def test_fields_change_the_plan_and_another_run_brings_its_costs() -> None:
     assert "It does not pay" in drawn(was=0, draft=40, batch=10)
     other = drawn(run=1, was=0, draft=40)
     assert rows(other) == rows(drawn(run=1))  # the slider follows
+
+
+def test_the_plan_at_the_k_of_the_run_has_its_tokens_a_pass_and_few_steps_choose_nothing() -> None:
+    trace = TRACES[1]
+    drafted = (Outcome.ACCEPTED, Outcome.RELAXED)
+    steps = [step for step in trace.steps if step.emitted[-1].outcome not in drafted]
+    tau = number(sum(len(step.emitted) for step in steps) / len(steps))
+    words = re.search(r"K = 5, as it was run: [\d.]+× \w+ with ([\d.]+) tokens", drawn(run=0))
+    assert words and words[1] == tau
+    few = runs_of({1: replace(trace, steps=trace.steps[:5])})
+    assert "5 steps: too few to choose K by, 20 needed." in planner_html(PlannerFields(few))
 
 
 def test_where_nothing_was_drafted_a_sentence_says_so_and_a_label_is_text() -> None:

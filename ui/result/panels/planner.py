@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gradio as gr
 from pydantic import TypeAdapter
 
-from evaluation.format import number, ratio, share
+from evaluation.format import faster, number, plural, share
 from evaluation.planner import (
     BUDGET,
     MOST,
     Acceptance,
     Costs,
+    PlannedDraft,
     acceptance_of,
     best,
     costs_of,
     planned,
     times_of,
+    uncut,
 )
 from evaluation.report.files import csv_text
 from mars_core.types import Trace
@@ -39,6 +41,7 @@ CHEAPEST, DEAREST = (
     -300,
     50,
 )  # a draft pass in target passes on the slider: hundredths of its decimal logarithm
+LEAST_STEPS = 20  # of a run, to choose by
 LARGEST_BATCH = 10  # as a power of 2
 NOTHING = "There is nothing to plan from: no run drafted anything."
 PACE = "Each further token of a target pass costs {} of a pass of one token."
@@ -52,6 +55,7 @@ class PlannerRun(NamedTuple):
     label: str
     draft: float
     slope: float
+    steps: int
     acceptance: Acceptance
 
 
@@ -82,7 +86,8 @@ def runs_of(traces: Mapping[int, Trace]) -> list[PlannerRun]:
         acceptance, times = acceptance_of(trace), times_of(trace)
         if acceptance and times and times.pass_s > 0:
             costs = costs_of(times, single)
-            runs.append(PlannerRun(lane, name, costs.draft, costs.slope, acceptance))
+            steps = len(uncut(trace))
+            runs.append(PlannerRun(lane, name, costs.draft, costs.slope, steps, acceptance))
     return runs
 
 
@@ -100,18 +105,6 @@ def planner_html(fields: PlannerFields | None) -> str:
     if not all(math.isfinite(each.speedup) for each in plan):
         raise ValueError(f"slope is {run.slope} and budget {fields.budget}: no finite speed-up.")
     unit = "N" if run.acceptance.sizes else "K"
-    fastest = best(plan)
-    as_run = (
-        plan[-1] if run.acceptance.sizes else plan[min(len(run.acceptance.rates), len(plan)) - 1]
-    )
-    verdict = f"It does not pay: no {unit} is faster than decoding without drafts."
-    if fastest:
-        verdict = (
-            f"Best is {unit} = "
-            f"{fastest.size}{', which is extrapolated' if fastest.extrapolated else ''}: "
-            f"{ratio(fastest.speedup)} with {number(fastest.tokens)} tokens per target pass. "
-            f"{unit} = {as_run.size}, as it was run: {ratio(as_run.speedup)}."
-        )
     return render(
         "result/panels/planner.html.jinja",
         nothing="",
@@ -126,11 +119,27 @@ def planner_html(fields: PlannerFields | None) -> str:
         drawing=planner_drawing(plan, unit, LANES[run.lane]),
         csv=csv_text([HEADS, *plan]),
         value={"runs": fields.runs, "was": fields.run},
-        verdict=verdict,
+        verdict=_verdict(run, plan, unit),
         pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
         rates=", ".join(map(share, run.acceptance.rates[:MOST])),
         beyond=share(run.acceptance.beyond),
     )
+
+
+def _verdict(run: PlannerRun, plan: Sequence[PlannedDraft], unit: str) -> str:
+    if run.steps < LEAST_STEPS:
+        return f"{plural(run.steps, 'step')}: too few to choose {unit} by, {LEAST_STEPS} needed."
+    fastest = best(plan)
+    if not fastest:
+        return f"It does not pay: no {unit} is faster than decoding without drafts."
+    as_run = plan[-1] if run.acceptance.sizes else plan[min(len(run.acceptance.rates), MOST) - 1]
+    guess = ", which is extrapolated" if fastest.extrapolated else ""
+    return f"Best is {_expected(fastest, unit, guess)} {_expected(as_run, unit, ', as it was run')}"
+
+
+def _expected(draft: PlannedDraft, unit: str, words: str) -> str:
+    pace = f"{faster(draft.speedup)} with {number(draft.tokens)} tokens per target pass"
+    return f"{unit} = {draft.size}{words}: {pace}."
 
 
 def _on_slider(draft: float) -> float:
