@@ -280,8 +280,10 @@ def _token(
         kl=0.0 if not relaxed else abs(math.log(p)) if p else math.inf,
         logprob=position.logprobs[position.ids.index(token)],
         top=tuple(
-            Alternative(i, words[i], p)
-            for i, p in zip(position.ids, position.probabilities, strict=True)
+            Alternative(i, words[i], math.exp(logprob) if 1.0 in position.probabilities else p)
+            for i, p, logprob in zip(
+                position.ids, position.probabilities, position.logprobs, strict=True
+            )
         ),
     )
 

@@ -90,10 +90,11 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
 def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: int) -> FigurePart:
     z: list[list[float | None]] = [[None] * ROW for _ in range(rows)]
     hover: list[list[Sequence[str]]] = [[()] * ROW for _ in range(rows)]
+    greedy = run.trace.config.sampling.temperature == 0
     for token in run.trace.tokens:
         x, y = scale.grid_cell(token.position)
         z[y][x] = round(cells[token.position], 4)
-        hover[y][x] = (*_hover(token), str(token.position))
+        hover[y][x] = (*_hover(token, greedy=greedy), str(token.position))
     ticks = {scale.low: f"{scale.low:g}", scale.border: f"<b>{scale.caption}</b>"}
     if scale.border < scale.high - 0.35 * (scale.high - scale.low):
         ticks[scale.high] = f"{scale.high:g}"
@@ -123,11 +124,11 @@ def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: in
     }
 
 
-def _hover(token: Token) -> tuple[str, ...]:
+def _hover(token: Token, *, greedy: bool) -> tuple[str, ...]:
     top = "<br>".join([f"{number(p)}  {plotly_text(piece)}" for _, piece, p in token.top])
     covered = share(math.fsum([p for _, _, p in token.top]))
     first = number(token.r), number(token.gap), str(token.rank)
-    second = number(token.p), number(token.q), number(token.tv)
+    second = number(token.displayed_p(greedy=greedy)), number(token.q), number(token.tv)
     return plotly_text(token.piece), token.outcome.value, *first, *second, top, covered
 
 

@@ -222,6 +222,8 @@ def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
         story = relaxed_story(here, config.rule, sampled=samples_drafts(config))
         kinds = ("plain", "piece")
         return tuple(SentencePart(text, kinds[at % 2]) for at, text in enumerate(story))
+    greedy = right.config.sampling.temperature == 0
+    chances = f"p {number(here.displayed_p(greedy=greedy))} against {_other(here, theirs, greedy)}"
     before, between, after = {
         Cause.NUMERIC: (
             "a numeric tie, ",
@@ -232,11 +234,11 @@ def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
         Cause.TIGHTENED: (
             "it rejected a token that strict keeps and wrote ",
             " instead of ",
-            f" ({_chances(here, theirs)}).",
+            f" ({chances}).",
         ),
     }.get(
         difference.cause,
-        ("it corrected a rejection to ", " instead of ", f" ({_chances(here, theirs)})."),
+        ("it corrected a rejection to ", " instead of ", f" ({chances})."),
     )
     return (
         SentencePart(before),
@@ -251,7 +253,7 @@ def _piece(text: str) -> SentencePart:
     return SentencePart(word(text), "piece")
 
 
-def _chances(here: Token, theirs: Token) -> str:
-    """p of both tokens at this position, whose distribution both runs share."""
+def _other(here: Token, theirs: Token, greedy: bool) -> str:
+    """p of the other token at this position, whose distribution both runs share."""
     alternatives_p = {alternative.id: alternative.p for alternative in here.top}
-    return f"p {number(here.p)} against {number(alternatives_p.get(theirs.id, theirs.p))}"
+    return number(alternatives_p.get(theirs.id, theirs.displayed_p(greedy=greedy)))

@@ -45,10 +45,14 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("z₁", "the target's best raw logit"),
     ("z₂", "its second best"),
     ("gap", "z₁ − z₂"),
-    ("p", "probability of this token under the target"),
+    ("p", "probability of this token under the target, as among its alternatives"),
     ("q", "its probability under the drafter"),
     ("rank", "rank of this token in p; 1 is the likeliest"),
     ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
+    (
+        "p, T = 0",
+        "the same at temperature 0, as a rule compares it: 1 of the likeliest token, else 0",
+    ),
     ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
     (
         "coin",
@@ -66,12 +70,14 @@ FIELDS: tuple[tuple[str, str], ...] = (
     ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
     ("id", "token id"),
 )
+# by FIELDS; between the two the displayed p
+_margins = attrgetter("r", "z1", "z2", "gap")
 _numbers = attrgetter(
-    *("r", "z1", "z2", "gap", "p", "q", "rank", "logprob", "edge", "coin", "tv", "kl", "entropy"),
+    *("q", "rank", "logprob", "p", "edge", "coin", "tv", "kl", "entropy"),
     *("forgiveness", "parameter", "regret", "position", "step", "draft_position", "node", "id"),
-)  # by FIELDS
+)
 NUMBERS = ",".join(
-    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 9 + ["%d"] * 5
+    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 10 + ["%d"] * 5
 )  # by FIELDS; nine digits tell any two float32 apart
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 PREFIX = len(OUTCOMES)  # after the outcomes: a token that was given to the run
@@ -207,14 +213,19 @@ def _row(
     token: Token, text: str, refused: Sequence[Token], flags: int, rule: RuleConfig
 ) -> TokenRow:
     drawn = token.own not in (token.id, UNKNOWN) and flags != SAMPLED
-    relaxed = token.outcome is Outcome.RELAXED
+    relaxed, greedy = token.outcome is Outcome.RELAXED, flags == GREEDY
     return TokenRow(
         displayable(text),
         OUTCOME_INDEX[token.outcome],
         _visible(token.piece),
-        NUMBERS % _numbers(token),
+        NUMBERS % (*_margins(token), token.displayed_p(greedy=greedy), *_numbers(token)),
         (_visible(token.own_piece), token.own) if drawn else (),
-        tuple([(_visible(s.piece), f"{s.id},{s.p:.9g},{s.q:.9g}") for s in refused]),
+        tuple(
+            [
+                (_visible(s.piece), f"{s.id},{s.displayed_p(greedy=greedy):.9g},{s.q:.9g}")
+                for s in refused
+            ]
+        ),
         (
             tuple([_visible(piece) for _, piece, _ in token.top]),
             ",".join([f"{id_},{p:.9g}" for id_, _, p in token.top]),

@@ -105,6 +105,7 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
     trace = make_trace(rule="mars", new_tokens=60, temperature=temperature)
     attributes = {
         "ln p": "logprob",
+        "p, T = 0": "p",
         "z₁": "z1",
         "z₂": "z2",
         "relaxed": "forgiveness",
@@ -112,14 +113,33 @@ def test_the_numbers_of_a_row_are_those_of_its_token(temperature: float) -> None
         "value": "parameter",
     }
     for row, token in zip(ended_view(trace, "run").rows, trace.tokens, strict=True):
+        alternatives = [(each.id, each.p) for each in token.top]
         for name, value in numbers_of(row).items():
             meant = getattr(token, attributes.get(name, name.lower()))
+            if name == "p" and temperature == 0:
+                meant = dict(alternatives).get(token.id, math.exp(token.logprob))
             assert value == pytest.approx(meant, rel=1e-8, nan_ok=True) and number(value) == number(
                 meant
             )
         ids = [float(value) for value in row[6][1].split(",")[::2]]
         assert ids == [alternative.id for alternative in token.top] and len(row[6][0]) == len(ids)
         assert row[4] == ((visible(token.own_piece), token.own) if token.own != token.id else ())
+
+
+def test_at_temperature_0_no_probability_of_a_card_contradicts_its_alternatives() -> None:
+    """Of the token, and of the drafts that it replaces."""
+    trace = make_trace(rule="mars", new_tokens=120, temperature=0.0)
+    seen = 0
+    for row in ended_view(trace, "run").rows:
+        values = list(map(float, row[6][1].split(",")))
+        listed = dict(zip(map(int, values[::2]), values[1::2], strict=True))
+        numbers = numbers_of(row)
+        told = [(numbers["id"], numbers["p"])]
+        told += [tuple(map(float, words.split(",")[:2])) for _, words in row[5]]
+        for id_, p in told:
+            seen += int(id_) in listed
+            assert p == pytest.approx(listed.get(int(id_), p), rel=1e-8) and p > 0
+    assert seen > 100
 
 
 def test_prefix_tokens_come_first_and_carry_no_number() -> None:

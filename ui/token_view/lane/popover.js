@@ -91,6 +91,7 @@ function figures(row) {
   const [few, rest] = [make("dl", "mars-pop-numbers"), make("dl", "mars-pop-numbers")];
   for (const [name, help] of FIELDS) {
     if ((name === "value" || name === "regret") && Number.isNaN(fieldOf(row, name))) continue;
+    if (name === "p, T = 0" && row[7] !== 1) continue;
     const cell = make("div");
     cell.title = help;
     cell.append(make("dt", "", name), make("dd", "", figure(row, name)));
