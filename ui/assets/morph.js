@@ -6,19 +6,21 @@ function morph(old, next) {
     return old.replaceWith(next);
   if (old.nodeType !== Node.ELEMENT_NODE)
     return old.data !== next.data ? void (old.data = next.data) : undefined;
-  const keeps = "keep" in old.dataset && "keep" in next.dataset;
+  const keeps = "keep" in old.dataset && old.dataset.keep === next.dataset.keep;
+  const changed = old.value !== old.defaultValue || old.checked !== old.defaultChecked;
+  const { value, checked } = next; // before its children, a text area's text and a menu's options, may move
   const isUserState = (name) =>
-    name === "open" || (keeps && ["hidden", "aria-expanded", "value", "checked"].includes(name));
+    name === "open" || (keeps && ["hidden", "aria-expanded"].includes(name));
   for (const { name } of [...old.attributes])
     if (!next.hasAttribute(name) && !isUserState(name)) old.removeAttribute(name);
   for (const { name, value } of next.attributes)
     if (old.getAttribute(name) !== value && !isUserState(name)) old.setAttribute(name, value);
   children(old, next);
-  if (keeps || (typing && old.type === "search")) return;
+  if ((keeps && changed) || (typing && old.type === "search")) return;
   if (old.type === "number" && old.valueAsNumber === next.valueAsNumber) return; // as it was typed: 0.90
-  for (const name of ["checked", "value"])
-    if (/^(INPUT|SELECT|TEXTAREA)$/.test(old.nodeName) && old[name] !== next[name])
-      old[name] = next[name];
+  if (!/^(INPUT|SELECT|TEXTAREA)$/.test(old.nodeName)) return;
+  if (old.checked !== checked) old.checked = checked;
+  if (old.value !== value) old.value = value;
 }
 
 function children(old, next) {

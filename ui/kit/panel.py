@@ -19,8 +19,8 @@ events by the attributes of its elements:
 * ``data-arrows``: on a group: arrow keys walk through its buttons
 * ``data-key="KEY"``: what has the focus keeps it across updates, by this key; ``A/…`` falls back to
   another key under ``A/``
-* ``data-keep``: what the visitor changed here (value, checked, visible or hidden) survives updates;
-  ``open`` always does
+* ``data-keep="MARK"``: what the visitor changed here (value, checked, visible or hidden) survives
+  updates with the same MARK, which may be empty; ``open`` always does
 * ``data-scroll="MARK"``: comes into view when MARK is new; with ``data-target`` the element of that
   selector does
 * ``data-focus="MARK"``: gets the focus when MARK is new and the focus was in this panel or lost
