@@ -140,7 +140,9 @@ class Application:
         more["middleware"].insert(
             0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())
         )
-        more["routes"] += health_routes(needed, {"backup": self._backed_up})
+        more["routes"] += health_routes(
+            needed, {"backup": self._backed_up, "damaged": self._damaged}
+        )
         if chosen.metrics:
             more["routes"].append(self.metrics.route)
         page.launch(
@@ -200,6 +202,10 @@ class Application:
             return "not pushed; the log says why"
         pushed_at = self.backup.pushed_at
         return f"pushed {pushed_at:%Y-%m-%d %H:%M} UTC" if pushed_at else "nothing pushed yet"
+
+    def _damaged(self) -> str:
+        """The rows that could not be read since the start, by id."""
+        return ", ".join(self.services.store.damaged) or "nothing"
 
 
 def _leave_a_core() -> None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from sqlalchemy import Connection
 
 from storage import database
 from storage.database import UNTIL, file_of, location_of, open_database, parse_url
-from storage.errors import StorageError, explained
+from storage.errors import UNREADABLE, StorageError, explained, is_damage
 from storage.journal import Emptying
 from storage.scope import SCOPE, Everything, Scope
 from storage.turns import Turns, turns_of
 
+MOST_NAMED = 100  # damaged rows that are remembered
+LOG = logging.getLogger("mars.storage")
 _NOT_READ = "The database could not be read"
+T = TypeVar("T")
+Key = TypeVar("Key", str, int)
 
 
 class Connected:
@@ -39,6 +44,10 @@ class Connected:
         }  # that may use its connections: none after its end, and no forked child
         self._borrowed = False  # whether another store opened the database and closes it
         self.scope: Scope = Everything()
+        # Rows that could not be read, each with the reason: of all stores of this database since it
+        # was opened, and of this store.
+        self.damaged: dict[str, str] = {}
+        self.left_out = self.damaged
 
     def scoped(self, scope: Scope) -> Self:
         """The same connections and the same lock for writers, with another scope. It does not have
@@ -70,6 +79,44 @@ class Connected:
             if self._engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
+
+    def intact(
+        self, read: Callable[[list[Key]], Iterable[T]], what: str, keys: Sequence[Key]
+    ) -> list[T]:
+        """What ``read`` gives for these keys together. Where that meets a damaged row, what it gives
+        for all others; ``what`` with its key names the one."""
+        try:
+            return [*read([*keys])]
+        except (StorageError, *UNREADABLE) as error:
+            if not is_damage(error):
+                raise
+            if len(keys) < 2:
+                self._note(f"{what} {ascii(keys[0]).strip(chr(39))}", error)
+                return []
+        half = len(keys) // 2
+        return [
+            each for some in (keys[:half], keys[half:]) for each in self.intact(read, what, some)
+        ]
+
+    @contextmanager
+    def _naming(self, what: str) -> Iterator[None]:
+        """Say which object could not be read where a row of it is damaged."""
+        try:
+            yield
+        except (StorageError, *UNREADABLE) as error:
+            if not is_damage(error):
+                raise
+            self._note(what, error)
+            cause = error.__cause__ if isinstance(error, StorageError) else error
+            reason = str(cause).encode("ascii", "backslashreplace").decode()
+            raise StorageError(f"The {what} cannot be read: {reason}.") from cause
+
+    def _note(self, name: str, error: Exception) -> None:
+        if name not in self.damaged:
+            LOG.warning("The %s cannot be read; it is left out.", name, exc_info=error)
+        for names in (self.damaged, self.left_out):
+            if len(names) < MOST_NAMED:
+                names[name] = type(error.__cause__ or error).__name__
 
     def _reading(self) -> AbstractContextManager[None]:
         """Explains errors while what was read is unpacked, after the transaction."""

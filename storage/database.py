@@ -151,11 +151,18 @@ def _create(url: URL) -> Engine:
 
 def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
     connection.isolation_level = None  # _begin begins transactions, not the driver
+    connection.text_factory = _as_text
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(
         "PRAGMA secure_delete = ON"
     )  # deleted data must not remain in copies of the file
+
+
+def _as_text(stored: bytes) -> str:
+    """A text whose bytes are not UTF-8 is read too, so that its row can be named: the columns
+    refuse it."""
+    return stored.decode("utf-8", "surrogateescape")
 
 
 def _begin(connection: Connection) -> None:

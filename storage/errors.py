@@ -29,6 +29,16 @@ class StorageError(RuntimeError):
     """Something could not be stored or read. The message is one or two sentences for the user."""
 
 
+# What columns and traces raise for a value that is not theirs.
+UNREADABLE = (LookupError, TypeError, ValueError)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether a row could not be read because of what is stored in it."""
+    cause = error.__cause__ if isinstance(error, StorageError) else error
+    return isinstance(cause, UNREADABLE) and not isinstance(cause, KeyError | IndexError)
+
+
 class ResultExists(StorageError):
     """Another process has saved a result of this lane; nothing was saved."""
 
@@ -43,6 +53,7 @@ def explained(action: str, location: str) -> Iterator[None]:
         SQLAlchemyError,
         SqliteError,
         JSONDecodeError,
+        UnicodeError,
         OverflowError,
         LookupError,
         OSError,
@@ -60,4 +71,5 @@ def _reason(error: Exception) -> str:
     """The first line of the driver's message, because SQLAlchemy's contains the statement and
     stored texts."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    return (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
+    line = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
+    return line.encode("utf-8", "backslashreplace").decode()  # of a text that is not UTF-8

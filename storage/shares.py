@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
@@ -103,12 +104,15 @@ class Shares(Connected):
             .order_by(Link.created_at.desc(), Link.token_hash)
         )
         with self.read() as connection:
-            return tuple(
-                Share(kind, object_id, row.created_at, readable(row.title))
-                for row in connection.execute(statement)
-                for kind, object_id in zip(_OBJECT, row, strict=False)
-                if object_id is not None
-            )
+            hashes = connection.scalars(statement.with_only_columns(Link.token_hash)).all()
+
+            def read(some: list[str]) -> Iterator[Share]:
+                for row in connection.execute(statement.where(Link.token_hash.in_(some))):
+                    for kind, object_id in zip(_OBJECT, row, strict=False):
+                        if object_id is not None:
+                            yield Share(kind, object_id, row.created_at, readable(row.title))
+
+            return tuple(self.intact(read, "link with the hash", hashes))
 
 
 def _link_column(

@@ -195,8 +195,8 @@ prompt | text | | of the comparison
 )
 
 
-def described(*names: str, level: str = "###") -> str:
-    """All columns as Markdown, one list per export (by default all); ``level``: of their headings.
+def described() -> str:
+    """All columns as Markdown, one list per export.
     A column that a list before describes in the same words is only named."""
     lists = []
     before: set[ExportColumn] = set()
@@ -207,7 +207,7 @@ def described(*names: str, level: str = "###") -> str:
         "counterfactuals": COUNTERFACTUALS,
         "votes": VOTES,
     }
-    for name in names or exports:
+    for name in exports:
         lines = ""
         for again, group in groupby(exports[name], before.__contains__):
             if again:
@@ -218,7 +218,7 @@ def described(*names: str, level: str = "###") -> str:
                     f"{each.meaning}\n"
                     for each in group
                 )
-        lists.append(f"{level} {name}\n\n{lines}")
+        lists.append(f"### {name}\n\n{lines}")
         before.update(exports[name])
     return "\n".join(lists)
 

@@ -44,15 +44,19 @@ comparisons.json, into another database.
 CSV files are UTF-8 with a header. A text that a spreadsheet would read as a formula begins with an apostrophe, and a
 character that cannot be displayed is written as \\uXXXX. Ids are the same in all files.
 """
+DAMAGED = """
+Left out, because the database has it in a damaged form:
+"""
 
 
 def write_everything(store: RunStore, path: Path) -> None:
     """Write all data of ``store`` to the ZIP file ``path``, atomically. Raises StorageError."""
+    store = store.scoped(store.scope)
+    store.left_out = {}
     with (
         atomic(path, "The export was not written") as part,
         ZipFile(part, "w", ZIP_DEFLATED) as archive,
     ):
-        archive.writestr("README.txt", README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}"))
         for name, values in (
             ("comparisons", _rows(store, ComparisonRow, *DERIVED, "owner")),
             ("studies", _rows(store, Study, "owner")),
@@ -67,6 +71,9 @@ def write_everything(store: RunStore, path: Path) -> None:
             for ending, write in (("csv", write_csv), ("parquet", write_parquet)):
                 with _member(archive, f"{name}.{ending}") as file:
                     write(name, store, file)
+        readme = README.format(now=f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
+        damaged = "".join(f"  the {name} ({error})\n" for name, error in store.left_out.items())
+        archive.writestr("README.txt", readme + (damaged and f"{DAMAGED}{damaged}"))
 
 
 def _member(archive: ZipFile, name: str) -> BinaryIO:

@@ -4,9 +4,11 @@ separate transaction."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, select, type_coerce
+from sqlalchemy.types import NullType
 
 from mars_core.types import ShiftKind
 from storage.schema import ComparisonRow, RunRow
@@ -14,47 +16,80 @@ from storage.scope import Table, WhereConditions, batches, check_id, live, unkno
 from storage.store import RunStore
 
 COMPARISONS_A_READ = 50
-_RENAMED = {"comparison_id": ComparisonRow.id, "run_id": RunRow.id, "created_at": RunRow.created_at}
+_RENAMED: dict[str, Any] = {
+    "comparison_id": ComparisonRow.id,
+    "run_id": RunRow.id,
+    "created_at": RunRow.created_at,
+}
 TV_KIND = "tv_kind"  # from the environment of the run
 Query = Select[*tuple[Any, ...]]
 
 
-def runs_of(store: RunStore, page: list[str], *names: str) -> list[dict[str, Any]]:
+def runs_of(store: RunStore, comparisons: list[str], *names: str) -> list[dict[str, Any]]:
     """These columns of the runs of these comparisons, in their order."""
+    read = partial(_runs_of, store, names)
+    return store.intact(read, "comparison", comparisons)
+
+
+def _runs_of(store: RunStore, names: Sequence[str], page: list[str]) -> list[dict[str, Any]]:
     known = {
         column.name: column for table in (ComparisonRow, RunRow) for column in table.__table__.c
     } | _RENAMED
     known[TV_KIND] = known["environment"]
     named = [known[name].label(name) for name in names]
     statement = select(*named).join(ComparisonRow, ComparisonRow.id == RunRow.comparison_id)
-    statement = statement.where(*store.scope.of(ComparisonRow), RunRow.comparison_id.in_(page))
-    statement = statement.order_by(RunRow.lane, RunRow.execution_order)
-    rows = [dict(row._mapping) for row in _fetch(store, statement)]
-    for row in rows if TV_KIND in names else ():
-        row[TV_KIND] = ShiftKind.recorded(row[TV_KIND]).value
-    return sorted(rows, key=lambda row: page.index(row["comparison_id"]))
+    there = (*store.scope.of(ComparisonRow), RunRow.comparison_id.in_(page))
+    ordered = statement.with_only_columns(RunRow.id, RunRow.comparison_id).where(*there)
+    ids = _fetch(store, ordered.order_by(RunRow.lane, RunRow.execution_order))
+
+    def read(some: list[str]) -> list[dict[str, Any]]:
+        rows = {
+            row.run_id: dict(row._mapping)
+            for row in _fetch(store, statement.where(RunRow.id.in_(some)))
+        }
+        for row in rows.values() if TV_KIND in names else ():
+            row[TV_KIND] = ShiftKind.recorded(row[TV_KIND]).value
+            row["new_tokens"] = int(row["new_tokens"])  # SQLite may have anything there
+        return [rows[id_] for id_ in some if id_ in rows]
+
+    of_page = [id_ for id_, of in sorted(ids, key=lambda row: page.index(row.comparison_id))]
+    return [row for some in batches(of_page) for row in store.intact(read, "run", some)]
 
 
 def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
     """The ids of a few comparisons at a time."""
     if wanted is not None:
         return map(list, batches(wanted, COMPARISONS_A_READ))
-    columns = (ComparisonRow.created_at, ComparisonRow.id)
-    pages = in_order(store, ComparisonRow, columns, live(store.scope), COMPARISONS_A_READ)
-    return ([row.id for row in page] for page in pages)
+    return ids_in_order(store, ComparisonRow, live(store.scope), COMPARISONS_A_READ)
 
 
 def in_order(
     store: RunStore, table: Table, columns: Iterable[Any], which: WhereConditions, size: int
-) -> Iterator[Sequence[Any]]:
-    """Rows of ``table`` in order of creation, ``size`` at a time; ``columns`` include id and
-    created_at."""
-    statement = select(*columns).where(*which).order_by(table.created_at, table.id).limit(size)
+) -> Iterator[list[Any]]:
+    """Rows of ``table`` in order of creation, at most ``size`` at a time."""
+    statement = select(*columns).order_by(table.created_at, table.id)
+
+    def read(some: list[str]) -> Sequence[Any]:
+        return _fetch(store, statement.where(table.id.in_(some)))
+
+    name = table.__tablename__.removesuffix("s").replace("studie", "study")
+    for page in ids_in_order(store, table, which, size):
+        yield store.intact(read, name, page)
+
+
+def ids_in_order(
+    store: RunStore, table: Table, which: WhereConditions, size: int
+) -> Iterator[list[str]]:
+    """The ids alone, which a damaged row has too; its time is compared as it is stored."""
+    at = type_coerce(table.created_at, NullType())
+    statement = select(table.id, at.label("at")).where(*which).order_by(at, table.id).limit(size)
     page = _fetch(store, statement)
     while page:
-        yield page
-        at, last = page[-1].created_at, page[-1].id
-        later = (table.created_at >= at) & ((table.created_at > at) | (table.id > last))
+        yield [row.id for row in page]
+        last = page[-1]
+        if isinstance(last.at, str) and not last.at.isascii():  # as are all times after it
+            return
+        later = (at >= last.at) & ((at > last.at) | (table.id > last.id))
         page = _fetch(store, statement.where(later))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from storage.traces.packing import checked, unpack
 
 TOKENS_A_TABLE = 20_000
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
+Heads = dict[str, dict[str, Any]]  # runs by id
 _OF_VOTE = {
     "vote_id": "id",
     "left_run_id": "left_run",
@@ -72,8 +73,13 @@ class Export:
 
 
 def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+    names = [each.name for each in RUNS[1:]]
+
+    def read(some: list[str]) -> list[pa.Table]:
+        return [_table(RUNS, runs_of(store, some, *names))]
+
     for page in pages_of(store, wanted):
-        yield _table(RUNS, runs_of(store, page, *(each.name for each in RUNS[1:])))
+        yield from store.intact(read, "runs of the comparison", page)
 
 
 def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -114,43 +120,43 @@ def _trace_values(
     dictionary-encoded."""
     schema = arrow_schema(columns)
 
-    def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-        for runs in _together(store, wanted):
-            ids = [run["run_id"] for run in runs]
-            traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data).where(
-                RunTrace.run_id.in_(ids)
+    def built(store: RunStore, heads: Heads, some: list[str]) -> Iterator[pa.Table]:
+        flat, there = _opened(store, {id_: heads[id_]["seed"] for id_ in some})
+        runs = [heads[id_] for id_ in there]
+        if not runs:
+            return
+        shape, counts = TraceShape(flat), flat[f"step.{table}"]
+        run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
+        values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
+        for name in runs[0].keys() & {*schema.names}:
+            words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
+            text = pa.types.is_string(words.type)
+            values[name] = (
+                _coded(words.dictionary_encode(), run_of_row)
+                if text
+                else words.to_numpy()[run_of_row]
             )
-            with store.read() as connection:
-                packed = {
-                    id_: checked(version, data) for id_, version, data in connection.execute(traces)
-                }
-                runs = [
-                    run for run in runs if run["run_id"] in packed
-                ]  # the others have been purged
-            if not runs:
-                continue
-            with store._reading():
-                flat = unpack(
-                    [packed[run["run_id"]] for run in runs], [run["seed"] for run in runs]
-                )
-            shape, counts = TraceShape(flat), flat[f"step.{table}"]
-            run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
-            values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
-            for name in runs[0].keys() & {*schema.names}:
-                words = pa.array(
-                    [mapped(run[name], encode) for run in runs], schema.field(name).type
-                )
-                text = pa.types.is_string(words.type)
-                values[name] = (
-                    _coded(words.dictionary_encode(), run_of_row)
-                    if text
-                    else words.to_numpy()[run_of_row]
-                )
-            values["step"] = numbered(counts) - starts(flat["run.steps"])[run_of_row]
-            values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
-            yield pa.table({name: values[name] for name in schema.names})
+        values["step"] = numbered(counts) - starts(flat["run.steps"])[run_of_row]
+        values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
+        yield pa.table({name: values[name] for name in schema.names})
+
+    def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+        for heads in _together(store, wanted):
+            yield from store.intact(partial(built, store, heads), "trace of the run", [*heads])
 
     return read
+
+
+def _opened(store: RunStore, seeds: Mapping[str, int]) -> tuple[Flat, Sequence[str]]:
+    """The traces of these runs, one after the other, and the ids of those that are there."""
+    traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data)
+    with store.read() as connection:
+        rows = connection.execute(traces.where(RunTrace.run_id.in_(seeds))).all()
+    packed = {id_: checked(version, data) for id_, version, data in rows}
+    there = [id_ for id_ in seeds if id_ in packed]
+    with store._reading():
+        flat = unpack([packed[id_] for id_ in there], [seeds[id_] for id_ in there])
+    return flat, there
 
 
 def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
@@ -195,24 +201,28 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
 
 
 def _counterfactual_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+    def read(heads: Heads, some: list[str]) -> list[pa.Table]:
+        tokens = store.counterfactuals(some)
+        rows = [heads[id_] | asdict(token) for id_ in some for token in tokens.get(id_, ())]
+        return [_table(COUNTERFACTUALS, rows)]
+
     for page in pages_of(store, wanted):
-        runs = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
-        tokens = store.counterfactuals(list(runs))
-        rows = [run | asdict(token) for id_, run in runs.items() for token in tokens.get(id_, ())]
-        yield _table(COUNTERFACTUALS, rows)
+        heads = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
+        yield from store.intact(partial(read, heads), "followed tokens of the run", [*heads])
 
 
 def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-    for page in pages_of(store, wanted):
+    def read(some: list[str]) -> list[pa.Table]:
         with store.read() as connection:
-            votes = votes_of(connection, page)
-        yield _table(
-            VOTES,
-            [
-                {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
-                for vote in votes
-            ],
-        )
+            votes = votes_of(connection, some)
+        rows = [
+            {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
+            for vote in votes
+        ]
+        return [_table(VOTES, rows)]
+
+    for page in pages_of(store, wanted):
+        yield from store.intact(read, "vote of the comparison", page)
 
 
 EXPORTS = {
@@ -224,18 +234,16 @@ EXPORTS = {
 }
 
 
-def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[Mapping[str, Any]]]:
+def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Heads]:
     """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
     run."""
-    batch: list[Mapping[str, Any]] = []
+    batch: Heads = {}
     for page in pages_of(store, wanted):
         for run in runs_of(store, page, *_HEAD, TV_KIND, "seed", "new_tokens"):
-            if (
-                batch
-                and sum(each["new_tokens"] for each in batch) + run["new_tokens"] > TOKENS_A_TABLE
-            ):
+            tokens = sum(each["new_tokens"] for each in batch.values())
+            if batch and tokens + run["new_tokens"] > TOKENS_A_TABLE:
                 yield batch
-                batch = []
-            batch.append(run)
+                batch = {}
+            batch[run["run_id"]] = run
     if batch:
         yield batch

@@ -105,12 +105,12 @@ class Comparisons(Connected):
     def load(self, comparison_id: str) -> StoredComparison:
         """A comparison with the traces that were saved. Raises StorageError for an unknown id."""
         first, repeats = dict[int, StoredRun](), list[Repeat]()
-        with self.read() as connection:
+        with self._naming(f"comparison {comparison_id}"), self.read() as connection:
             row = comparison_row(connection, comparison_id)
             rows = connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings().all()
-        with self._reading():
-            for run in rows:
-                lane, order = run["lane"], run["execution_order"]
+        for run in rows:
+            with self._naming(f"run {run['id']}"):
+                lane, order = int(run["lane"]), run["execution_order"]
                 if lane in first:
                     repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
                 else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,25 +23,10 @@ COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
 _NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
 _READ = ("id", "created_at", "name", "tags", "comment", "source")
 _OF_RUNS = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters")
-LOG = logging.getLogger("mars.storage")
-_UNREADABLE = (
-    LookupError,
-    TypeError,
-    ValueError,
-)  # what columns raise for a value that is not theirs
 
 
-def frame_of(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
-    """In the order of the ids, without damaged ones; columns as ``Lists.find`` says."""
-    try:
-        return _frame(connection, ids)
-    except _UNREADABLE:
-        return _frame(connection, [id_ for id_ in ids if _readable(connection, id_)])
-
-
-def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd  # here: commands that list no comparisons would wait for it
-
+def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Comparisons in the order of the ids, as rows of ``frame``."""
     preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
     query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
     names = (*_OF_RUNS, *_OF_LANES, *_SETTINGS)
@@ -55,9 +39,15 @@ def _frame(connection: Connection, ids: Sequence[str]) -> pd.DataFrame:
             rows[row["id"]] = row
         for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
-    rows_of_frame = [_row(rows[id_], [*first[id_].values()]) for id_ in ids]
-    frame = pd.DataFrame(rows_of_frame, columns=[*COLUMNS, *_NOTES])
-    return frame.astype({"created_at": "datetime64[us, UTC]"})
+    return [_row(rows[id_], [*first[id_].values()]) for id_ in ids]
+
+
+def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Columns as ``Lists.find`` says."""
+    import pandas as pd  # here: commands that list no comparisons would wait for it
+
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *_NOTES])
+    return table.astype({"created_at": "datetime64[us, UTC]"})
 
 
 def _row(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
@@ -74,13 +64,3 @@ def _row(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
         "rules": tuple(rule_label(run["rule"], run["rule_parameters"]) for run in lanes),
         "run_ids": tuple(run["id"] for run in lanes),
     }
-
-
-def _readable(connection: Connection, id_: str) -> bool:
-    """Whether a comparison can be in a list: a damaged row hides itself and no other."""
-    try:
-        _frame(connection, [id_])
-    except _UNREADABLE as error:
-        LOG.warning("The comparison %s cannot be read", id_, exc_info=error)
-        return False
-    return True

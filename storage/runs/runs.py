@@ -60,10 +60,14 @@ class Runs(Connected):
     def traces(self, run_ids: Sequence[str]) -> dict[str, Trace]:
         """Id → trace of existing runs, including those of deleted comparisons, which studies
         use."""
-        with self.read() as connection:
-            rows = list(self._rows(connection, run_ids, RunRow.__table__, *OF_PROMPT, traces=True))
-        with self._reading():
-            return {row["id"]: read_trace(row) for row in rows}
+
+        def read(some: list[str]) -> list[tuple[str, Trace]]:
+            with self.read() as connection:
+                rows = self._rows(connection, some, RunRow.__table__, *OF_PROMPT, traces=True)
+                found = list(rows)
+            return [(row["id"], read_trace(row)) for row in found]
+
+        return dict(self.intact(read, "run", run_ids))
 
     def accepted_by_step(self, run_ids: Sequence[str]) -> dict[str, tuple[int, ...]]:
         """Run id → accepted drafts of each of its steps, in order; including runs of deleted
@@ -73,11 +77,13 @@ class Runs(Connected):
         """
         by_run: dict[str, tuple[int, ...]] = {}
         for some in batches(run_ids, TRACES_A_READ):
-            with self.read() as connection:
-                rows = list(self._rows(connection, some, RunRow.id, RunRow.seed, traces=True))
-            with self._reading():
-                by_run |= {row["id"]: tuple(read_flat(row)["step.kept"].tolist()) for row in rows}
+            by_run |= self.intact(self._accepted, "run", some)
         return {run_id: steps for run_id, steps in by_run.items() if steps}
+
+    def _accepted(self, run_ids: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
+        with self.read() as connection:
+            rows = list(self._rows(connection, run_ids, RunRow.id, RunRow.seed, traces=True))
+        return [(row["id"], tuple(read_flat(row)["step.kept"].tolist())) for row in rows]
 
     def _rows(
         self, connection: Connection, run_ids: Iterable[str], *columns: Any, traces: bool = False

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
@@ -18,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, 
 from mars_core.types import Status
 from storage.connection import Connected
 from storage.runs.index import FACET_LENGTH, Candidates, candidates, containing
-from storage.runs.listing import COLUMNS, frame_of
+from storage.runs.listing import COLUMNS, frame, rows_of
 from storage.schema import NAMELESS, ComparisonRow, Facet, Source
 from storage.schema.text import folded
 from storage.scope import WhereConditions, check_page
@@ -114,7 +115,8 @@ class Lists(Connected):
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
-            return SearchPage(total, frame_of(connection, ids), more)
+            rows = self.intact(partial(rows_of, connection), "comparison", ids)
+            return SearchPage(total, frame(rows), more)
 
     def matching_ids(self, search: Search) -> list[str]:
         """The ids of the results of ``find``, in the same order."""

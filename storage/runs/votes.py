@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -25,7 +26,7 @@ from storage.errors import StorageError
 from storage.runs.comparisons import checked, comparison_row
 from storage.runs.records import rule_label
 from storage.schema import Choice, ComparisonRow, RunRow, Source, Vote
-from storage.scope import Scope, WhereConditions, check_id, live, new_id, scope_of, unknown
+from storage.scope import Scope, WhereConditions, batches, check_id, live, new_id, scope_of, unknown
 
 _LEFT, _RIGHT = aliased(RunRow), aliased(RunRow)
 _JOINED = (
@@ -116,7 +117,13 @@ class Votes(Connected):
         """The latest first."""
         with self.read() as connection:
             latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
-            return tuple(map(_stored, connection.execute(latest.limit(limit)).mappings()))
+            ids = connection.scalars(latest.with_only_columns(Vote.id).limit(limit)).all()
+
+            def read(some: list[str]) -> list[StoredVote]:
+                rows = connection.execute(latest.where(Vote.id.in_(some))).mappings()
+                return list(map(_stored, rows))
+
+            return tuple(vote for some in batches(ids) for vote in self.intact(read, "vote", some))
 
     def vote_counts(self) -> tuple[VoteCount, ...]:
         """Number of votes, and of rounds without a vote, by rules and choice."""
@@ -133,12 +140,22 @@ class Votes(Connected):
             .where(~select(Vote.id).where(Vote.comparison_id == ComparisonRow.id).exists())
         )
         with self.read() as connection:
-            rows: list[Any] = [*connection.execute(votes), *connection.execute(same)]
+            rows = [row for each in (votes, same) for row in self._rules(connection, each)]
         counted = Counter(
             (rule_label(left, of_left), rule_label(right, of_right), choice)
             for left, of_left, right, of_right, choice in rows
         )
         return tuple(VoteCount(*which, count) for which, count in counted.items())
+
+    def _rules(self, connection: Connection, statement: Select[Any]) -> list[Any]:
+        """The rows of a statement, without those of damaged comparisons."""
+
+        def read(some: list[str]) -> Sequence[Any]:
+            return connection.execute(statement.where(ComparisonRow.id.in_(some))).all()
+
+        ids = connection.scalars(statement.with_only_columns(ComparisonRow.id)).all()
+        what = "vote of the comparison"
+        return [row for some in batches(ids) for row in self.intact(read, what, some)]
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:

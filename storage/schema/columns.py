@@ -40,7 +40,7 @@ class SafeText(TypeDecorator[str]):
         return None if value is None else encode(value)
 
     def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        return None if value is None else decode(value)
+        return None if value is None else decode(checked_text(value))
 
 
 class SafeJson(TypeDecorator[Any]):
@@ -82,10 +82,28 @@ class UtcTime(TypeDecorator[datetime]):
         utc = None if value is None else value.astimezone(UTC)
         return utc.replace(tzinfo=None) if utc is not None and dialect.name == "sqlite" else utc
 
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Any:
+        read = super().result_processor(dialect, coltype)
+
+        def process(value: Any) -> Any:
+            try:
+                return read(value) if read else value
+            except (TypeError, ValueError):
+                raise LookupError(f"{ascii(value)[:60]} is not a time") from None
+
+        return process
+
     def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+def checked_text(text: str) -> str:
+    """``text``. Raises UnicodeError for one whose stored bytes were not UTF-8."""
+    if not text.isascii():
+        text.encode()
+    return text
 
 
 def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
@@ -105,7 +123,7 @@ def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
 def loads(text: str | bytes) -> Any:
     """The value of a JSON column. Most have nothing to restore."""
     text = text.decode() if isinstance(text, bytes) else text
-    value = json.loads(text)
+    value = json.loads(checked_text(text))
     return _restored(value) if ESCAPE in text else value
 
 

@@ -3,7 +3,7 @@ another try."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from mars_core.types import PromptConfig, Status, Trace
-from storage.connection import Connected
+from storage.connection import Connected, T
 from storage.database import clock
 from storage.errors import ResultExists, StorageError, explained
 from storage.runs.comparisons import add_comparison, add_run, check_prompt
@@ -138,7 +138,25 @@ class Results(Connected):
 
     def results(self, study_id: str) -> tuple[StoredResult, ...]:
         """All results, also those of tasks that are not done, by task, then lane."""
-        return self._results(study_id)
+
+        def read(some: list[int]) -> tuple[StoredResult, ...]:
+            return self._results(study_id, StudyResult.task.in_(some))
+
+        return self._by_task(study_id, StudyResult, read)
+
+    def _by_task(
+        self,
+        study_id: str,
+        table: type[StudyResult | Judgement],
+        read: Callable[[list[int]], Iterable[T]],
+    ) -> tuple[T, ...]:
+        """What ``read`` gives for all tasks that have a row in ``table``, without damaged ones."""
+        tasks = select(table.task).where(table.study_id == study_id).distinct()
+        with self.read() as connection:
+            row_of(connection, Study, study_id)
+            numbers = connection.scalars(tasks.order_by(table.task)).all()
+        what = f"{table.__tablename__} of study {study_id}, task"
+        return tuple(each for some in batches(numbers) for each in self.intact(read, what, some))
 
     def reopen_failed(self, study_id: str) -> int:
         """Remove results whose ``data["status"]`` is failed, with their runs, and reopen their
@@ -208,12 +226,14 @@ class Results(Connected):
         """All judgements, by task, lane and order."""
         columns = [column for column in Judgement.__table__.columns if column.name != "study_id"]
         statement = select(*columns).where(Judgement.study_id == study_id)
-        with self.read() as connection:
-            row_of(connection, Study, study_id)
-            rows = connection.execute(
-                statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped)
-            )
-            return tuple(StoredJudgement(*row) for row in rows)
+        statement = statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped)
+
+        def read(some: list[int]) -> list[StoredJudgement]:
+            with self.read() as connection:
+                rows = connection.execute(statement.where(Judgement.task.in_(some)))
+                return [StoredJudgement(*row) for row in rows]
+
+        return self._by_task(study_id, Judgement, read)
 
     def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
         """By task, then lane."""

@@ -91,19 +91,22 @@ class Studies(Connected):
     def study(self, study_id: str) -> StoredStudy:
         """A study with its plan."""
         columns = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
-        with self.read() as connection:
+        with self._naming(f"study {study_id}"), self.read() as connection:
             return StoredStudy(**row_of(connection, Study, study_id, *columns))
 
     def studies(self, limit: int = 50) -> tuple[StudyHead, ...]:
         """The latest studies, latest first, without their plans."""
         check_page(limit)
+        latest = (Study.created_at.desc(), Study.id.desc())
         statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
-        statement = statement.where(*self.scope.of(Study))
         with self.read() as connection:
-            rows = connection.execute(
-                statement.order_by(Study.created_at.desc(), Study.id.desc()).limit(limit)
-            )
-            return tuple(StudyHead(*row) for row in rows)
+
+            def read(some: list[str]) -> list[StudyHead]:
+                rows = connection.execute(statement.where(Study.id.in_(some)).order_by(*latest))
+                return [StudyHead(*row) for row in rows]
+
+            ids = select(Study.id).where(*self.scope.of(Study)).order_by(*latest).limit(limit)
+            return tuple(self.intact(read, "study", connection.scalars(ids).all()))
 
     def study_progress(self, study_id: str) -> StudyProgress:
         saved = StudyResult.created_at

@@ -11,35 +11,39 @@ from storage.schema import Base
 NOT_UTF8 = b"\xff\xfe bad"
 
 
-def damaged_rows(path: Path, *tables: str) -> dict[str, int]:
-    """In the row of each table that was written first, every text that is no key and no name of a
-    kind becomes bytes that are not UTF-8, and a bit of all other bytes is flipped; returns the
-    number of the row by table."""
-    damaged = {}
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for name, table in Base.metadata.tables.items():
-            keys = {key.name for key in table.primary_key} | {
-                key.parent.name for key in table.foreign_keys
-            }
-            columns = [
-                column.name
-                for column in table.columns
-                if column.name not in keys and str(column.type).startswith(("TEXT", "JSON", "BLOB"))
-            ]
-            rowid = connection.execute(f"SELECT min(rowid) FROM [{name}]").fetchone()[0]
-            if (tables and name not in tables) or rowid is None or not columns:
-                continue
-            for column in columns:
-                value = connection.execute(
-                    f"SELECT [{column}] FROM [{name}] WHERE rowid = ?", (rowid,)
-                ).fetchone()[0]
-                if isinstance(value, bytes):
-                    changed = bytes([*value[:9], value[9] ^ 4, *value[10:]])
-                    sql, bound = "?", changed
-                else:
-                    sql, bound = "CAST(? AS TEXT)", NOT_UTF8
-                connection.execute(
-                    f"UPDATE [{name}] SET [{column}] = {sql} WHERE rowid = ?", (bound, rowid)
-                )
-            damaged[name] = rowid
+def damaged_rows(path: Path, *tables: str) -> int:
+    """In the row of each table (default all) that was written first, every text that is no key
+    becomes bytes that are not UTF-8, and a bit of other bytes is flipped; returns the number of
+    damaged rows."""
+    damaged = 0
+    for name in tables or Base.metadata.tables:
+        table = Base.metadata.tables[name]
+        keys = {key.name for key in table.primary_key} | {
+            each.parent.name for each in table.foreign_keys
+        }
+        kinds = ("TEXT", "JSON", "BLOB")
+        free = [
+            each.name for each in table.columns if each.name not in keys and str(each.type) in kinds
+        ]
+        damaged += any([damage_column(path, name, column) for column in free])
     return damaged
+
+
+def damage_column(path: Path, table: str, column: str) -> bool:
+    """Change the value of the row that was written first; returns whether there is one."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        first = (
+            f"SELECT rowid, [{column}] FROM [{table}] WHERE [{column}] IS NOT NULL ORDER BY rowid"
+        )
+        row = connection.execute(f"{first} LIMIT 1").fetchone()
+        if row is None:
+            return False
+        connection.execute("PRAGMA ignore_check_constraints = ON")
+        change = f"UPDATE [{table}] SET [{column}] = "
+        if isinstance(row[1], bytes):
+            flipped = bytes([*row[1][:9], row[1][9] ^ 4, *row[1][10:]])
+            connection.execute(f"{change} ? WHERE rowid = ?", (flipped, row[0]))
+        else:
+            text = b"\xff" + str(row[1]).encode()
+            connection.execute(f"{change} CAST(? AS TEXT) WHERE rowid = ?", (text, row[0]))
+        return True

@@ -152,7 +152,7 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
         for id_, reason in zip(
             ids[:2], ("'exploded' is not among", "Expecting value"), strict=True
         ):
-            with failing(f"could not be read: {reason}"):
+            with failing(f"The comparison {id_} cannot be read: {reason}"):
                 store.load(id_)
         assert_works(store)
 

@@ -159,6 +159,7 @@ LISTS: dict[str, Call] = {
 NUMBERS = ("count", "counts", "vote_counts", "matching_ids", "shares")  # or nothing of his
 OF_THE_STORE_ITSELF = {
     "close",
+    "intact",
     "of",
     "owner",
     "read",

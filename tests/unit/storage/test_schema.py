@@ -250,14 +250,12 @@ def test_damaged_steps_are_explained(
     with store.read() as connection:
         connection.execute(update(RunTrace).values(**changes))
         connection.commit()
-    for read in (
-        lambda: store.load(comparison_id),
-        lambda: store.traces([run.id]),
-        lambda: store.accepted_by_step([run.id]),
-        lambda: write_csv("nodes", store, io.BytesIO()),
-    ):
-        with failing(f"could not be read: {message}"):
-            read()
+    with failing(f"The run {run.id} cannot be read: {message}"):
+        store.load(comparison_id)
+    assert store.traces([run.id]) == store.accepted_by_step([run.id]) == {}
+    write_csv("nodes", store, nodes := io.BytesIO())
+    assert nodes.getvalue().count(b"\n") == 1
+    assert {f"run {run.id}", f"trace of the run {run.id}"} <= store.damaged.keys()
     assert store.records([run.id])[0].text == run.trace.text  # all else can still be read
 
 
