@@ -122,8 +122,9 @@ def _scaled(size: float, units: tuple[str, str, str]) -> str:
 
 
 def plural(amount: int, noun: str) -> str:
-    """``1 token``, ``2 tokens``."""
-    return f"{count(amount)} {noun}" if amount == 1 else f"{count(amount)} {noun}s"
+    """``1 token``, ``2 tokens``, ``2 passes``."""
+    end = "" if amount == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count(amount)} {noun}{end}"
 
 
 def first_few(items: Sequence[str]) -> str:

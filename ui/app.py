@@ -50,7 +50,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
 
     def show_device() -> str:
         opened()
-        return f"{pool.device}, {pool.numbers}"
+        return f"{str(pool.device).upper()}, {pool.numbers}"
 
     page: gr.Blocks
     with FaultyBlocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:

@@ -14,6 +14,7 @@ from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured
 from evaluation.statistics import Array
 from evaluation.study.plan import Plan, Task
+from evaluation.suites.typed import TYPED
 from mars_core.types import Cause, DraftMode
 
 MANY_UNENDED = 0.1
@@ -64,7 +65,7 @@ def _names(plan: Plan, lanes: Mask | np.bool) -> list[str]:
 def _failed(grid: Grid) -> Iterator[str]:
     if grid.failed.any():
         lanes = ", ".join(_names(grid.plan, grid.failed.any(axis=0)))
-        yield f"{grid.failed.sum():,} runs failed or were cancelled ({lanes}); their tasks are left out where these lanes are compared."
+        yield f"{plural(int(grid.failed.sum()), 'run')} did not complete ({lanes}); their tasks are left out of comparisons of these."
 
 
 def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
@@ -111,13 +112,17 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
 def _few_or_unscored(_plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     for group in dict.fromkeys(row.group for row in rows if row.runs):
         if not any(row.scores for row in rows if row.group == group):
-            yield f"Nothing on {group} could be scored, so there is no verdict on it; similarity to strict is not quality."
+            yield f"Nothing on {_named(group)} could be scored, so there is no verdict on it; similarity to strict is not quality."
     few = {row.group: row.prompts for row in rows if 0 < row.prompts < LEAST_PROMPTS}
     for group, prompts in few.items():
         yield (
-            f"{group} has {plural(prompts, 'prompt')}; below {LEAST_PROMPTS} there is no "
-            "verdict, as bootstrap intervals are too narrow and rare losses are missed."
+            f"There is no verdict on {_named(group)}, of {plural(prompts, 'prompt')}: below "
+            f"{LEAST_PROMPTS}, bootstrap intervals are too narrow and rare losses are missed."
         )
+
+
+def _named(group: str) -> str:
+    return "your suite" if group == TYPED else group
 
 
 def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:

@@ -73,7 +73,11 @@ class ModelPool:
     @property
     def numbers(self) -> str:
         """The dtype in words: ``auto`` on a CPU chooses one for each pair when it is loaded."""
-        return "dtype by model" if self._by_model else str(self.dtype).removeprefix("torch.")
+        return (
+            "number format chosen by model"
+            if self._by_model
+            else str(self.dtype).removeprefix("torch.")
+        )
 
     @property
     def _by_model(self) -> bool:

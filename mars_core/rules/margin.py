@@ -9,9 +9,21 @@ from mars_core.rules.base import Evidence, Function, Parameter, Rule, Siblings, 
 from mars_core.types import DraftMode
 
 _THETA = Parameter(
-    "theta", "θ", 0.9, 0.0, 1.0, "low margin means z₂/z₁ > θ; 1 never relaxes (z₁ > 0)"
+    "theta",
+    "θ",
+    0.9,
+    0.0,
+    1.0,
+    "relaxes where the second best logit exceeds θ × the best; θ = 1: never",
 )
-_GAP = Parameter("gap", "g", 0.7, 0.0, 100.0, "low margin means z₁ − z₂ < g; 0 never relaxes")
+_GAP = Parameter(
+    "gap",
+    "g",
+    0.7,
+    0.0,
+    100.0,
+    "relaxes where the second best logit is less than g below the best; g = 0: never",
+)
 
 
 def near_tie(evidence: Evidence, values: Values) -> torch.Tensor:

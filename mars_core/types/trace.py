@@ -240,7 +240,9 @@ class Summary:
     shifted_share: Annotated[float, "steps with a TV above 1e-9 / steps"]  # SHIFTED
     log_likelihood: Annotated[float, "of the new tokens under the target, temperature 1", "nats"]
     perplexity: Annotated[float, "exp(-log_likelihood / new_tokens)"]
-    peak_memory_bytes: Annotated[int, "peak memory of the device", "bytes"]
+    peak_memory_bytes: Annotated[
+        int, "peak of the process: on CUDA in the run, else so far", "bytes"
+    ]
     acceptance_by_position: Annotated[
         tuple[float, ...], "by depth: steps that kept a token / steps that drafted one"
     ]

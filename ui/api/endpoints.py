@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.events import api as endpoint
 
+from evaluation.format import plural
 from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document
@@ -275,9 +276,7 @@ def _progress(events: Iterator[DriverEvent]) -> Generator[Document, None, str]:
             case Wrote():
                 tokens += sum(len(step.emitted) for step in event.steps)
                 config, runs = batch.configs[event.run], len(batch.order)
-                message = (
-                    f"{lane_label(config)}, {tokens} of at most {config.max_new_tokens} tokens"
-                )
+                message = f"{lane_label(config)}, {tokens} of at most {plural(config.max_new_tokens, 'token')}"
                 yield running(
                     f"Run {run_index + 1} of {runs}: {message}",
                     (run_index + tokens / config.max_new_tokens) / runs,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evaluation.format import MISSING, displayable
+from evaluation.format import MISSING, displayable, plural
 from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN, RULES, split_values
@@ -109,7 +109,11 @@ def settings_line(config: RunConfig) -> str:
     """What the runs of a comparison share, in one line."""
     sampling, drafter = config.sampling, config.drafter
     facts = [f"temperature {setting(sampling.temperature)}", f"seed {setting(config.seed)}"]
-    facts += [f"at most {config.max_new_tokens} tokens"] if config.max_new_tokens != UNKNOWN else []
+    facts += (
+        [f"at most {plural(config.max_new_tokens, 'token')}"]
+        if config.max_new_tokens != UNKNOWN
+        else []
+    )
     facts += [f"top-k {sampling.top_k}"] if sampling.top_k > 0 else []
     facts += [f"top-p {sampling.top_p:g}"] if sampling.top_p < 1 else []
     unusual = sampling.processors

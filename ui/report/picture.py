@@ -49,7 +49,7 @@ def _numbers(trace: Trace) -> str:
     """Those that repeat exactly; what is not known is left out."""
     summary = trace.summary
     counts = (
-        (summary.steps, f"{count(summary.steps)} target passes"),
+        (summary.steps, plural(summary.steps, "target pass")),
         (summary.relaxed, f"{count(summary.relaxed)} relaxed"),
     )
     return " · ".join(

@@ -15,24 +15,26 @@ def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]
     story = ["The draft said ", word(token.piece), f", so {rule_title(rule.name)} kept it"]
     if len(token.top) > 1:
         (_, first, p1), (_, second, p2) = token.top[:2]
-        margin = rule.name in RULES and RULES[rule.name].room is not None
-        tied = (
-            "), nearly tied. "
-            if 3 * p2 >= 2 * p1
-            else f"), near enough for {rule_title(rule.name)}. "
-        )
-        tied = tied if margin else "). "
-        best = ["The two best were ", word(first), f" ({_percent(p1)}) and ", word(second)]
-        story = [*best, f" ({_percent(p2)}{tied}{story[0]}", *story[1:]]
+        best = [_near(token, rule), word(first), f" ({_percent(p1)}) against ", word(second)]
+        story = [*best, f" ({_percent(p2)}). {story[0]}", *story[1:]]
     if sampled:
         story[-1] += f": the random number {number(token.coin)} is not below p/q."
     elif token.own in (token.id, UNKNOWN):
         story[-1] += "."
     else:
         p = probabilities.get(token.own)
-        story[-1] += "; strict had drawn "
+        story[-1] += "; strict writes "
         story += [word(token.own_piece), "." if p is None else f" ({_percent(p)})."]
     return story
+
+
+def _near(token: Token, rule: RuleConfig) -> str:
+    """How the rule that compares the two best logits found them."""
+    if rule.name not in RULES or RULES[rule.name].room is None:
+        return "The two best were "
+    if "theta" in rule.parameters and token.r <= 1:
+        return f"The two best logits were within {_percent(1 - token.r)}: "
+    return f"The two best logits were {number(token.gap)} apart: "
 
 
 def word(piece: str) -> str:

@@ -77,9 +77,10 @@ def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[T
         0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum
     )  # without rounding
     mean = over(tv_sum, counts.tokens) if began else math.nan
-    shift, unit = bounded(number(mean), kind), "of 1" if began else ""
+    shift, unit = bounded(number(100 * mean), kind), "% of the distribution" if began else ""
     shift_help = (
-        "total variation between the emitted distribution and p, mean per token, 0 to 1; largest "
+        "total variation between the emitted distribution and p, mean per token; largest at one "
+        "token, of 1: "
     )
     shift_help += bounded(number(math.nan if missing else counts.tv_max), kind)
     if kind is ShiftKind.MISSING and began:

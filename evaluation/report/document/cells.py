@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from evaluation.format import MINUS, MISSING, count, number, percent
+from evaluation.format import MINUS, MISSING, count, number, percent, plural
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.blocks import TableCell
 from evaluation.report.values import Measured, Score
@@ -70,9 +70,7 @@ def beside(interval: Interval, write: Write = number) -> str:
 def amount(measured: Measured) -> TableCell:
     """``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed runs."""
     runs = (
-        [f"{count(measured.runs)} runs"]
-        if measured.runs != measured.prompts * measured.seeds
-        else []
+        [plural(measured.runs, "run")] if measured.runs != measured.prompts * measured.seeds else []
     )
     failed = [f"{count(measured.failed)} failed"] if measured.failed else []
     small = ", ".join(runs + failed)

@@ -288,4 +288,4 @@ def _less(lane: Lane, row: Measured) -> str:
     """The note for a lane that was measured on fewer runs than its column head states."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
     name = f"{lane.name} {lane.drafts}".strip()
-    return f"{name} on {row.group}: {cells.amount(row).text}, {count(row.runs)} runs{failed}"
+    return f"{name} on {row.group}: {cells.amount(row).text}, {plural(row.runs, 'run')}{failed}"

@@ -197,7 +197,7 @@ def test_auto_runs_a_file_of_4_bits_exactly_and_strict_is_none(
         pair.inexact
     )
     assert (pool.numbers, ModelPool(device="cpu", dtype="bfloat16").numbers) == (
-        "dtype by model",
+        "number format chosen by model",
         "bfloat16",
     )
     assert isinstance(pair.target.get_output_embeddings(), HalfLinear)

@@ -227,7 +227,7 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tok
     trace = replace(MARS, config=config, summary=summary, steps=tuple(steps))
     cells = {row[0]: row[2][0].text for row in summary_table([trace], SHIFT_QUANTITIES).rows}
     tile = next(tile for tile in ended_view(trace, "").tiles if tile[0] == "Shift")
-    mean = tv_sum.replace("0.250", "0.00313")  # of 80 tokens
+    mean = tv_sum.replace("0.250", "0.312")  # %, of 80 tokens
     assert tile[1].startswith(mean) and cells["TV, summed"].startswith(tv_sum)
     assert (
         "estimated" in tile[3] and "est." in tile[2] and "estimated" in cells["TV, summed"]
@@ -274,15 +274,16 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     first = next(token for token in RIGHT.tokens if token.outcome is Outcome.RELAXED)
     story = "".join(relaxed_story(first, RIGHT.config.rule, sampled=False))
     assert sentence == (f"MARS first differs from Strict at position {first.position}: {story}")
-    for p, expected in (
-        ((0.5, 0.4), "(40 %), nearly tied."),
-        ((0.36, 0.19), "(19 %), near enough for MARS."),
+    for rule, expected in (
+        (RuleConfig("mars", {"theta": 0.9}), "The two best logits were within 3.0 %: "),
+        (RuleConfig("mars-gap", {"gap": 0.7}), "The two best logits were 0.600 apart: "),
+        (RuleConfig("typical"), "The two best were "),
     ):
-        top = [(id_, piece, each) for (id_, piece, _), each in zip(first.top[:2], p, strict=True)]
-        story = "".join(relaxed_story(replace(first, top=top), RIGHT.config.rule, sampled=False))
-        assert (
-            f"{expected} The draft said" in story and "so MARS kept it; strict had drawn" in story
-        )
+        pieces = zip(first.top[:2], (0.46, 0.32), strict=True)
+        near = replace(first, r=0.97, gap=0.6, top=[(id_, word, p) for (id_, word, _), p in pieces])
+        story = "".join(relaxed_story(near, rule, sampled=False))
+        assert story.startswith(expected) and " (46 %) against " in story
+        assert "(32 %). The draft said" in story and " kept it; strict writes" in story
     (numbers,) = headlines(("Strict", "MARS"), {0: LEFT, 1: RIGHT})
     assert [name for name, _ in numbers.runs] == ["Strict", "MARS"]
     for (_, counts), trace in zip(numbers.runs, (LEFT, RIGHT), strict=True):
@@ -296,7 +297,7 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     (live,) = headlines(("Strict", "MARS"), {}, {0: LaneCounts(6, 2, 0)})
     assert "nan" not in Strip((), "running", numbers=(live,)).html()
     words = "".join(relaxed_story(first, RuleConfig("typical"), sampled=True))
-    assert "nearly tied" not in words and "random number" in words and "strict" not in words
+    assert "logits" not in words and "random number" in words and "strict" not in words
 
 
 def test_equal_texts_are_called_the_same_and_a_relaxed_run_on_the_left_by_its_name() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from evaluation.format import count, duration
+from evaluation.format import count, duration, plural
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.rules import shift_kind
@@ -178,7 +178,7 @@ class Lanes:
         return LaneView(
             self.labels[now.column],
             state="running",
-            chip=f"{count(now.counts.tokens)} of {count(config.max_new_tokens)} tokens",
+            chip=f"{count(now.counts.tokens)} of {plural(config.max_new_tokens, 'token')}",
             run=self._name(now.column),
             start=now.repeated,
             rows=tuple(now.rows[now.repeated :]),
@@ -190,7 +190,7 @@ class Lanes:
 
     def _progress(self, now: WritingLane, config: RunConfig) -> Strip:
         longest, runs, counts = config.max_new_tokens, len(self.order), now.counts
-        text = f"Run {now.turn + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {count(longest)} tokens"
+        text = f"Run {now.turn + 1} of {runs}: {self.labels[now.column]}, {count(counts.tokens)} of at most {plural(longest, 'token')}"
         left = (
             counts.elapsed_s
             / counts.tokens

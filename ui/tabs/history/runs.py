@@ -39,7 +39,12 @@ _MORE = (
     RunQuantity("Relaxed", "tokens that the rule keeps and strict rejects", "relaxed", integer),
     RunQuantity("Recovered", "tokens drawn after a rejection", "recovered", integer),
     RunQuantity("Bonus", "tokens drawn after a full draft", "bonus", integer),
-    RunQuantity("Peak memory", "of the device, while this run went", "peak_memory_bytes", memory),
+    RunQuantity(
+        "Peak memory of the process",
+        "all models that are loaded: on CUDA while this run went, else since the process began",
+        "peak_memory_bytes",
+        memory,
+    ),
 )
 _GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
 MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *LOOP_QUANTITIES, *_MORE, *SHIFT_QUANTITIES)

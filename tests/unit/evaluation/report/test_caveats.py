@@ -81,17 +81,12 @@ def test_of_many_settings_the_first_are_named_by_what_sets_them_apart() -> None:
 
 def test_many_comparisons_and_few_prompts_are_named() -> None:
     few = study_plan(items=2, temperatures=(0.0,))
-    assert warnings_with(reported(plan=few), "stories has 1 prompt; below 30")
+    assert warnings_with(reported(plan=few), "no verdict on stories, of 1 prompt: below 30")
     report = reported()
     (warning,) = warnings_with(report, "comparisons with strict were tested")
     assert warning.startswith("2 comparisons") and "Holm" in warning
     assert (
-        len(
-            warnings_with(
-                report, "below 30 there is no verdict, as bootstrap intervals are too narrow"
-            )
-        )
-        == 2
+        len(warnings_with(report, "below 30, bootstrap intervals are too narrow")) == 2
     )  # for each suite
 
 
