@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, inspect, text
 
+from evaluation.study.plan import read_plan
 from storage import RunStore, Search, Source
 from storage.database import known_schemas, parse_url
 from storage.schema import Base
@@ -131,6 +132,63 @@ def test_runs_of_sweeps_become_runs_of_studies(released: str) -> None:
     with RunStore(released) as store:
         assert set(store.find(Search(limit=100)).frame["source"]) == {Source.STUDY}
         assert store.find(Search(without_batches=True)).total == 0
+
+
+def test_studies_of_the_release_are_read_and_their_results_stay_with_their_tasks(
+    released: str,
+) -> None:
+    """Tasks of a sweep were numbered by repeat, item, temperature. ``worker``: which one it was."""
+    names, lane = ("strict", "mars"), {"kind": "model", "model": None, "k": 5, "mode": "greedy"}
+    plan = {
+        "name": "sweep",
+        "models": {"key": "bundled", "target": {"name": "t", "revision": None}, "head": None},
+        "suites": [
+            {"name": "a", "items": [{"id": id_, "turns": [id_]} for id_ in ("1", "2")]},
+            {"name": "b", "items": [{"id": "3", "turns": ["three"]}]},
+        ],
+        "lanes": [
+            {"rule": {"name": name, "parameters": {}}, "drafter": lane | {"tree": None}}
+            for name in names
+        ],
+        "temperatures": [0.0, 0.5],
+        "repeats": 2,
+        "varied": "theta",
+    }
+    old = [(repeat, id_, at) for repeat in (0, 1) for id_ in ("1", "2", "3") for at in (0.0, 0.5)]
+    engine = create_engine(parse_url(released))
+    sweep, batch = "a" * 32, "b" * 32
+    with engine.begin() as connection:
+        for study, varied in ((sweep, "theta"), (batch, None)):
+            values = {"id": study, "plan": json.dumps(plan | {"varied": varied})}
+            connection.execute(
+                text("INSERT INTO studies VALUES (:id, '2026-11-22 21:31:36', '', 12, :plan, '')"),
+                values,
+            )
+            for task, what in enumerate(old):
+                of = {"id": study, "task": task, "what": json.dumps(what)}
+                connection.execute(
+                    text("INSERT INTO study_tasks (study_id, task) VALUES (:id, :task)"), of
+                )
+                connection.execute(
+                    text(
+                        "INSERT INTO study_results (study_id, task, lane, created_at, worker, "
+                        "execution_order, run_ids, data) VALUES "
+                        "(:id, :task, 0, '2026-11-22 21:31:36', :what, 0, '[]', '{}')"
+                    ),
+                    of,
+                )
+    engine.dispose()
+    with RunStore(released) as store:
+        for study in (sweep, batch):
+            read = read_plan(store.study(study).plan)
+            results = store.results(study)
+            assert len(results) == len(store.open_tasks(study)) == 12
+            for result in results:
+                task = read.task(result.task)
+                what = [task.repeat, read.item(task).id, task.temperature]
+                assert what == (json.loads(result.worker) if study == sweep else what)
+            order = [json.loads(result.worker) for result in results]
+            assert (order == list(map(list, old))) is (study == batch)
 
 
 def test_what_recorded_changes_for_backups_goes(tmp_path: Path) -> None:
