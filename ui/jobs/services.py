@@ -14,6 +14,7 @@ from mars_core.jobs.accelerators import Local
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.types import Trace
 from storage import RunStore
+from ui.jobs.paces import Paces
 from ui.jobs.queue import Queue
 from ui.jobs.stops import StopRequests
 from ui.kit.errors import error_message
@@ -43,6 +44,7 @@ class Services:
     visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``
     accelerator: Accelerator = None  # type: ignore[assignment]  # without one: Local
     queue: Queue = None  # type: ignore[assignment]  # without one: of the limits
+    paces: Paces = field(default_factory=Paces)
     observers: tuple[Callable[[Trace], None], ...] = ()  # called once for every run that was saved
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class Services:
         return tuple(lane for _ in range(rounds) for lane in self.order(lanes))
 
     def observe(self, trace: Trace) -> None:
-        for observer in self.observers:
+        for observer in (self.paces.observe, *self.observers):
             observer(trace)
 
     def shutdown(self, seconds: float) -> bool:

@@ -20,10 +20,12 @@ from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import TYPED
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, PairSpec
 from mars_core.session import Session
-from mars_core.types import Status
+from mars_core.types import ModelRef, Status
 from storage import RunStore
+from tests.traces import make_trace
 from tests.unit.ui.helpers import rows_of
 from ui.jobs.admission import JobError
+from ui.jobs.paces import Paces
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
@@ -324,7 +326,8 @@ def test_limits_and_the_estimate_come_before_the_start(services: Services) -> No
     public = replace(services, limits=Limits(study_runs=80, seconds=120))
     more = "The number of runs is 84; on this public page it must be at most 80."
     long = replace(FORM, problems=20, max_new_tokens=160)
-    words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens: about 5 min. It stops after 120 s and can be resumed. It "
+    words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens; how long it takes is known after the first run of this model. "
+    words += "It stops after 120 s and can be resumed. It "
     assert estimated(public, long).startswith(words)
     assert estimated(public, replace(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
@@ -333,6 +336,30 @@ def test_limits_and_the_estimate_come_before_the_start(services: Services) -> No
         sentence = f"max_new_tokens is {length}; on this public page it must be 1 to 512."
         short = replace(services, limits=Limits(new_tokens=512))
         assert estimated(short, replace(FORM, max_new_tokens=length)) == sentence
+
+
+def test_the_time_of_a_study_is_a_range_of_what_runs_of_its_models_took_here(
+    services: Services,
+) -> None:
+    """Not of other models, of runs that were stopped, or of waiting and loading."""
+    here = replace(services, paces=Paces())
+    trace = make_trace(new_tokens=24)
+    target = ModelRef(here.catalog[0].target.name, "revision")
+    config = replace(trace.config, target=target, max_new_tokens=48)
+
+    def ran(new_tokens: int, wall_s: float, **changes: Any) -> None:
+        summary = replace(trace.summary, new_tokens=new_tokens, wall_s=wall_s)
+        here.observe(replace(trace, **{"config": config, "summary": summary, **changes}))
+
+    form = replace(FORM, problems=20, max_new_tokens=160)
+    ran(24, 100.0, config=replace(config, target=ModelRef("another/model")))
+    ran(24, 100.0, status=Status.CANCELLED)
+    assert "known after the first run of this model" in estimated(here, form)
+    ran(24, 0.24)  # 5 ms a token that it may write, 10 ms each that it wrote
+    ran(48, 1.2)
+    ran(0, 0.1)
+    words = "12,800 new tokens; about 70 s to about 6 min, by the last 2 runs here. It measures"
+    assert words in estimated(here, form)
 
 
 @pytest.mark.parametrize(

@@ -12,23 +12,35 @@ from evaluation.report.document.cells import margin
 from evaluation.report.document.verdicts import prompts_needed
 from evaluation.study.plan import Plan
 from evaluation.suites.typed import TYPED
+from mars_core.models import PairSpec
 from ui.jobs.services import Services
 from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted
 
 
 def estimated(services: Services, form: StudyForm) -> str:
-    """At the pace of the latest jobs; or why the study cannot be."""
+    """Its size, time and what it can decide; or why it cannot be."""
     try:
         job = admitted(services, form)
     except ValueError as error:
         return str(error)
     item = "prompt" if form.suite == TYPED else "problem"
-    tokens, most = job.runs * job.plan.max_new_tokens, services.limits.seconds
-    seconds = tokens * services.queue.pace_s
+    tokens = job.runs * job.plan.max_new_tokens
     size = advice_size(job, item) if job.advises else study_size(job.plan, item)
-    stops = f" It stops after {most} s and can be resumed." if most and seconds > most else ""
+    takes = duration_of(services, job.spec, tokens)
     can = advice_decides(job.plan) if job.advises else decides(job.plan, item)
-    return f"{size}, at most {count(tokens)} new tokens: {about(seconds)}.{stops} {can}"
+    return f"{size}, at most {count(tokens)} new tokens; {takes} {can}"
+
+
+def duration_of(services: Services, spec: PairSpec, tokens: int) -> str:
+    """A range, by the latest runs of the pair's target."""
+    pace, most = services.paces.of(spec.target.name), services.limits.seconds
+    takes = "how long it takes is known after the first run of this model."
+    if pace:
+        ends = about(tokens * pace.shortest), about(tokens * pace.longest)
+        takes = f"{' to '.join(dict.fromkeys(ends))}, by the last {plural(pace.runs, 'run')} here."
+    if most and (pace is None or tokens * pace.longest > most):
+        takes += f" It stops after {most} s and can be resumed."
+    return takes
 
 
 def study_size(plan: Plan, item: str) -> str:
