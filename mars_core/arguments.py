@@ -19,6 +19,7 @@ from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES, WHERE, as_value, split_values
+from mars_core.text.files import read_text
 from mars_core.types import (
     PROCESSORS,
     PROTECTED,
@@ -173,7 +174,7 @@ def add_commands(commands: Commands) -> None:
         prompt = command.add_mutually_exclusive_group(required=True)
         prompt.add_argument("--prompt", help="the prompt; - reads standard input")
         prompt.add_argument(
-            "--prompt-file", type=argparse.FileType(encoding="utf-8"), help="a file with the prompt"
+            "--prompt-file", type=Path, help="a file with the prompt; - reads standard input"
         )
         command.add_argument("--rule", action="append", help=rule)
         add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
@@ -408,14 +409,8 @@ def read_thinking(options: argparse.Namespace) -> bool | None:
 
 def _prompt(options: argparse.Namespace) -> str:
     """The prompt; read once, because standard input cannot be read again for the second rule."""
-    file = sys.stdin if options.prompt == "-" else options.prompt_file
+    file = Path(options.prompt) if options.prompt == "-" else options.prompt_file
     if file is not None:
-        try:
-            with file:
-                options.prompt, options.prompt_file = file.read(), None
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"The prompt in {file.name} is not UTF-8: byte {error.start} cannot be read; save "
-                "it as UTF-8."
-            ) from None
+        options.prompt = read_text(sys.stdin.buffer if str(file) == "-" else file)
+        options.prompt_file = None
     return str(options.prompt)

@@ -19,6 +19,7 @@ from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.records.counters import Counters, read_counters
 from evaluation.served.client import Client, Server, ServerError, with_model
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
+from mars_core.text.files import read_lines
 
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
 TITLE = "Counters of /metrics"
@@ -63,12 +64,7 @@ def check(options: Namespace, key: str) -> int:
 
 def read_prompts(path: Path) -> tuple[str, ...]:
     """One prompt per line. Raises ValueError."""
-    try:
-        prompts = tuple(
-            line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()
-        )
-    except (OSError, ValueError) as error:
-        raise ValueError(f"--prompts is {str(path)!r}, which cannot be read: {error}.") from None
+    prompts = tuple(line.removesuffix("\n") for line in read_lines(path) if line.strip())
     if not 1 <= len(prompts) <= MOST_PROMPTS:
         raise ValueError(
             f"--prompts has {len(prompts):,} lines with a prompt; it must have 1 to {MOST_PROMPTS}."

@@ -29,6 +29,7 @@ from mars_core.types import (
 NAN = math.nan
 LARGEST = 2**53  # of a number
 FORMAT = "mars-vllm-1"
+_OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")
 _DRAFTERS = {each.vllm: name for name, each in DRAFTERS.items() if each.vllm}
 RecordRow = Mapping[str, Any]
 Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
@@ -140,12 +141,36 @@ class ServerCounts(NamedTuple):
     tau: str
 
 
+def choices_of(row: RecordRow) -> list[tuple[RecordRow, str]]:
+    """The answer of each choice, with what is to be said of it. What the server counted for all of
+    them together is no choice's."""
+    choices = row.get("choices")
+    if not isinstance(choices, list) or len(choices) < 2:
+        return [(row, "")]
+    details = (row.get("sglext") or {}).get("spec_tokens_details")  # a list, one for each choice
+    if not isinstance(details, list) or len(details) != len(choices):
+        details = [None] * len(choices)
+    own = {name: row[name] for name in row if name not in _OF_ALL_CHOICES}
+    own["usage"] = {"prompt_tokens": (row.get("usage") or {}).get("prompt_tokens")}
+    return [
+        (
+            {**own, "choices": [choice], "sglext": {"spec_tokens_details": detail}},
+            f", choice {number} of {len(choices)}, without what was counted for all of them",
+        )
+        for number, (choice, detail) in enumerate(zip(choices, details, strict=True), 1)
+    ]
+
+
 def read_answer(row: RecordRow) -> Read:
-    """A completion or chat completion of vLLM; of SGLang, where it has its ``meta_info``."""
-    choice = row["choices"][0]
+    """A completion or chat completion of vLLM; of SGLang, where it has its ``meta_info`` or
+    ``sglext``."""
+    choice, usage = row["choices"][0], row.get("usage") or {}
     text = text_of(choice)
-    if "meta_info" in choice:
-        return read_sglang({**row, **choice, "text": text})
+    details = choice.get("meta_info") or (row.get("sglext") or {}).get("spec_tokens_details")
+    if details:
+        meta = {"finish_reason": choice.get("finish_reason"), **usage, **details}
+        ids = choice.get("token_ids")
+        return read_sglang({"output_ids": ids, **row, **choice, "text": text, "meta_info": meta})
     spec = (row.get("metrics") or {}).get("speculative_decoding")
     counts = spec and ServerCounts(
         integer(spec["num_spec_steps"]),
@@ -154,7 +179,7 @@ def read_answer(row: RecordRow) -> Read:
         ids_of(spec["acceptance_histogram"]),
         "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
     )
-    server, usage = "vLLM" if spec else "a server", row.get("usage") or {}
+    server = "vLLM" if spec else "a server"
     config = config_of(
         row.get("model", ""), server, k=integer(spec["num_spec_tokens"]) if spec else 0
     )
@@ -169,8 +194,11 @@ def read_answer(row: RecordRow) -> Read:
         prompt_tokens=usage.get("prompt_tokens"),
         prompt_ids=choice.get("prompt_token_ids"),
     )
-    created = datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
-    return trace, created, _source(f"an answer of {server}", counts)
+    return trace, _created(row), _source(f"an answer of {server}", counts)
+
+
+def _created(row: RecordRow) -> datetime | None:
+    return datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
 
 
 def read_sglang(row: RecordRow) -> Read:
@@ -206,7 +234,7 @@ def read_sglang(row: RecordRow) -> Read:
         prompt_tokens=meta.get("prompt_tokens"),
         wall_s=number(meta.get("e2e_latency")),
     )
-    return trace, None, _source("an answer of SGLang", counts)
+    return trace, _created(row), _source("an answer of SGLang", counts)
 
 
 def read_llama(row: RecordRow) -> Read:

@@ -1,5 +1,5 @@
 """Runs of served models from what other programs write: the lines of mars-vllm, answers of vLLM,
-SGLang and llama.cpp, and ``/metrics``.
+SGLang and llama.cpp in one piece or as captured streams, and ``/metrics``.
 
 What a format does not report is UNKNOWN or nan in the run, and is named in its comment.
 """
@@ -18,14 +18,18 @@ from evaluation.format import shorten
 from evaluation.records.counters import read_counters
 from evaluation.records.formats import (
     NAN,
+    choices_of,
     config_of,
     read_answer,
     read_line,
     read_llama,
     read_sglang,
 )
+from evaluation.records.streams import is_stream, streamed_answers
+from evaluation.served.answer import Broken
 from evaluation.served.trace import served_trace
 from evaluation.study.plan import SERVER
+from mars_core.text.files import read_text
 from mars_core.types import UNKNOWN, StopReason, Trace
 from storage.importing import ImportedRun
 
@@ -43,15 +47,17 @@ def read_records(path: Path) -> list[ImportedRun]:
     read."""
     where = ""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
-        text = path.read_bytes().decode()
-        if not text.lstrip().startswith(("{", "[")):
+        text = read_text(path, MAX_BYTES)
+    except ValueError as error:
+        raise ValueError(f"Nothing was imported: {error}") from None
+    try:
+        streams = is_stream(text)
+        if not streams and not text.lstrip().startswith(("{", "[")):
             return [_of_counters(text, path.name)]
         records = []
-        for position, row in _rows(text):
+        for position, row in streamed_answers(text) if streams else _rows(text):
             where = position
-            records.append(_record(_json(row) if isinstance(row, str) else row, path.name))
+            records += _records(_json(row) if isinstance(row, str) else row, path.name)
     except (
         ValueError,
         LookupError,
@@ -59,9 +65,13 @@ def read_records(path: Path) -> list[ImportedRun]:
         AttributeError,
         ArithmeticError,
         RecursionError,
-        OSError,
+        Broken,
     ) as error:
-        reason = {KeyError: f"it has no field {error}", ValueError: str(error), OSError: str(error)}
+        reason = {
+            KeyError: f"it has no field {error}",
+            ValueError: str(error),
+            Broken: f"the server {error}",
+        }
         why = next(
             (text for kind, text in reason.items() if isinstance(error, kind)),
             "a field has another type",
@@ -96,18 +106,17 @@ def _no_constant(word: str) -> NoReturn:
 _json = partial(json.loads, parse_constant=_no_constant)
 
 
-def _record(row: Any, file: str) -> ImportedRun:
-    read = (
-        next((read for sign, read in _FORMATS.items() if sign in row), None)
-        if isinstance(row, dict)
-        else None
-    )
-    if read is None:
+def _records(row: Any, file: str) -> list[ImportedRun]:
+    """The runs of an answer, one for each choice."""
+    if not isinstance(row, dict) or not _FORMATS.keys() & row:
         raise ValueError("it is not a record of mars-vllm, vLLM, SGLang or llama.cpp")
-    trace, created, source = read(row)
-    return ImportedRun(
-        json.dumps(row, sort_keys=True), trace, created, _comment(trace, file, source)
-    )
+    records = []
+    for choice, which in choices_of(row):
+        read = next(read for sign, read in _FORMATS.items() if sign in choice)
+        trace, created, source = read(choice)
+        comment = _comment(trace, file, source + which)
+        records.append(ImportedRun(json.dumps(choice, sort_keys=True), trace, created, comment))
+    return records
 
 
 def _of_counters(text: str, file: str) -> ImportedRun:

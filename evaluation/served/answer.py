@@ -6,7 +6,8 @@ import json
 import math
 import re
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -106,55 +107,73 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
     Raises Broken where it ended without a finish reason or with an error, and ValueError,
     LookupError, TypeError or AttributeError where it is not a completion.
     """
-    texts: list[str] = []
-    ids: list[int] = []
-    prompt_ids: tuple[int, ...] | None = None
+    events: list[Mapping[str, Any]] = []
     logprobs: list[Position] = []
-    usage: dict[str, Any] = {}
-    extra: dict[str, Any] = {}
-    name, finish_reason, ttft_s = "", "", 0.0
+    ttft_s = 0.0
     for event in _events(answer, started):
-        if "error" in event and not event.get("choices"):
-            error = event["error"]
-            message = error.get("message") if isinstance(error, dict) else error
-            raise Broken(f"ended its answer with an error: {message}")
-        name = str(event.get("id") or name)
-        usage = dict(event.get("usage") or usage)
-        extra |= _further(event, _KNOWN)
-        prompt_ids = _token_ids(event.get("prompt_token_ids")) or prompt_ids
+        events.append(_checked(event))
         for choice in (event.get("choices") or ())[:1]:
-            extra |= _further(choice, _KNOWN_OF_CHOICE)
-            text = text_of(choice)
-            new = _token_ids(choice.get("token_ids")) or ()
-            prompt_ids = _token_ids(choice.get("prompt_token_ids")) or prompt_ids
             logprobs += _positions(choice.get("logprobs"))
-            texts.append(text)
-            ids += new
-            finish_reason = str(choice.get("finish_reason") or finish_reason)
-            if text or new:
+            new = _token_ids(choice.get("token_ids"))
+            if new or text_of(choice):
                 ttft_s = ttft_s or time.perf_counter() - started
                 yield len(new) or 1
     wall_s = time.perf_counter() - started
-    if not finish_reason:
+    row = assembled(events)
+    choice = (row.get("choices") or [{}])[0]
+    if not choice.get("finish_reason"):
         raise Broken("ended its answer without a finish reason")
+    ids, usage = choice["token_ids"], dict(row.get("usage", {}))
     tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
-        id=name,
-        text="".join(texts),
-        finish_reason=finish_reason,
+        id=str(row.get("id", "")),
+        text=choice["text"],
+        finish_reason=str(choice["finish_reason"]),
         token_ids=_as_many(tokens, ids),
-        prompt_ids=prompt_ids,
+        prompt_ids=_token_ids(choice.get("prompt_token_ids") or row.get("prompt_token_ids"))
+        or None,
         logprobs=_as_many(tokens, logprobs),
         usage=usage,
         ttft_s=ttft_s or wall_s,
         wall_s=wall_s,
-        extra=extra,
+        extra=_without(row, _KNOWN) | _without(choice, _KNOWN_OF_CHOICE),
     )
 
 
-def _further(fields: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """An answer in one piece from the events of its stream: texts and token ids of each choice
+    joined, of every other field the last value. Raises as ``read_answer``."""
+    row: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    texts: defaultdict[int, list[str]] = defaultdict(list)
+    ids: defaultdict[int, list[int]] = defaultdict(list)
+    for event in map(_checked, events):
+        row |= _without(event, ("choices",))
+        for choice in event.get("choices") or ():
+            index = choice.get("index", 0)
+            choices.setdefault(index, {}).update(_without(choice, ("delta", "message")))
+            texts[index].append(text_of(choice))
+            ids[index] += _token_ids(choice.get("token_ids"))
+    whole = [
+        choice | {"text": "".join(texts[index]), "token_ids": ids[index]}
+        for index, choice in choices.items()
+    ]
+    return row | ({"choices": whole} if whole else {})
+
+
+def _checked(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Raises Broken for an error of the server."""
+    if "error" in event and not event.get("choices"):
+        error = event["error"]
+        message = error.get("message") if isinstance(error, dict) else error
+        raise Broken(f"ended its answer with an error: {message}")
+    return event
+
+
+def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The other fields that have a value."""
     return {
-        name: value for name, value in fields.items() if name not in known and value is not None
+        name: value for name, value in fields.items() if name not in names and value is not None
     }
 
 
@@ -179,20 +198,25 @@ def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
     rest = b""
     for data in read_bytes(answer, started):
         *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            content = line.removeprefix(b"data:").strip()
-            if line.startswith(b"data:") and content not in (b"", b"null", b"[DONE]"):
-                yield dict(json.loads(content).items())
+        yield from filter(None, (read_event(line.decode()) for line in lines))
+
+
+def read_event(line: str) -> dict[str, Any] | None:
+    """The JSON object of a line of a stream; None where there is none. Raises ValueError or
+    AttributeError."""
+    content = line.removeprefix("data:").strip()
+    if not line.startswith("data:") or content in ("", "null", "[DONE]"):
+        return None
+    return dict(json.loads(content).items())
 
 
 def _as_many(tokens: Any, items: list[_Item]) -> tuple[_Item, ...] | None:
     return tuple(items) if items and len(items) == tokens else None
 
 
-def _token_ids(values: Any) -> tuple[int, ...] | None:
-    """Token ids; None where there are none. Raises TypeError or ValueError for anything else."""
-    if values is None:
-        return None
+def _token_ids(values: Any) -> tuple[int, ...]:
+    """Token ids, if any. Raises TypeError or ValueError for anything else."""
+    values = () if values is None else values
     if any(type(value) is not int or not 0 <= value < 2**31 for value in values):
         raise ValueError("A token id is not a whole number.")
     return tuple(values)

@@ -7,17 +7,18 @@ HumanEval, MBPP, GSM8K, MATH and Hugging Face exports of them use.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from hashlib import file_digest
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, NoReturn
 
 from evaluation.item import Item, Suite, Tool
 from evaluation.suites import demo, instructions
 from evaluation.suites.grading import union, with_metrics
+from mars_core.text.files import read_lines
 
 BUILT_IN = {
     demo.ARITHMETIC: demo.arithmetic,
@@ -29,7 +30,6 @@ MAX_LINE = 4 * 2**20  # bytes
 MAX_FILE = 2**30  # bytes
 MAX_ITEMS = 100_000
 MAX_TURNS = 64
-_BOM = b"\xef\xbb\xbf"
 _ID = ("question_id", "task_id", "unique_id", "id", "qid")
 _TURNS = ("turns", "prompt", "question", "problem", "instruction", "text")
 _REFERENCE = (
@@ -79,36 +79,21 @@ def _file(source: str) -> Path:
 
 
 def _read(path: Path, source: str) -> Suite:
-    digest = hashlib.sha256()
-    try:
-        if path.stat().st_size > MAX_FILE:
-            raise ValueError(
-                f"{path} has {path.stat().st_size:,} bytes; a suite may have {MAX_FILE:,}."
-            )
-        with path.open("rb") as stream:
-            items = tuple(_items(stream, path, digest))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
+    items = tuple(_items(path))
     if not items:
         raise ValueError(f"{path} has no item; it needs one JSON object a line.")
-    return with_metrics(Suite(_name(path), items, source, digest.hexdigest()))
+    with path.open("rb") as stream:
+        sha256 = file_digest(stream, "sha256").hexdigest()
+    return with_metrics(Suite(_name(path), items, source, sha256))
 
 
-def _items(stream: BinaryIO, path: Path, digest: hashlib._Hash) -> Iterator[Item]:
-    """Item by item. Only line feeds end a line, because texts may contain other separators. Empty
-    lines are skipped."""
+def _items(path: Path) -> Iterator[Item]:
+    """Item by item. Empty lines are skipped."""
     line_of: dict[str, int] = {}
-    number = 0
-    while line := stream.readline(MAX_LINE + 1):
-        number += 1
-        digest.update(line)
-        if number == 1:
-            line = line.removeprefix(_BOM)
+    for number, line in enumerate(read_lines(path, MAX_FILE, MAX_LINE), start=1):
+        if not line.strip():
+            continue
         try:
-            if len(line) > MAX_LINE:
-                raise ValueError(f"the line has more than {MAX_LINE:,} bytes")
-            if not line.strip():
-                continue
             item = _item(line, number)
             if item.id in line_of:
                 raise ValueError(
@@ -128,7 +113,7 @@ def _name(path: Path) -> str:
     return named.stem if named is path else named.name or path.stem
 
 
-def _item(line: bytes, number: int) -> Item:
+def _item(line: str, number: int) -> Item:
     """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError
     without file and line."""
     row = _object(line)
@@ -141,11 +126,9 @@ def _item(line: bytes, number: int) -> Item:
     return Item(name, turns, references, category, tests, tools=_tools(row))
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _object(line: str) -> dict[str, Any]:
     try:
-        row = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"byte {error.start + 1} is not UTF-8") from None
+        row = json.loads(line, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:

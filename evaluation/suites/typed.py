@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from evaluation.item import Item, Suite
 from evaluation.scoring.names import ANSWER
+from mars_core.text.files import lines_of
 
 TYPED = "prompts"  # name of such a suite
 SOURCE = "typed"
@@ -28,7 +29,7 @@ def split_prompts(text: str) -> list[str]:
     """One prompt a line; or, where a line is ``---``, one between two such lines. Empty ones are
     left out."""
     blocks = re.split(rf"^\s*{BLOCK}\s*$", text, flags=re.MULTILINE)
-    return [part for part in (blocks if len(blocks) > 1 else text.splitlines()) if part.strip()]
+    return [part for part in (blocks if len(blocks) > 1 else lines_of(text)) if part.strip()]
 
 
 def typed(item: Item) -> str:

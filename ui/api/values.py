@@ -111,7 +111,7 @@ def _processors(value: object) -> dict[str, Any]:
         or not isinstance(banned, list)
         or not isinstance(protect, list)
         or not all(isinstance(word, str) for word in (*bias, *banned, *protect))
-        or any(word.splitlines() != [word] for word in (*bias, *banned, *protect))
+        or not all(word and not {*"\r\n"} & {*word} for word in (*bias, *banned, *protect))
     ):
         names = ", ".join(PROCESSORS)
         raise ValueError(

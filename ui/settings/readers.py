@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mars_core.drafting import drafter_kind
 from mars_core.models import PairSpec, custom_pair
 from mars_core.rules import PLAIN, RULES, WHERE, Rule
+from mars_core.text.files import lines_of
 from mars_core.types import (
     PROCESSORS,
     DrafterConfig,
@@ -77,7 +78,7 @@ def read_repeats(form: Form) -> int:
 
 
 def read_stop(form: RunForm) -> tuple[str, ...]:
-    return tuple(line for line in form.stop.splitlines() if line)
+    return tuple(filter(None, lines_of(form.stop)))
 
 
 def read_processors(form: RunForm) -> Processors:
@@ -87,8 +88,8 @@ def read_processors(form: RunForm) -> Processors:
         reader = read_integer if isinstance(getattr(Processors(), name), int) else read_number
         numbers[name] = reader(getattr(form, name), name)
     try:
-        pairs = (line.rpartition("=") for line in form.logit_bias.splitlines() if line)
-        protect = tuple(filter(None, map(str.strip, form.protect.splitlines())))
+        pairs = (line.rpartition("=") for line in lines_of(form.logit_bias) if line)
+        protect = tuple(filter(None, map(str.strip, lines_of(form.protect))))
         return Processors(
             **numbers,
             logit_bias=tuple((word, float(value)) for word, _, value in pairs),

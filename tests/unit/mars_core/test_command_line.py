@@ -173,7 +173,7 @@ def test_a_prompt_that_is_not_utf_8_is_named(models: str, call: Call, tmp_path: 
     file = tmp_path / "prompt"
     file.write_bytes(b"caf\xe9")
     code, out, err = call(f"run {models.replace('--prompt abc', f'--prompt-file {file}')}")
-    expected = f"The prompt in {file} is not UTF-8: byte 3 cannot be read; save it as UTF-8.\n"
+    expected = f"{file}, line 1: byte 4 is not UTF-8; save the file as UTF-8.\n"
     assert (code, out, err) == (2, "", expected)
 
 

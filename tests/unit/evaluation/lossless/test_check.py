@@ -125,7 +125,7 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
             f"--prompts {tmp_path}/empty.txt",
             "--prompts has 0 lines with a prompt; it must have 1 to 100.",
         ),
-        (f"--prompts {tmp_path}/none.txt", "which cannot be read"),
+        (f"--prompts {tmp_path}/none.txt", "none.txt cannot be read: No such file or directory."),
     ):
         assert run(f"--server http://127.0.0.1:1/v1 {arguments}") == 2
         err = capsys.readouterr().err

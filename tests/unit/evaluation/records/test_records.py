@@ -140,6 +140,27 @@ METRICS += "".join(
 )
 
 
+CHUNKS: list[dict[str, Any]] = [
+    {"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+    {"id": "a", "choices": [{"index": 0, "delta": {"content": "Hel"}, "token_ids": [1, 2]}]},
+    {"id": "a", "choices": [{"index": 0, "delta": {"content": "lo\u2028"}, "token_ids": [3]}]},
+    {"id": "a", "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"id": "a", "choices": [], "usage": {"prompt_tokens": 4, "completion_tokens": 3}},
+]
+SPEC = {"spec_verify_ct": 2, "spec_num_correct_drafts": 1, "spec_num_proposed_drafts": 4}
+WHOLE = {  # as SGLang answers a chat with return_spec_tokens_details
+    "id": "a",
+    "choices": [{"index": 0, "message": {"content": "Hello\u2028"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 4, "completion_tokens": 3},
+    "sglext": {"spec_tokens_details": SPEC | {"spec_correct_drafts_histogram": [1, 1]}},
+}
+
+
+def stream(*chunks: Any, done: bool = True) -> str:
+    events = [f"data: {json.dumps(each, ensure_ascii=False)}\n\n" for each in chunks]
+    return "".join(events) + "data: [DONE]\n\n" * done
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[[Any], Path]:
     def write(value: Any) -> Path:
@@ -248,6 +269,98 @@ def test_the_histogram_of_sglang_is_acceptance_by_position(
         expect(summary, steps=2, drafted=6, tau=3.5)
         assert summary.acceptance_by_position == (1.0, 0.5, 0.5)
         expect(summary, wall_s=0.5, tokens_per_s=14.0)
+
+
+def test_the_counts_of_sglang_beside_a_chat_are_its_own(file: Callable[[Any], Path]) -> None:
+    trace, comment = only(file(WHOLE))
+    expect(trace.summary, steps=2, drafted=4, rejected=3, new_tokens=3, prompt_tokens=4)
+    assert trace.summary.acceptance_by_position == (0.5,)
+    assert "an answer of SGLang; its own τ" in comment and trace.stop_reason is StopReason.EOS
+
+
+@pytest.mark.parametrize("details", [[SPEC, SPEC | {"spec_num_correct_drafts": 0}], SPEC, None])
+@pytest.mark.parametrize("more", [{}, {"timings": {"predicted_n": 9}}, {"metrics": {}}])
+def test_every_choice_is_a_run_without_what_was_counted_for_all(
+    file: Callable[[Any], Path], details: Any, more: Mapping[str, Any]
+) -> None:
+    choices = [
+        {"index": index, "text": text, "finish_reason": "stop", "token_ids": [7, 8]}
+        for index, text in enumerate(("one", "two"))
+    ]
+    usage = {"prompt_tokens": 4, "completion_tokens": 4}
+    row = {"choices": choices, "usage": usage, "sglext": {"spec_tokens_details": details}, **more}
+    records = read_records(file(row))
+    assert [each.trace.text for each in records] == ["one", "two"]
+    for number, each in enumerate(records, 1):
+        expect(each.trace.summary, new_tokens=2, prompt_tokens=4)
+        assert f", choice {number} of 2, without what was counted for all" in each.comment
+    rejected = [each.trace.summary.rejected for each in records]
+    assert rejected == ([3, 4] if isinstance(details, list) else [UNKNOWN, UNKNOWN])
+
+
+CHOICE = WHOLE["choices"][0] | {"token_ids": [1, 2, 3]}
+TIMINGS = LLAMA | {"content": "", "stop": True}
+STREAMS: dict[str, tuple[list[Any], Any]] = {
+    "vLLM": (
+        [*CHUNKS[:-1], CHUNKS[-1] | {"metrics": {"speculative_decoding": SPECULATIVE}}],
+        VLLM | {"choices": [CHOICE], "usage": WHOLE["usage"]},
+    ),
+    "SGLang": (
+        [*CHUNKS, {"id": "a", "choices": [], "sglext": WHOLE["sglext"]}],
+        WHOLE | {"choices": [CHOICE]},
+    ),
+    "SGLang, /generate": (
+        [
+            SGLANG | {"text": "Hel", "output_ids": [1, 2], "meta_info": {"id": "x"}},
+            SGLANG,
+        ],
+        SGLANG,
+    ),
+    "SGLang, /generate in parts": (
+        [
+            SGLANG | {"text": "Hel", "output_ids": [1, 2], "meta_info": {"id": "x"}},
+            SGLANG | {"text": "lo", "output_ids": [3, 4, 5, 6, 7]},
+        ],
+        SGLANG,
+    ),
+    "llama.cpp": (
+        [*CHUNKS[:-2], CHUNKS[-2] | {"timings": LLAMA["timings"]}],
+        {"choices": [CHOICE], "timings": LLAMA["timings"]},
+    ),
+    "llama.cpp, /completion": (
+        [{"content": "Hel", "stop": False}, {"content": "lo", "stop": False}, TIMINGS],
+        LLAMA,
+    ),
+}
+
+
+@pytest.mark.parametrize(("chunks", "whole"), STREAMS.values(), ids=STREAMS)
+def test_a_captured_stream_is_read_as_the_answer_in_one_piece(
+    file: Callable[[Any], Path], chunks: list[Any], whole: Any
+) -> None:
+    expected = only(file(whole))[0]
+    other = [{**CHUNKS[0], "id": "b"}, {**CHUNKS[3], "id": "b"}]
+    text = f": ping\n\n{stream(*chunks)}event: message\n{stream(*other, done=False)}"
+    for written in (text, "\ufeff" + text.replace("\n", "\r\n")):
+        first, second = read_records(file(written))
+        assert first.trace.text == expected.text and second.trace.text == ""
+        assert repr(first.trace.summary) == repr(expected.summary)
+        assert first.trace.stop_reason is expected.stop_reason
+
+
+def test_interleaved_choices_and_answers_of_a_stream_are_told_apart(
+    file: Callable[[Any], Path],
+) -> None:
+    chunks = [
+        {"id": id_, "choices": [{"index": at, "text": text, "finish_reason": reason}]}
+        for text, reason in (("x", None), ("y", "stop"))
+        for id_ in "ab"
+        for at in (0, 1)
+    ]
+    for each in chunks:
+        each["choices"][0]["text"] += each["id"] + str(each["choices"][0]["index"])
+    texts = [each.trace.text for each in read_records(file(stream(*chunks)))]
+    assert texts == ["xa0ya0", "xa1ya1", "xb0yb0", "xb1yb1"]
 
 
 def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], Path]) -> None:
@@ -385,7 +498,11 @@ STEP = LINE["steps"][1]
         ("up 1\n", "no counter spec_decode_num_drafts_total of vLLM or llama.cpp"),
         ("<html></html>", "cannot be read"),
         ("", "cannot be read"),
-        ("\udcff{", "cannot be read"),
+        ("data: {]\n", "the event in line 1 is not a JSON object"),
+        ("data: 5\n", "the event in line 1 is not a JSON object"),
+        ('data: {"a": 1}\n', "the stream of line 1, cannot be read: it is not a record of"),
+        (stream(*CHUNKS[:2]), "it ends without a finish reason"),
+        (stream({"error": {"message": "busy"}}), "the server ended its answer with an error: busy"),
     ],
 )
 def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(

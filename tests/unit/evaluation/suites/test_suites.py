@@ -294,17 +294,6 @@ def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
     assert suite.sha256 == hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
-def test_byte_order_mark_empty_lines_and_carriage_returns_make_no_difference(
-    tmp_path: Path,
-) -> None:
-    plain, dressed = tmp_path / "a" / "s.jsonl", tmp_path / "b" / "s.jsonl"
-    rows = [row(1, "One\u2028line\x85of\x0ctext"), row(2, "Zwei")]
-    write(plain, rows)
-    dressed.parent.mkdir()
-    dressed.write_bytes(b"\xef\xbb\xbf" + plain.read_bytes().replace(b"\n", b"\r\n\r\n").rstrip())
-    assert read_suite(str(plain)).items == read_suite(str(dressed)).items
-
-
 def test_question_file_is_named_after_its_folder(tmp_path: Path) -> None:
     path = write(tmp_path / "flores" / "question.jsonl", [row(1, "Hi.")])
     assert read_suite(path).name == "flores"
@@ -427,7 +416,7 @@ def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(ValueError, match="line 1: a suite may have 0 items"):
         read_suite(path)
     monkeypatch.setattr(read, "MAX_FILE", 100)
-    with pytest.raises(ValueError, match="bytes; a suite may have 100"):
+    with pytest.raises(ValueError, match="has more than 100 bytes"):
         read_suite(path)
 
 
