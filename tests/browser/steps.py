@@ -65,9 +65,9 @@ def press_compare(page: Page) -> None:
 
 
 def wait_for(page: Page, state: str, strip: str = STRIP) -> str:
-    """Until the line above the lanes is in ``state``; returns its words."""
+    """Until the line above the lanes is in ``state``; returns its sentence."""
     page.wait_for_selector(f'{strip}[data-state="{state}"]')
-    return page.inner_text(f"{strip} p")
+    return page.inner_text(f"{strip} p").removesuffix(" Measure time")
 
 
 def compare(page: Page, *, tokens: int = 48, state: str = "done") -> str:

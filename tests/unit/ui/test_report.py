@@ -553,7 +553,9 @@ def test_the_plan_at_the_k_of_the_run_has_its_tokens_a_pass_and_few_steps_choose
     drafted = (Outcome.ACCEPTED, Outcome.RELAXED)
     steps = [step for step in trace.steps if step.emitted[-1].outcome not in drafted]
     tau = number(sum(len(step.emitted) for step in steps) / len(steps))
-    words = re.search(r"K = 5, as it was run: [\d.]+× \w+ with ([\d.]+) tokens", drawn(run=0))
+    words = re.search(
+        r"K = 5, as it was run: expected [\d.]+× \w+ with ([\d.]+) tokens", drawn(run=0)
+    )
     assert words and words[1] == tau
     few = runs_of({1: replace(trace, steps=trace.steps[:5])})
     assert "5 steps: too few to choose K by, 20 needed." in planner_html(PlannerFields(few))

@@ -138,7 +138,7 @@ def _verdict(run: PlannerRun, plan: Sequence[PlannedDraft], unit: str) -> str:
 
 
 def _expected(draft: PlannedDraft, unit: str, words: str) -> str:
-    pace = f"{faster(draft.speedup)} with {number(draft.tokens)} tokens per target pass"
+    pace = f"expected {faster(draft.speedup)} with {number(draft.tokens)} tokens per target pass"
     return f"{unit} = {draft.size}{words}: {pace}."
 
 
