@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from evaluation.format import displayable
 from ui.api.endpoints import build_api
+from ui.jobs.listeners import Listeners
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, address_component, wire_tabs
 from ui.kit.assets import asset, share_scripts
@@ -130,7 +131,10 @@ def launch_options(page: gr.Blocks, services: Services, **layers: Any) -> dict[s
         "state_session_capacity": MOST_SESSIONS,
         "app_kwargs": {
             "routes": page_routes(services),
-            "middleware": page_layers(services, **layers),
+            "middleware": [
+                *page_layers(services, **layers),
+                Middleware(Listeners, page=page, others_wait=lambda: services.queue.waiting > 0),
+            ],
             "docs_url": None,
             "redoc_url": None,
             "openapi_url": None,
