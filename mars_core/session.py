@@ -19,6 +19,7 @@ from mars_core.models import Pair
 from mars_core.models.gguf import source_file
 from mars_core.rules import RULES
 from mars_core.run import Checked, Run, Seat
+from mars_core.telemetry import HEAD_CONTEXT
 from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
 from mars_core.types import SAMPLER, DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling
@@ -76,6 +77,9 @@ def _environment(pair: Pair) -> dict[str, str]:
         "threads": str(torch.get_num_threads()),
         "exact": f"no: {pair.inexact}" if pair.inexact else str(pair.shapes),
         **({"gguf": "; ".join(files)} if files else {}),
+        **(
+            {HEAD_CONTEXT: str(pair.head.config.layer.max_position_embeddings)} if pair.head else {}
+        ),
     }
 
 

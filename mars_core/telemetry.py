@@ -24,6 +24,8 @@ LOOP = 24  # tokens of the shortest loop
 # where the two are equal
 SHIFTED = 1e-9
 
+HEAD_CONTEXT = "head context"  # in a run's environment: tokens, by the head's configuration
+
 
 def summarise(
     steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int
@@ -197,3 +199,16 @@ def spent_before(trace: Trace, position: int) -> tuple[float, ...]:
     tv, regret = trace.config.spent or (0.0, 0.0)
     tv += sum(token.tv for token in tokens[:at])
     return tv, regret if math.isnan(charged) else charged
+
+
+def beyond_head(trace: Trace) -> str:
+    """Why drafts of an EAGLE-3 head may be worse than it can be; empty where it was trained for
+    texts as long as this one."""
+    trained = int(trace.config.environment.get(HEAD_CONTEXT, 0))
+    length = len(trace.prompt_ids) + len(trace.token_ids)
+    if trace.config.drafter.kind != "eagle3" or not trained or length <= trained:
+        return ""
+    return (
+        f"The EAGLE-3 head was trained for {trained:,} tokens, and this text has {length:,}: its "
+        "later drafts are beyond what it was trained for, and fewer may be accepted."
+    )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from evaluation import arguments as studies
+from evaluation.progress import show_progress
 from mars_core import arguments as decoding
 from mars_playground import data
 
@@ -25,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return lm_eval(words[2:])
     options = parser().parse_args(words)
     try:
+        if options.module == "decoding":
+            show_progress("Loading torch and transformers")
         return int(import_module(f"mars_playground.{options.module}").main(options))
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")

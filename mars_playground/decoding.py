@@ -11,6 +11,7 @@ from dataclasses import asdict
 
 from transformers.utils import logging as transformers_logging
 
+from evaluation.progress import show_progress
 from mars_core.arguments import read_configs, read_spec, threshold_lines
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow
 from mars_core.jobs.perform import perform
@@ -18,9 +19,9 @@ from mars_core.margins import meaning
 from mars_core.models import ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default
 from mars_core.session import Session
-from mars_core.telemetry import first_divergence
+from mars_core.telemetry import beyond_head, first_divergence
 from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace, value_text
-from mars_playground.output import report_bad_input, show, show_progress
+from mars_playground.output import report_bad_input, show
 
 
 def main(options: Namespace) -> int:
@@ -104,6 +105,7 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     lines += [
         f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)
     ]
+    lines += [f"{note}\n" for note in dict.fromkeys(map(beyond_head, traces)) if note]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'passes':>8}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"

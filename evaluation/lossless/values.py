@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from evaluation.progress import LOG_S
 from evaluation.served.answer import Answer, TokenKey
 from evaluation.served.client import Client, Prompt, ServerDown, ServerError
 
 AT_ONCE = 8  # requests
-LOG_S = 10.0  # between two lines of progress where standard error is no terminal
 TOP = 20  # alternatives whose probability is requested
 TRIALS = 4
 # what helps where a server reports too little of itself

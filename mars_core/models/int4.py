@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -125,28 +125,31 @@ _KINDS = {
 }
 
 
-def offers_int4(folder: Path) -> bool:
-    """Whether ``folder`` has weights of 4 bits for ``read_int4`` and this processor multiplies
-    them."""
-    if not (folder / SOURCE).is_file() or not multiplies_int4():
-        return False
+def int4_lacks(folder: Path) -> str:
+    """Why ``read_int4`` cannot read ``folder``, or this processor multiply its weights; empty where
+    they can."""
+    if not multiplies_int4():
+        return "that takes an x86 processor with AVX2"
+    if not (folder / SOURCE).is_file():
+        return "that takes a GGUF file with weights in Q4_0 or Q4_1"
     try:
-        architecture, stored = read_file(folder / SOURCE)
-    except ModelError:
-        return False
-    return architecture in _ARCHITECTURES and any(each.kind in _INT4 for each in stored.values())
+        architecture, stored, kinds = read_file(folder / SOURCE)
+    except ModelError as error:
+        return str(error).rstrip(".")
+    if architecture not in _ARCHITECTURES:
+        return (
+            f"its file is of the architecture {architecture[:40]!a}, and int4 is for "
+            f"{', '.join(_ARCHITECTURES)}"
+        )
+    if any(each.kind in _INT4 for each in stored.values()):
+        return ""
+    return f"its file has tensors in {', '.join(kinds)}, and none in Q4_0 or Q4_1"
 
 
 def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedModel:
     """The model with ``config`` from the file in ``folder``; its layers are those of the file until
     it is prepared. Raises ModelError."""
-    if not offers_int4(folder):
-        raise ModelError(
-            f"{name} cannot be used in int4 here: that takes an x86 processor with AVX2 and, in "
-            f"the model's folder, {SOURCE} of the architecture {', '.join(_ARCHITECTURES)} with "
-            "weights in Q4_0 or Q4_1; choose another dtype."
-        )
-    architecture, stored = read_file(folder / SOURCE)
+    architecture, stored, _ = read_file(folder / SOURCE)
     build: Any = AutoModelForCausalLM.from_config
     with init_empty_weights(include_buffers=False):
         model: PreTrainedModel = build(config, dtype=torch.float32, trust_remote_code=False)
@@ -194,9 +197,9 @@ def _name(path: str) -> str:
     return path
 
 
-def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
-    """The architecture and the tensors of known kinds, which stay in the file until they are used.
-    Raises ModelError."""
+def read_file(path: Path) -> tuple[str, Mapping[str, Stored], tuple[str, ...]]:
+    """The architecture, the tensors of known kinds, which stay in the file until they are used, and
+    the names of all kinds. Raises ModelError."""
     try:
         with path.open("rb") as file:
             magic, version, count, pairs = _unpack(file, "4sIQQ")
@@ -212,11 +215,15 @@ def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
         step = facts.get("general.alignment") or 32
         begin = -(-begin // step) * step
         data = torch.from_file(str(path), size=path.stat().st_size, dtype=torch.uint8)
-        return str(facts.get("general.architecture")), {
-            name: Stored(kind, shape, _part(data, begin + at, shape, _KINDS[kind]))
-            for name, (shape, kind, at) in headers.items()
-            if kind in _KINDS
-        }
+        return (
+            str(facts.get("general.architecture")),
+            {
+                name: Stored(kind, shape, _part(data, begin + at, shape, _KINDS[kind]))
+                for name, (shape, kind, at) in headers.items()
+                if kind in _KINDS
+            },
+            _kind_names(kind for _, kind, _ in headers.values()),
+        )
     except (
         OSError,
         ValueError,
@@ -229,6 +236,13 @@ def read_file(path: Path) -> tuple[str, Mapping[str, Stored]]:
         raise ModelError(
             f"{path} is damaged or not a GGUF file: convert or fetch it again."
         ) from error
+
+
+def _kind_names(kinds: Iterable[int]) -> tuple[str, ...]:
+    from gguf import GGMLQuantizationType
+
+    known = {each.value: each.name for each in GGMLQuantizationType}
+    return tuple(sorted({known.get(kind, f"kind {kind}") for kind in kinds}))
 
 
 def _part(data: Tensor, begin: int, shape: tuple[int, ...], kind: _Kind) -> Tensor:

@@ -41,9 +41,17 @@ from mars_core.models.classifier import (
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import description, weights
-from mars_core.models.int4 import offers_int4, read_int4
+from mars_core.models.int4 import int4_lacks, read_int4
 from mars_core.models.memory import free_bytes
-from mars_core.models.source import PlannedModel, Progress, label, reported
+from mars_core.models.source import (
+    SOURCE,
+    PlannedModel,
+    Progress,
+    label,
+    reported,
+    size_of,
+    weight_files,
+)
 from mars_core.models.vocabulary import ModelPlan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import DrafterConfig, ModelRef
@@ -164,7 +172,7 @@ def _bits(config: PreTrainedConfig) -> int:
 def suited(target: ModelPlan) -> torch.dtype:
     """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the
     products take most of the time."""
-    if offers_int4(target.folder):
+    if not int4_lacks(target.folder):
         return INT4
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     stored = target.config.dtype == torch.bfloat16 and target.parameters >= _LARGE
@@ -181,11 +189,16 @@ def load(
 ) -> Pair:
     """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate.
     Raises ModelError."""
+    if dtype == INT4 and (reason := int4_lacks(plans.target.folder)):
+        raise ModelError(
+            f"{spec.target.name} cannot be used in int4 here: {reason}; choose another dtype."
+        )
+    progress(f"Loading {label(spec.target)}: tokenizers")
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     text, second = real_text(tokenizer, vocabulary, spec.text), None
     if plans.draft:  # may be stored otherwise than the target
-        other = torch.float32 if dtype == INT4 and not offers_int4(plans.draft.folder) else dtype
+        other = torch.float32 if dtype == INT4 and int4_lacks(plans.draft.folder) else dtype
         second = _model(plans.draft, device, other, progress, text)
     spread = _spread(plans.target, device, dtype)
     first = _model(plans.target, device, dtype, progress, text, spread, exact=True)
@@ -270,10 +283,12 @@ def _read(
     options: dict[str, Any] = (
         {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
     )
+    files = (folder / SOURCE,) if dtype == INT4 else weight_files(folder, plan.ref.name)
+    stage = f"Loading {label(plan.ref)}: weights, {size_of(*files)}"
     if dtype == INT4:
-        progress(f"Loading {label(plan.ref)}: weights")
+        progress(stage)
         return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
-    with reported(f"Loading {label(plan.ref)}: weights", progress):
+    with reported(stage, progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,

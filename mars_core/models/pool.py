@@ -130,6 +130,7 @@ class ModelPool:
             collect()
 
     def _load(self, spec: PairSpec, progress: Progress) -> Pair:
+        progress("Loading torch and transformers")
         prepare()
         from mars_core.models.loading import (
             load,

@@ -28,7 +28,7 @@ from mars_core.lazy import torch
 from mars_core.models import smollm2
 from mars_core.models.checks.untrusted import check_config_file, shard_files
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.memory import bytes_each, needed
+from mars_core.models.memory import bytes_each, gigabytes, needed
 from mars_core.types import ModelRef
 
 Progress = Callable[[str], None]
@@ -253,6 +253,10 @@ def read_header(path: Path) -> Mapping[str, Any]:
     )
 
 
+def size_of(*files: Path) -> str:
+    return gigabytes(sum(file.stat().st_size for file in files))
+
+
 def has_tokenizer(folder: Path) -> bool:
     return any((folder / name).is_file() for name in TOKENIZER_FILES)
 
@@ -290,11 +294,11 @@ def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
 
 
 @contextmanager
-def reported(stage: str, progress: Progress, before_count: str = " ") -> Iterator[type[Any]]:
+def reported(stage: str, progress: Progress) -> Iterator[type[Any]]:
     """Converts transformers' progress bars to messages; yields the class of these bars."""
     from transformers.utils import logging  # imported here: the page starts without it
 
-    bar = bar_class(lambda bar: f"{stage}{before_count}{bar.n} of {bar.total}", progress)
+    bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
     progress(stage)
     previous = logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))
     try:

@@ -63,9 +63,9 @@ def shared_vocabulary(
     names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]
 ) -> int:
     """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text.
-    ``names`` and ``rows`` (of the embedding) belong to target and draft. Padded rows and tokens
-    that only the target knows are fine as long as the draft can embed them; tokens that only the
-    draft has, after the target's last, are never drafted. A draft without a tokenizer (None) must
+    ``names`` and ``rows`` (of the embedding) belong to target and draft. Tokens that only the target
+    knows, such as added ones, and those that only the draft has after the target's last are never
+    drafted where the other has no row for them. A draft without a tokenizer (None) must
     have as many rows as the target. Raises ModelError, naming both models and the first id that
     differs."""
     if draft is None:
@@ -80,10 +80,9 @@ def shared_vocabulary(
         for tokens, size in zip((target, draft), rows, strict=True)
     )
     last = max(ours, default=-1)
-    for index in sorted(ours.keys() | theirs.keys()):
-        has_row = index < rows[1]
-        first, second = ours.get(index), theirs.get(index)
-        if index <= last and first != second and not (has_row and second is None):
+    for index, second in sorted(theirs.items()):
+        first = ours.get(index)
+        if index <= last and first != second:
             raise ModelError(
                 f"{names[0]} and {names[1]} do not share a vocabulary: id {index} is "
                 f"{_quoted(first)} in the first and {_quoted(second)} in the second; choose a "

@@ -76,8 +76,8 @@ def thinking_switch(
 
 
 def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """Id of the special token with which the chat template closes an answer; None without a
-    template or such a token."""
+    """Id of the added token, special or not, with which the chat template closes an answer; None
+    without a template or such a token."""
     answer = "the answer"
     messages = [
         {"role": "user", "content": "the question"},
@@ -88,13 +88,9 @@ def end_of_turn(tokenizer: PreTrainedTokenizerBase) -> int | None:
     except TemplateError:
         return None
     rest = text.rpartition(answer)[2].lstrip()
-    special = {
-        str(token): number
-        for number, token in tokenizer.added_tokens_decoder.items()
-        if token.special
-    }
+    added = {str(token): number for number, token in tokenizer.added_tokens_decoder.items()}
     return next(
-        (special[name] for name in sorted(special, key=len, reverse=True) if rest.startswith(name)),
+        (added[name] for name in sorted(added, key=len, reverse=True) if rest.startswith(name)),
         None,
     )
 

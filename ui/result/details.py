@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+from mars_core.telemetry import beyond_head
 from mars_core.types import Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
@@ -179,7 +180,7 @@ def details_of(
         else summary_table(ended, quantities_of(ended)),
         self_check(ended),
         summary_table(ended, SHIFT_QUANTITIES),
-        infinite_note(ended),
+        " ".join(filter(None, dict.fromkeys([*map(beyond_head, ended), infinite_note(ended)]))),
         {figure.name: figure.draw(plotted) for figure in FIGURES},
         written,
         ids,

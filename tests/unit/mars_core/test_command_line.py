@@ -18,11 +18,12 @@ import pytest
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
+from evaluation import progress
 from mars_core.decoder import ModelCache, PassShapes
 from mars_core.rules import RULES
 from mars_core.verification import judge
 from mars_playground.__main__ import main
-from tests.checkpoints import tiny_checkpoint
+from tests.checkpoints import CHARACTERS, SPECIAL, tiny_checkpoint, tiny_tokenizer
 from tests.eagle_heads import random_head, save_head, tiny_config
 
 Call = Callable[..., tuple[int, str, str]]
@@ -51,6 +52,39 @@ def eagle(tmp_path_factory: pytest.TempPathFactory) -> str:
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
     """Runs the command line, words separated by blanks: status, output, errors."""
     return lambda words: (main(words.split()), *capsys.readouterr())
+
+
+def test_in_a_log_every_stage_has_a_line_and_numbers_have_few(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 101.0, 102.0, 118.0, 119.0, 120.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    for text in ("weights, 5 MB", *(f"weights, 5 MB: {n} of 9" for n in (1, 2, 3)), "done"):
+        progress.show_progress(text)
+    progress.show_progress("")
+    assert capsys.readouterr().err.splitlines() == [
+        "weights, 5 MB",
+        "weights, 5 MB: 3 of 9",
+        "done",
+    ]
+
+
+def test_loading_says_what_it_reads_with_its_size_and_compares_tokenizers_first(
+    call: Call, models: str, tmp_path: Path
+) -> None:
+    _, _, errors = call(f"compare {models}")
+    stages = [line for line in errors.splitlines() if line.startswith("Loading ")]
+    assert stages[0] == "Loading torch and transformers"
+    sized = [line for line in stages if re.search(r": weights, \d+ MB", line)]
+    assert {line.split()[1].rstrip(":") for line in sized} == {"target", "draft"}
+    assert stages.index("Loading target: tokenizers") < stages.index(sized[0])
+    target = shutil.copytree(models.split()[1], tmp_path / "target")
+    draft = tiny_checkpoint("llama", tmp_path / "draft")
+    tiny_tokenizer(draft, vocabulary=(*SPECIAL, *CHARACTERS[::-1]))
+    for folder in (target, draft):
+        (folder / "model.safetensors").unlink()
+    code, _, errors = call(f"compare --target {target} --drafter {draft} --prompt abc")
+    assert code == 2 and "do not share a vocabulary: id 3 is" in errors.splitlines()[-1]
 
 
 def printed(call: Call, words: str) -> dict[str, Any]:
@@ -165,8 +199,8 @@ def test_bad_input_is_one_sentence_and_status_2(
 ) -> None:
     code, out, err = call(f"compare {models} {arguments}")
     assert (code, out) == (2, "")
-    assert message in err
-    assert len(err.strip().splitlines()) == 1
+    *stages, sentence = err.splitlines()
+    assert message in sentence and all(each.startswith("Loading ") for each in stages)
 
 
 def test_a_prompt_that_is_not_utf_8_is_named(models: str, call: Call, tmp_path: Path) -> None:
@@ -174,7 +208,7 @@ def test_a_prompt_that_is_not_utf_8_is_named(models: str, call: Call, tmp_path: 
     file.write_bytes(b"caf\xe9")
     code, out, err = call(f"run {models.replace('--prompt abc', f'--prompt-file {file}')}")
     expected = f"{file}, line 1: byte 4 is not UTF-8; save the file as UTF-8.\n"
-    assert (code, out, err) == (2, "", expected)
+    assert (code, out) == (2, "") and err.endswith(f"\n{expected}")
 
 
 def test_a_bias_without_a_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,9 +247,8 @@ def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> 
     assert [parameters.get("theta") for _, parameters in rules[1:3]] == [0.8, 0.9]
     assert rules[3][1]["delta"] == 0.3
     code, _, err = call(f"run {models} --theta 0.8,0.9")
-    assert (code, err) == (
-        2,
-        "The options name 2 rules or values; run takes 1, compare takes several.\n",
+    assert code == 2 and err.endswith(
+        "\nThe options name 2 rules or values; run takes 1, compare takes several.\n"
     )
 
 

@@ -235,9 +235,10 @@ THINKS = {**TOKENS, "<think>": 3}
         (TOKENS, TOKENS, (8, 3), 3),
         (TOKENS, TOKENS, (3, 8), 3),
         (TOKENS, {**TOKENS, "<extra>": 3}, (8, 8), 3),
-        # tokens that only the target has need a row in the draft
+        # tokens that only the target has are drafted where the draft has a row for them
         (THINKS, TOKENS, (8, 4), 4),
-        (THINKS, TOKENS, (8, 3), "id 3 is '<think>' in the first and not a token in the second"),
+        (THINKS, TOKENS, (8, 3), 3),
+        (THINKS, {**TOKENS, "<x>": 3}, (8, 4), "id 3 is '<think>' in the first and '<x>' in the"),
         (TOKENS, {"a": 0, "x": 1, "y": 2}, (3, 3), "id 1 is 'b' in the first and 'x' in the"),
         ({"a": 0, "c": 2}, TOKENS, (3, 3), "id 1 is not a token in the first and 'b' in the"),
         ({"a" * 10_000: 0}, {"\n\ud800": 0}, (1, 1), r"id 0 is 'a{39}…' in the first and '\\n"),

@@ -53,7 +53,7 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(
     assert pool.loaded() == (specs[0], specs[2])
     freed, loaded = (
         f"Freeing {specs[1].title}",
-        f"Loading {Path(specs[2].target.name).name}: weights",
+        f"Loading {Path(specs[2].target.name).name}: weights, 0 MB",
     )
     assert messages.index(freed) < messages.index(loaded)
     gc.collect()
@@ -97,7 +97,7 @@ def test_threads_that_want_one_pair_share_it(specs: tuple[PairSpec, ...]) -> Non
     with ThreadPoolExecutor(4) as threads:
         pairs = list(threads.map(lambda _: pool.get(specs[0], messages.append), range(4)))
     assert len({id(pair) for pair in pairs}) == 1
-    assert sum(message.endswith(": weights") for message in messages) == 2  # target and draft
+    assert sum(message.endswith(": weights, 0 MB") for message in messages) == 2  # target and draft
 
 
 def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
@@ -106,9 +106,9 @@ def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
     messages: list[str] = []
     ModelPool(device="cpu").get(specs[0], messages.append)
     name = Path(specs[0].target.name).name
-    assert messages[0] == f"Loading {name}: configuration"
+    assert messages[:2] == ["Loading torch and transformers", f"Loading {name}: configuration"]
     counted = [
-        message.rpartition("weights ")[2].split(" of ") for message in messages if " of " in message
+        message.rpartition(": ")[2].split(" of ") for message in messages if " of " in message
     ]
     assert counted and all(int(done) <= int(total) for done, total in counted)
     assert messages[-1] == f"Loading {name}: checking its cache and its rounding"

@@ -98,7 +98,7 @@ def test_thinking_is_refused_where_nothing_has_the_switch(
         (None, None),
     ],
 )
-def test_the_end_of_a_turn_is_the_special_token_after_an_answer(
+def test_the_end_of_a_turn_is_the_added_token_after_an_answer(
     template: str | None, expected: int | None
 ) -> None:
     assert end_of_turn(tokenizer(template)) == expected
