@@ -1,6 +1,6 @@
 """Runs and studies in a database: RunStore, and export as CSV and Parquet."""
 
-from storage.database import database_file
+from storage.database import database_file, url_of
 from storage.errors import ResultExists, StorageError
 from storage.export import write_csv, write_parquet
 from storage.export.everything import write_everything
@@ -45,6 +45,7 @@ __all__ = [
     "VoteCount",
     "database_file",
     "open_or_set_aside",
+    "url_of",
     "write_csv",
     "write_everything",
     "write_parquet",

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from platformdirs import user_data_path
 from sqlalchemy import (
@@ -76,7 +77,17 @@ def parse_url(url: str | None) -> URL:
     name = parsed.database or ""
     if parsed.get_backend_name() == "sqlite" and (name in ("", ":memory:") or "\0" in name):
         raise StorageError(f"The database URL does not name a file. {_FORMS}")
+    if parsed.get_backend_name() == "sqlite" and "?" in url and not name.startswith("file:"):
+        raise StorageError(
+            "The database URL has a '?', after which a path ends; write %3F for one in the path, "
+            "and %25 for a %."
+        )
     return parsed
+
+
+def url_of(path: Path) -> str:
+    """The URL of a SQLite file, whatever is in its name."""
+    return f"sqlite:///{quote(str(path))}"
 
 
 _FORMS = "Use sqlite:////folder/file.db or postgresql://user:password@host/database."

@@ -27,7 +27,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from storage import database
-from storage.database import database_file
+from storage.database import database_file, url_of
 from storage.errors import StorageError, explained
 from storage.journal import SIDES, synced
 from storage.store import RunStore
@@ -54,7 +54,7 @@ class TemporaryStore(RunStore):
         self._folder = tempfile.TemporaryDirectory(
             prefix="mars-playground-", ignore_cleanup_errors=True
         )
-        super().__init__(f"sqlite:///{Path(self._folder.name) / 'runs.db'}")
+        super().__init__(url_of(Path(self._folder.name) / "runs.db"))
         self.location = "a temporary file"
 
     def close(self) -> None:

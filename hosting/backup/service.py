@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from hosting.backup.repository import DAMAGED, DATABASE, OTHER, BackupError, Repository
-from storage import RunStore, StorageError
+from storage import RunStore, StorageError, url_of
 from storage.journal import SIDES, synced
 from storage.snapshot import write_snapshot
 
@@ -159,7 +159,7 @@ class Backup:
                     head = self._repository.look()
                     if DATABASE in head.files:
                         restored = self._repository.fetch(head, folder)
-                        with RunStore(f"sqlite:///{restored}") as store:
+                        with RunStore(url_of(restored)) as store:
                             count = store.count()
                         built.set_result((restored, head.files[DATABASE], count))
                         over.wait()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import RunStore, Shared, open_or_set_aside, opening
+from storage import RunStore, Shared, open_or_set_aside, opening, url_of
 from storage.opening import TemporaryStore
 from tests.traces import make_trace
 from tests.unit.children import Child
@@ -155,6 +155,23 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
             with failing(f"The comparison {id_} cannot be read: {reason}"):
                 store.load(id_)
         assert_works(store)
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%20b", "a%b", "a b", "é:x"])
+def test_a_path_with_any_character_is_that_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name / "runs.db"
+    store, notice = open_or_set_aside(url_of(path))
+    with store:
+        assert (store.path, notice) == (path, "")
+        assert_works(store)
+    assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_question_mark_in_a_url_names_no_other_file(tmp_path: Path) -> None:
+    for path in ("a?b/runs.db", "runs.db?timeout=5/x"):
+        with failing("write %3F"):
+            open_or_set_aside(f"sqlite:///{tmp_path}/{path}")
+    assert list(tmp_path.iterdir()) == []
 
 
 def open_it(pipe: Connection, path: Path) -> None:
