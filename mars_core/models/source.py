@@ -175,7 +175,7 @@ def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tupl
     ``local:`` and 12 digits of a content hash."""
     local = is_local(ref)
     folder = folder_of(ref) if local else snapshot(ref, [*_DESCRIPTION, _WEIGHTS], progress)
-    if pickles and not local and not any(folder.glob(_WEIGHTS)):
+    if pickles and not local and not matching(folder, _WEIGHTS):
         folder = snapshot(ref, [*_DESCRIPTION, _TENSOR_PICKLES], progress)
     with explained(ref):
         files = weight_files(folder, ref.name, pickles=pickles)
@@ -194,7 +194,7 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
             return (folder / single,)
         if index.is_file():
             return shard_files(index, name)
-        if files := tuple(sorted(folder.glob(pattern))):
+        if files := matching(folder, pattern):
             return files
     foreign = sorted(path.name for pattern in _PICKLES for path in folder.glob(pattern))
     reason = f"only pickle files ({foreign[0]})" if foreign else "no weights as safetensors"
@@ -209,10 +209,10 @@ def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
     and sizes), or ``pickles`` where there are none, and the GGUF file that int4 is read from (its
     size and first part)."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
-    for path in folder.glob(SOURCE):
+    for path in matching(folder, SOURCE):
         with path.open("rb") as file:
             digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode() + file.read(_SMALL))
-    paths = sorted(folder.glob(_WEIGHTS))
+    paths = matching(folder, _WEIGHTS)
     small = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:
         digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode())
@@ -230,9 +230,7 @@ def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
 def count_parameters(folder: Path) -> int:
     """Stored parameters, from the headers of the safetensors (tied weights are stored once). 0
     where there are none."""
-    tensors = (
-        entry for path in sorted(folder.glob(_WEIGHTS)) for entry in read_header(path).values()
-    )
+    tensors = (entry for path in matching(folder, _WEIGHTS) for entry in read_header(path).values())
     return sum(math.prod(entry["shape"]) for entry in tensors)
 
 
@@ -251,6 +249,11 @@ def read_header(path: Path) -> Mapping[str, Any]:
     raise ModelError(
         f"The weights in {path} are damaged (no safetensors header): fetch or save them again."
     )
+
+
+def matching(folder: Path, pattern: str) -> tuple[Path, ...]:
+    """Only files: opening a pipe would wait for ever."""
+    return tuple(sorted(path for path in folder.glob(pattern) if path.is_file()))
 
 
 def size_of(*files: Path) -> str:

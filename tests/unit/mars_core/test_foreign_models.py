@@ -4,6 +4,9 @@ right outcome."""
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -199,3 +202,27 @@ def test_two_equal_tokens_of_a_gguf_vocabulary_are_named(
         ModelError, match=rf"has {twice[40]!r} as its tokens 40 and {len(twice) - 1}"
     ):
         load(write_gguf(tmp_path / "tiny.gguf"))
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("model.safetensors", "has no weights as safetensors"),
+        ("config.json", "has no config.json"),
+        ("tokenizer.json", "has no tokenizer"),
+    ],
+)
+def test_a_pipe_in_a_folder_is_no_file_and_nobody_waits_for_it(
+    name: str, sentence: str, tmp_path: Path
+) -> None:
+    folder = tiny_checkpoint("llama", tmp_path)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(load, folder)
+        try:
+            with pytest.raises(ModelError, match=sentence):
+                waiting.result(timeout=120)
+        finally:
+            with suppress(OSError):  # wakes up who reads
+                os.close(os.open(folder / name, os.O_WRONLY | os.O_NONBLOCK))
