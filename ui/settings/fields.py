@@ -26,7 +26,7 @@ from ui.settings.values import SHARED, EnteredValues, as_number, as_text
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 CUSTOM_MODELS = {
-    "own_target": ("Target", "owner/name, owner/name@revision, or a folder"),
+    "own_target": ("Target", "owner/name, owner/name@revision, a folder or a .gguf file"),
     "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
     "own_head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
 }
