@@ -73,8 +73,11 @@ _PLAN: OptionTable = (
             "NAME|FILE",
         ),
         "--prompt": _list(
-            "a prompt, or 'prompt => answer'; may be repeated. All together are the suite prompts",
+            "a prompt; may be repeated. All together are the suite prompts",
             "TEXT",
+        ),
+        "--reference": _list(
+            "the right answer to a --prompt, in their order; '' where it is not known", "TEXT"
         ),
         "--limit": _number("use only the first items of every suite"),
         "--skip-long": _switch("leave out items that do not fit into the context"),

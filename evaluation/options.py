@@ -111,8 +111,8 @@ def _plan(
         for sources in options.suite
         for source in sources.split(",")
     ]
-    if options.prompt:
-        suites.append(typed_suite(options.prompt))
+    if options.prompt or options.reference:
+        suites.append(typed_suite(options.prompt, options.reference))
     processors = read_processors(options)
     if not suites:
         raise ValueError("There is nothing to run; give --suite or --prompt.")

@@ -18,7 +18,7 @@ from evaluation.commands import (
 )
 from evaluation.study.batch import AUTO
 from evaluation.study.plan import BASELINE, EQUIVALENCE, Lane, Plan, with_placebos
-from evaluation.suites.typed import SOURCE, typed
+from evaluation.suites.typed import SOURCE
 from mars_core.drafting import described
 from mars_core.models import CATALOG
 from mars_core.rules import PLAIN
@@ -31,12 +31,14 @@ def study_command(plan: Plan) -> str | None:
     chosen, placebos = _without_placebos(plan)
     lanes, purpose = _lanes(plan, chosen), plan.advice or plan.matching
     typed_items = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
+    answers = ["".join(item.references) for item in typed_items]
     if lanes is None or any(lane.imitates for lane in chosen) or (purpose and typed_items):
         return None
     options = {
         **_study_models(plan),
         "suite": [suite.source or suite.name for suite in plan.suites if suite.source != SOURCE],
-        "prompt": list(map(typed, typed_items)),
+        "prompt": [item.turns[0] for item in typed_items],
+        "reference": answers if any(answers) else [],
         **lanes,
         "temperature": _joined(plan.temperatures),
         "seeds": plan.repeats,

@@ -43,7 +43,7 @@ def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     row = assembled(events)
     ends = [choice.get("finish_reason") for choice in row.get("choices", ())]
     if "meta_info" in row:
-        row |= {name: _whole(events, name) for name in ("text", "output_ids") if name in row}
+        row |= {name: _joined(events, name) for name in ("text", "output_ids") if name in row}
         ends.append(row["meta_info"].get("finish_reason"))
     elif "content" in row:
         row["content"] = "".join(event.get("content") or "" for event in events)
@@ -53,7 +53,7 @@ def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def _whole(events: Sequence[Mapping[str, Any]], name: str) -> Any:
+def _joined(events: Sequence[Mapping[str, Any]], name: str) -> Any:
     parts = [event[name] for event in events if event.get(name) is not None]
     if all(later[: len(earlier)] == earlier for earlier, later in pairwise(parts)):
         return parts[-1]

@@ -154,11 +154,11 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             choices.setdefault(index, {}).update(_without(choice, ("delta", "message")))
             texts[index].append(text_of(choice))
             ids[index] += _token_ids(choice.get("token_ids"))
-    whole = [
+    complete = [
         choice | {"text": "".join(texts[index]), "token_ids": ids[index]}
         for index, choice in choices.items()
     ]
-    return row | ({"choices": whole} if whole else {})
+    return row | ({"choices": complete} if complete else {})
 
 
 def _checked(event: Mapping[str, Any]) -> Mapping[str, Any]:

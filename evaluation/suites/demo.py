@@ -1,5 +1,5 @@
-"""The two suites of the bundled pair: held-out problems, and requests for stories that name a
-cast."""
+"""The two suites of the bundled pair: held-out problems, and requests for stories that name a cast;
+and the questions that the page begins with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,17 @@ from mars_core.demo import lexicon
 from mars_core.demo.corpus import held_out, held_out_requests
 
 ARITHMETIC, STORIES = "demo_arithmetic", "demo_stories"
+# Questions that a small model answers, and their answers: they give ratios an interval, and with them
+# SmolLM2-135M is done in less than five minutes on two cores.
+QUESTIONS = (
+    ("What is the capital of France?", "Paris"),
+    ("What is 7 + 8?", "15"),
+    ("How many days are in a week?", "7"),
+    ("Which planet is the closest to the Sun?", "Mercury"),
+    ("What is the opposite of hot?", "cold"),
+    ("Who wrote Romeo and Juliet?", "Shakespeare"),
+    ("Which ocean is the largest?", "Pacific"),
+)
 _REQUESTS = 300  # sampled; requests without names, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _CHILDREN = [pronouns["child"] for pronouns in lexicon.PRONOUNS.values()]

@@ -1,48 +1,41 @@
-"""Suites of prompts that are typed: one a line or a block, each with its right answer where that is
-known."""
+"""Suites of prompts that are typed, with their right answers where these are known. A prompt is asked
+as it was typed: nothing in it is read as an answer, or as the end of a prompt."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Sequence
+from itertools import groupby, zip_longest
 
+from evaluation.format import plural
 from evaluation.item import Item, Suite
 from evaluation.scoring.names import ANSWER
 from mars_core.text.files import lines_of
 
 TYPED = "prompts"  # name of such a suite
 SOURCE = "typed"
-BLOCK = "---"  # a separate line: prompts of several lines stand between two
-ARROW = "=>"  # between a prompt and its answer
 
 
-def typed_suite(prompts: Iterable[str]) -> Suite:
-    """Each is a prompt, or ``prompt => answer``. Raises ValueError with one sentence."""
-    items = tuple(_item(number, text) for number, text in enumerate(prompts, start=1))
-    if not items:
-        raise ValueError("There is no prompt; give at least one, one per line.")
+def typed_suite(prompts: Sequence[str], references: Sequence[str] = ()) -> Suite:
+    """``references``: the right answers in the order of the prompts, empty where one is not known.
+    Raises ValueError with one sentence."""
+    if not prompts:
+        raise ValueError("There is no prompt; give at least one.")
+    if len(references) > len(prompts):
+        given, most = plural(len(references), "right answer"), plural(len(prompts), "prompt")
+        raise ValueError(f"There are {given} and {most}; give at most one for each prompt.")
+    items = []
+    for number, (prompt, answer) in enumerate(zip_longest(prompts, references, fillvalue=""), 1):
+        if not prompt.strip():
+            raise ValueError(f"Prompt {number} is empty.")
+        items.append(Item(str(number), (prompt,), (answer.strip(),) if answer.strip() else ()))
     metrics = (ANSWER,) if any(item.references for item in items) else ()
-    return Suite(TYPED, items, SOURCE, metrics=metrics)
+    return Suite(TYPED, tuple(items), SOURCE, metrics=metrics)
 
 
-def split_prompts(text: str) -> list[str]:
-    """One prompt a line; or, where a line is ``---``, one between two such lines. Empty ones are
-    left out."""
-    blocks = re.split(rf"^\s*{BLOCK}\s*$", text, flags=re.MULTILINE)
-    return [part for part in (blocks if len(blocks) > 1 else lines_of(text)) if part.strip()]
-
-
-def typed(item: Item) -> str:
-    """The text of which ``typed_suite`` makes this item."""
-    return f" {ARROW} ".join((item.turns[0], *item.references))
-
-
-def _item(number: int, text: str) -> Item:
-    prompt, arrow, answer = (part.strip() for part in text.rpartition(ARROW))
-    if not arrow:
-        prompt, answer = answer, ""
-    if not prompt or (arrow and not answer):
-        side = "before" if not prompt else "after"
-        what = f"There is nothing {side} {ARROW} in" if arrow else "There is nothing in"
-        raise ValueError(f"{what} prompt {number}; write it as prompt, or prompt {ARROW} answer.")
-    return Item(str(number), (prompt,), (answer,) * bool(arrow))
+def split_prompts(text: str, separator: str = "") -> list[str]:
+    """One prompt a line; or those between lines that are ``separator``. Empty ones are left out."""
+    parts, between = lines_of(text), separator.strip()
+    if between:
+        blocks = groupby(parts, lambda line: line.strip() == between)
+        parts = ["\n".join(lines).strip("\n") for separates, lines in blocks if not separates]
+    return [part for part in parts if part.strip()]

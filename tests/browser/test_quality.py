@@ -127,7 +127,10 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     page.click("#study-run")
     assert wait_for(page, "failed", strip).endswith(".")
 
-    fill(prompts="Once upon a time\nThere was => 7", values="0.8, 0.98", max="12")
+    fill(prompts="Once upon a time\nThere was => 7", references="\n7", values="0.8, 0.98", max="12")
+    typed = page.locator("#study-typed")
+    expect(typed.get_by_role("columnheader")).to_have_text(["2 prompts", "1 right answer"])
+    expect(typed.get_by_role("cell")).to_have_text(["Once upon a time", "", "There was => 7", "7"])
     page.click("#study-run")
     wait_for(page, "done", strip)
     curves = page.locator("#quality-charts [data-name=parameter]")

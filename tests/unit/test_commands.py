@@ -67,7 +67,7 @@ RUN = {
     "mars import /tmp/mars.jsonl": "",
     ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
     "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
-    "mars eval run --pair bundled --prompt '7 + 8 = => 15' --prompt 'Tell me a story.' --rules strict,mars "
+    "mars eval run --pair bundled --prompt '7 + 8 =' --reference 15 --prompt 'Tell me a story.' --rules strict,mars "
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
     "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars --batch 1,4,8,16 --k 1,3,5 "
     "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",

@@ -69,7 +69,8 @@ def test_placebos_are_lanes_unless_they_are_switched_off(services: Services) -> 
 SWEEP = replace(
     FORM,
     suite="prompts",
-    prompts="Once upon a time => the\n2 + 2 =",
+    prompts="Once upon a time\n2 + 2 =",
+    references="the",
     rules=["mars"],
     values="0.1, 0.9",
 )
@@ -85,7 +86,7 @@ def drawn(services: Services, study: str) -> dict[str, list[float]]:
 def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) -> None:
     """Also while its only task is not done; its numbers are those of its runs."""
     points = []
-    for event in started(services, "visitor", replace(SWEEP, prompts="Once => the")):
+    for event in started(services, "visitor", replace(SWEEP, prompts="Once")):
         if event.saved:
             points.append(len(drawn(services, event.study).get("mars", ())))
     assert points == sorted(points) and points[-1] == 2
@@ -297,7 +298,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"others": "theta = 0.5"} -> theta is varied and also fixed
 {"others": "beta = 1"} -> No chosen rule has a parameter 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
-{"suite": "prompts", "prompts": "2 + 2 = =>"} -> nothing after => in prompt 1
+{"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
 {"ks": "2.5"} -> K is 2.5; it must be a whole number.
 {"ks": "100"} -> K is 100
 {"ks": "nan"} -> 'nan' among the K

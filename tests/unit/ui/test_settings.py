@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from mars_core.demo.corpus import held_out
 from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import PAPER_THETA, Theta
@@ -278,13 +279,22 @@ def test_the_questions_of_a_pair_are_replaced_by_those_of_another_and_typed_ones
     study = QualityTab(services_of(store, catalog=CATALOG)).panel
     first = redrawn(study, {}, changed="seed")
     assert (first["suite"], first["drafter"]) == ("prompts", "eagle3") and "Paris" in first[
-        "prompts"
+        "references"
     ]
-    for prompts, expected in ((first["prompts"], "=>"), ("My own.", "My own.")):
+    paris = first["prompts"]
+    for prompts, begins, answers in (
+        (paris, held_out()[0].question, 7),
+        ("My own.", "My own.", 0),
+        (f"{paris}\nMy own.", paris, 7),
+    ):
         values = first | {"pair": "bundled", "prompts": prompts}
         after = redrawn(study, values, changed="pair")
         assert after["drafter"] == "model" and after["suite"] == "prompts"
-        assert expected in after["prompts"] and "Paris" not in after["prompts"]
+        assert after["prompts"].startswith(begins)
+        for each in (after, values):  # also before the form was drawn again
+            suite = read_study(json.dumps({"values": each})).chosen_suite()
+            assert sum(len(item.references) for item in suite.items) == answers
+        assert (after["references"] == "") == (answers == 0)
 
 
 def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:

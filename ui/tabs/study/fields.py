@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from evaluation.study.plan import BASELINE
+from evaluation.suites.demo import QUESTIONS
 from evaluation.suites.read import BUILT_IN
-from evaluation.suites.typed import ARROW, BLOCK, TYPED
-from mars_core.demo.corpus import held_out
+from evaluation.suites.typed import TYPED
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig
@@ -13,25 +15,21 @@ from ui.kit.labels import parameter_title, rule_title
 from ui.settings.fields import Fields
 from ui.settings.parameters import default_theta, suggestion
 from ui.settings.values import EnteredValues, read
-from ui.tabs.study.form import ADVISE, COMPARE, StudyForm, rules_of
+from ui.tabs.study.form import (
+    ADVISE,
+    COMPARE,
+    StudyForm,
+    answers_to,
+    examples,
+    rules_of,
+)
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
 RULE_CHOICES = [
     (rule_title(name), name) for name, rule in RULES.items() if rule.modes and name != BASELINE
 ]
 PURPOSES = (("Compare rules", COMPARE), ("Find the fastest setting within a margin", ADVISE))
-# Prompts or problems at first: they give ratios an interval, and with them SmolLM2-135M is done in
-# less than five minutes on two cores.
-EXAMPLES = 7
 ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
-QUESTIONS = """\
-What is the capital of France? => Paris
-What is 7 + 8? => 15
-How many days are in a week? => 7
-Which planet is the closest to the Sun? => Mercury
-What is the opposite of hot? => cold
-Who wrote Romeo and Juliet? => Shakespeare
-Which ocean is the largest? => Pacific"""  # that a small model answers
 
 
 def thresholds(values: EnteredValues) -> list[RuleConfig]:
@@ -60,17 +58,29 @@ def _suite_fields(fields: Fields, *, advise: bool) -> None:
     many = "demo_arithmetic" if bundled else "instructions"
     fields.choice("suite", "Suite", titles, many if advise else TYPED, width=160, redraws=True)
     typed = fields.by_name["suite"].value == TYPED
-    amount = ADVICE_EXAMPLES if advise else EXAMPLES
+    amount = ADVICE_EXAMPLES if advise else len(QUESTIONS)
     fields.number("problems", "Problems", amount, visible=not typed)
-    examples = (f"{each.question} {ARROW} {each.answer}" for each in held_out(EXAMPLES))
+    prompts, answers = examples(bundled=bundled)
+    fields.text("prompts", "Prompts", prompts, kind="lines", width=460, visible=typed, redraws=True)
     fields.text(
-        "prompts",
-        "Prompts, one a line",
-        "\n".join(examples) if bundled else QUESTIONS,
+        "references",
+        "Right answers, one a line",
+        answers,
         kind="lines",
-        width=600,
+        width=200,
         visible=typed,
-        help=f"Write “prompt {ARROW} answer” to have the texts scored. For prompts of several lines put a line {BLOCK} between two.",
+        help="May be empty. With them the texts are scored.",
+    )
+    right = fields.by_name["references"]
+    value = answers_to(fields.by_name["prompts"].value, right.value)
+    fields.by_name["references"] = replace(right, value=value)
+    fields.text(
+        "separator",
+        "Line between prompts",
+        placeholder="none: one prompt a line",
+        width=160,
+        visible=typed,
+        help="For prompts of several lines: a line that is in none of them.",
     )
 
 

@@ -4,6 +4,7 @@ Fields can hold anything: what cannot be read gets one clear sentence."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import eq
 from typing import NamedTuple
 
 from evaluation.advise.certificate import compared
@@ -12,10 +13,13 @@ from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.format import plural
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
+from evaluation.suites.demo import QUESTIONS
 from evaluation.suites.read import BUILT_IN, read_suite
 from evaluation.suites.typed import TYPED, split_prompts, typed_suite
+from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN, RULES
+from mars_core.text.files import lines_of
 from mars_core.types import DrafterConfig, RuleConfig
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title
@@ -44,7 +48,8 @@ ALPHA = 0.05  # of the tests of settings, as of mars advise
 class StudyForm(RunForm):
     """``purpose``: to compare the rules with these values, or to find values of them, which then
     are not read. ``problems``: the first items of a built-in suite; ``prompts``: those of the typed
-    one.
+    one, each a line or between lines that are ``separator``; ``references``: their right answers, a
+    line each.
 
     ``values``: a list of ``parameter``, for every rule that has it; ``others``: of the other
     parameters one value each. ``ks`` and ``temperatures`` are lists, too, as text. strict is always
@@ -56,6 +61,8 @@ class StudyForm(RunForm):
     suite: str
     problems: float | None
     prompts: str = ""
+    separator: str = ""
+    references: str = ""
     rules: list[str]
     parameter: str = "theta"
     values: str
@@ -67,7 +74,7 @@ class StudyForm(RunForm):
 
     def plan(self, spec: PairSpec) -> Plan:
         """Raises ValueError with one sentence."""
-        suite, drafter, ks = self._suite(), read_drafter(replace(self, k=1)), self._ks()
+        suite, drafter, ks = self.chosen_suite(), read_drafter(replace(self, k=1)), self._ks()
         drafters = [replace(drafter, k=k) for k in ks] or [drafter]
         rules = rules_of(self)
         if not rules:
@@ -97,9 +104,11 @@ class StudyForm(RunForm):
             limit=None if suite.name == TYPED else len(suite.items),
         )
 
-    def _suite(self) -> Suite:
+    def chosen_suite(self) -> Suite:
+        """Raises ValueError."""
         if self.suite == TYPED:
-            return typed_suite(split_prompts(self.prompts))
+            answers = lines_of(answers_to(self.prompts, self.references).rstrip())
+            return typed_suite(split_prompts(self.prompts, self.separator), answers)
         if self.suite not in SUITES:
             raise ValueError(
                 f"The suite is {str(self.suite)[:80]!r}; it must be one of {', '.join(SUITES)}."
@@ -122,6 +131,25 @@ class StudyForm(RunForm):
             first = " ".join(items[0].turns[0].split())
             return f"{rules}, {plural(len(items), 'prompt')}: {first}"[:120]
         return f"{suite.name}, {plural(len(items), 'problem')}: {rules}"[:200]
+
+
+def examples(*, bundled: bool) -> tuple[str, str]:
+    """Prompts and their right answers, as they are typed."""
+    problems = ((each.question, str(each.answer)) for each in held_out(len(QUESTIONS)))
+    prompts, answers = zip(*(problems if bundled else QUESTIONS), strict=True)
+    return "\n".join(prompts), "\n".join(answers)
+
+
+def answers_to(prompts: str, references: str) -> str:
+    """The right answers. Those of examples follow the prompts: they are those of the examples of
+    which one is in its place, or none."""
+    known = [examples(bundled=bundled) for bundled in (True, False)]
+    if references not in (answers for _, answers in known):
+        return references
+    lines = lines_of(prompts)
+    return next(
+        (answers for questions, answers in known if any(map(eq, lines, lines_of(questions)))), ""
+    )
 
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:

@@ -46,6 +46,7 @@ class QualityLayout:
         ):
             text_panel("mars-page", LEAD)
             self.panel = SettingsPanel(services, "study", describe, thresholds=thresholds)
+            self.typed = panel_component(elem_id="study-typed")
             with gr.Row(elem_classes=["mars-prompt-panel-line"]):
                 self.note = text_panel("mars-page mars-study-estimate")
                 self.run = self._button("Start", "study-run", variant="primary")

@@ -1,4 +1,4 @@
-"""The panels of a report: its sections, the charts, the prompts, one of them in full. Escaped
+"""The prompts before the start; the panels of a report: its sections, the charts, the prompts, one of them in full. Escaped
 HTML."""
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cell
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.files import csv_text
 from evaluation.report.values import PromptRow, Report
+from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG
 from ui.kit.panel import render
+from ui.tabs.study.form import StudyForm
 
 KEYS = {spec.key for spec in CATALOG}
 MOST_PROMPTS = 200  # prompts on the page; all are in the CSV
@@ -41,6 +43,17 @@ FOLDED = (
     plan_section,
 )
 _render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab's template
+
+
+def typed_html(form: StudyForm) -> str:
+    """The prompts and right answers that were read from what is typed; nothing where the note says
+    why they cannot be, and of a built-in suite."""
+    try:
+        items = form.chosen_suite().items if form.suite == TYPED else ()
+    except ValueError:
+        return ""
+    scored = sum(bool(item.references) for item in items)
+    return _render(part="typed", items=items, scored=scored, most=MOST_PROMPTS) if items else ""
 
 
 def first_html(report: Report) -> str:

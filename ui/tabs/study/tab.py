@@ -34,6 +34,7 @@ from ui.tabs.study.panels import (
     prompts_html,
     rest_html,
     texts_html,
+    typed_html,
 )
 from ui.tabs.study.reports import StudyReports
 from ui.tabs.study.running import StudyFrame, resumable, resumed, started
@@ -64,13 +65,9 @@ class QualityTab(QualityLayout):
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
         self.stop.wire()
-        tab.select(self.enter, [*self.opened, form], [self.studies, self.note], **PRIVATE)
-        form.change(
-            lambda value: estimated(self.services, read_study(value)),
-            form,
-            self.note,
-            **LATEST,
-        )
+        before = [self.note, self.typed]
+        tab.select(self.enter, [*self.opened, form], [self.studies, *before], **PRIVATE)
+        form.change(lambda value: self.before(self.services, value), form, before, **LATEST)
         self.studies.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
         self.studies.select(self.choose, None, self.outputs, **LATEST)
         gr.on([each.input for each in self.filters], self.narrow, filters, self.outputs, **LATEST)
@@ -102,9 +99,14 @@ class QualityTab(QualityLayout):
 
     def enter(
         self, request: gr.Request, study: str, share: str, value: str | None
-    ) -> tuple[str, str]:
+    ) -> tuple[str, ...]:
         services = self.services.for_visitor(request)
-        return studies_html(services, study, share), estimated(services, read_study(value))
+        return studies_html(services, study, share), *self.before(services, value)
+
+    def before(self, services: Services, value: str | None) -> tuple[str, str]:
+        """What is said of a study before its start."""
+        form = read_study(value)
+        return estimated(services, form), typed_html(form)
 
     def start(self, value: str | None, request: gr.Request) -> Iterator[Updates]:
         form = read_study(value)

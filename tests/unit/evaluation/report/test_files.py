@@ -223,9 +223,10 @@ def test_the_command_has_every_batch_and_k() -> None:
 
 
 def test_the_command_has_the_typed_prompts() -> None:
-    suite = typed_suite(["2 + 2 => 4", "Tell\nme 'a' story."])
-    options = options_of(replace(make_plan(), suites=(suite,)))
-    assert options.suite == [] and typed_suite(options.prompt) == suite
+    for answers in (["", "4"], []):
+        suite = typed_suite(["Tell\nme 'a' => story.", "--2 + 2 ="], answers)
+        options = options_of(replace(make_plan(), suites=(suite,)))
+        assert options.suite == [] and typed_suite(options.prompt, options.reference) == suite
 
 
 def test_the_command_says_whether_a_study_has_placebos() -> None:

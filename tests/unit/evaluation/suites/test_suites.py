@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
 from evaluation.suites.read import read_suite
-from evaluation.suites.typed import split_prompts, typed, typed_suite
+from evaluation.suites.typed import split_prompts, typed_suite
 from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.suites.files import field_file, row, write
+from ui.tabs.study.form import read_study
 
 
 def test_arithmetic_has_the_held_out_problems_and_their_solutions_are_right() -> None:
@@ -32,21 +34,61 @@ def test_arithmetic_has_the_held_out_problems_and_their_solutions_are_right() ->
         ) == {0.0}
 
 
-def test_typed_prompts_are_lines_or_blocks_with_answers() -> None:
-    lines = typed_suite(split_prompts("a\n\n b => 2 \nc => d => 3"))
-    assert [(item.turns, item.references) for item in lines.items] == [
-        (("a",), ()),
-        (("b",), ("2",)),
-        (("c => d",), ("3",)),
-    ]
-    blocks = typed_suite(split_prompts("a\nb\n---\nc\n => 4\n---\n\n"))
-    assert [item.turns for item in blocks.items] == [("a\nb",), ("c",)]
-    for suite in (lines, blocks):
-        assert typed_suite(map(typed, suite.items)) == suite
-    assert lines.metrics == ("answer,none",) and typed_suite(["a"]).metrics == ()
-    for wrong, words in (([], "no prompt"), (["a", "=> 2"], "nothing before => in prompt 2")):
+CODE = (
+    "Explain this JavaScript: const add = (a, b) => a + b",
+    "xs.map(x =>",
+    "=> 2",
+    "Ruby: { :a => 1, 'b' => [2] }",
+    "rescue ArgumentError => e\n  puts e",
+    "PHP: $a = ['k' => 'v', 'n' => null];",
+    "match x { Some(y) => y, None => 0 }",
+    "case Some(n) if n > 0 => n * 2",
+    "f :: Num a => a -> a\nf x = x + 1",
+    "C#: var f = x => x * x;",
+    "---\ntitle: Front matter\n---\n# Text",
+    "A rule in Markdown:\n\n---\n\nand text after it",
+    "A document of YAML\n---\na: 1\n...",
+    "--- a/file.py\n+++ b/file.py\n@@ -1 +1 @@\n-x => 1\n+x => 2",
+    "| a | b |\n|---|---|\n| => | --- |",
+    "Heading\n=======\n===\n=>",
+    "def f():\n    return 1\n\n\nprint(f())",
+    "    indented\n\twith a tab  ",
+    "SQL -- a comment\n-- ---\nSELECT 1 >= 0;",
+    "1 => 2 => 3 ==> 4",
+)
+
+
+@pytest.mark.parametrize("prompt", CODE)
+def test_no_part_of_a_typed_prompt_is_an_answer_or_ends_it(prompt: str) -> None:
+    """Neither as an option nor between lines of a separator; nor in a line of its own."""
+    lines = prompt.split("\n")
+    form = replace(read_study("{}"), suite="prompts")
+    asked = {
+        (prompt, "Hi."): typed_suite([prompt, "Hi."]),
+        ("Hi.", prompt): replace(form, prompts=f"Hi.\n%%\n{prompt}", separator="%%").chosen_suite(),
+        tuple(filter(str.strip, lines)): replace(form, prompts=prompt).chosen_suite(),
+    }
+    for prompts, suite in asked.items():
+        assert [item.turns[0] for item in suite.items] == [*prompts]
+        assert suite.metrics == () and not any(item.references for item in suite.items)
+
+
+def test_answers_of_typed_prompts_are_those_beside_them() -> None:
+    for prompts, separator in (("a\n\nb\nc", ""), ("a\n---\n\n---\nb\n --- \n\nc\n---\n", "---")):
+        suite = typed_suite(split_prompts(prompts, separator), ["", " 2 "])
+        assert [(item.turns, item.references) for item in suite.items] == [
+            (("a",), ()),
+            (("b",), ("2",)),
+            (("c",), ()),
+        ]
+        assert suite.metrics == ("answer,none",)
+    for wrong, answers, words in (
+        ([], [], "There is no prompt"),
+        (["a", " "], [], "Prompt 2 is empty"),
+        (["a"], ["1", "2"], "There are 2 right answers and 1 prompt; give at most one for each"),
+    ):
         with pytest.raises(ValueError, match=words):
-            typed_suite(wrong)
+            typed_suite(wrong, answers)
 
 
 def test_stories_require_all_requested_words() -> None:
