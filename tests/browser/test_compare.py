@@ -73,6 +73,7 @@ def test_comparison_is_displayed_stored_and_downloaded_alike(window: Window) -> 
     page.goto(page.url)
     assert wait_for(page, "done", strip) == sentence
     assert [lane_text(page, lane, "history") for lane in (0, 1)] == texts
+    expect(page.get_by_role("tab", name="History")).to_be_in_viewport()  # not scrolled past
     open_aids(page, "history")
     expected(page, "#history-reader .mars-r-whatif").to_be_visible()
     expected(page, "#history-reader .mars-r-replay").to_be_visible()
@@ -447,7 +448,9 @@ def test_a_lane_drafts_by_its_settings_and_a_new_seed_runs_at_once(window: Windo
 
     fill(page, "Max new tokens", "8")
     page.fill("#prompt textarea", SLOW)
-    fill(page, "Temperature", "0")
+    fill(page, "Temperature", "0")  # where it would write the same text
+    expected(page, "#again").to_be_hidden()
+    fill(page, "Temperature", "0.5")
     page.click("#again")
     expect(page.get_by_label("Seed", exact=True)).not_to_have_value("0")
     wait_for(page, "running")

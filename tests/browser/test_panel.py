@@ -15,8 +15,9 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.lane_page import MOUNT
 from tests.browser.steps import button, expected
 from ui.kit import panel
-from ui.kit.assets import asset, script, with_constants
+from ui.kit.assets import script, with_constants
 from ui.settings.fields import Fields
+from ui.settings.panel import SCRIPT
 
 pytestmark = pytest.mark.browser
 HOSTILE = "<img src=x onerror=window.ran=1>\"'{{7*7}}${7*7}</script>\u202eabc\ud800\x1b[31m"
@@ -170,9 +171,7 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
         MOUNT,
         [
             "panel",
-            with_constants(
-                f"{script('browser.js', 'morph.js')}\n{asset('settings.js', 'settings')}", panel="x"
-            ),
+            with_constants(f"{script('browser.js')}\n{SCRIPT}", panel="x"),
             {"value": value(3, 0)},
         ],
     )

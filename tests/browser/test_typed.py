@@ -1,9 +1,10 @@
-"""What is typed stays: in every field of every form on the real page, while it is drawn again."""
+"""What is typed in every form on the real page: it stays while the form is drawn again, and what is
+refused is shown at its field."""
 
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from storage import RunStore, Search
 from tests.browser.conftest import Window
@@ -15,6 +16,17 @@ TYPED = ("text", "textarea", "number")  # types of fields
 VISIBLE = (
     "fields => fields.filter(each => each.checkVisibility()).map(each => [each.id, each.type])"
 )
+
+
+def open_form(page: Page, scope: str) -> None:
+    """With all of its parts."""
+    page.get_by_role("tab", name={"study": "Quality"}.get(scope, scope.title())).click()
+    if scope == "study":
+        button(page, "Start a study").click()
+    expected(page, f"#{scope}-settings .mars-bar").to_be_attached()
+    page.eval_on_selector_all(
+        f"#{scope}-settings details", "all => all.forEach(each => { each.open = true; })"
+    )
 
 
 def draw_again(page: Page, panel: str) -> None:
@@ -31,13 +43,7 @@ def test_every_typed_field_keeps_its_value_while_its_form_is_drawn_again(
     window: Window, scope: str
 ) -> None:
     page, panel = window.page, f"#{scope}-settings"
-    page.get_by_role("tab", name={"study": "Quality"}.get(scope, scope.title())).click()
-    if scope == "study":
-        button(page, "Start a study").click()
-    expected(page, panel).to_be_attached()
-    page.eval_on_selector_all(
-        f"{panel} details", "all => all.forEach(each => { each.open = true; })"
-    )
+    open_form(page, scope)
     fields = [
         id_
         for id_, type_ in page.eval_on_selector_all(f"{panel} [data-name]", VISIBLE)
@@ -81,3 +87,56 @@ def test_a_run_has_the_texts_that_were_typed_and_notes_stay_until_they_are_saved
     page.click("#history-save")
     expect(page.locator("#history-foot [role=status]")).to_have_text("Saved.")
     expect(comment).to_have_value("not saved yet")
+
+
+REFUSED = {
+    "compare": {
+        "max-input": "100000",
+        "k-input": "1.5",
+        "temperature-input": "-1",
+        "seed-input": "",
+        "rule-1-parameter-theta-input": "7",
+        "top-p-input": "2",
+        "no-repeat-ngram-size-input": "-1",
+        "logit-bias-input": "abc",
+        "protect-input": "[999999999]",
+        "prompt": "  ",
+    },
+    "votes": {"votes-max-input": "0", "votes-rule-1-parameter-theta-input": ""},
+    "study": {
+        "study-prompts-input": "",
+        "study-values-input": "0.9, abc",
+        "study-others-input": "beta = 1",
+        "study-ks-input": "x",
+        "study-temperatures-input": "-2",
+        "study-margin-input": "7",
+    },
+}
+BUTTONS = {"compare": "#compare", "votes": "#votes-write", "study": "#study-run"}
+
+
+@pytest.mark.parametrize("size", [ViewportSize(width=1440, height=900)])
+@pytest.mark.parametrize("scope", REFUSED)
+def test_a_refused_value_is_shown_at_its_field_which_has_the_focus(
+    window: Window, scope: str
+) -> None:
+    page = window.page
+    open_form(page, scope)
+    for id_, value in REFUSED[scope].items():
+        field = page.locator("#prompt textarea" if id_ == "prompt" else f"#{id_}")
+        page.eval_on_selector_all(
+            f"#{scope}-settings details", "all => all.forEach(each => { each.open = true; })"
+        )
+        before = field.input_value()
+        field.fill(value)
+        field.blur()
+        page.click(BUTTONS[scope])
+        expect(field).to_be_focused()
+        expect(field).to_have_attribute("aria-invalid", "true")
+        expect(field).to_be_in_viewport(ratio=1)
+        strip = page.inner_text(f"#{ {'study': 'quality'}.get(scope, scope) }-strip .mars-strip p")
+        expect(page.locator(f"[id='{field.get_attribute('aria-describedby')}']")).to_have_text(
+            strip
+        )
+        field.fill(before)
+        expect(field).not_to_have_attribute("aria-invalid", "true")

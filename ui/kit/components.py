@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import displayable, shorten
-from ui.kit.panel import panel_component, render, static_component
+from ui.kit.panel import panel_component, render, stamped, static_component
 from ui.kit.values import Check, Sentence, SentencePart, ValueTable
 
 RUN_FILES = (
@@ -38,7 +38,8 @@ class Strip:
     untimed: bool = False  # a ratio of times is missing that more rounds would give
 
     def html(self) -> str:
-        return render("kit/templates/strip.html.jinja", strip=self)
+        html = render("kit/templates/strip.html.jinja", strip=self)
+        return stamped(html) if self.state == "failed" else html  # also where it fails again
 
 
 def message_strip(

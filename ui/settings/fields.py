@@ -51,6 +51,7 @@ class FormField:
     help: str = ""
     placeholder: str = ""
     list: str = ""  # id of the list of what may be typed
+    also: str = ""  # what errors call it, beside its name and the beginning of its label
     width: int = 96
     visible: bool = True
     redraws: bool = False
@@ -173,7 +174,7 @@ class Fields:
             self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
         else:
             self.number("k", "K, drafted tokens", self.k, most=self._limits.k)
-            self.number("temperature", "Temperature", temperature, step=0.1)
+            self.number("temperature", "Temperature", temperature, step=0.1, redraws=True)
         self.number(
             "max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens
         )

@@ -24,21 +24,20 @@ _OF_PAIRS = ("drafter", "repeats")  # whose defaults on the page are not those o
 
 def settings_link(form: Form) -> dict[str, Any]:
     """The names of an address that hold this form; what has its default is left out."""
-    values = form_values(form)
+    values = applied(form_values(form))
     named = {
         name: _text(values[name]) or (PLAIN if name == "protect" else "")
         for name, each in _FIELDS.items()
-        if _applies(name, values)
+        if values.get(name) is not None
         and (name in (*_OF_PAIRS, *FIELDS) or values[name] != each.default)
     }
     return {"prompt": form.prompt, "rule": list(map(_rule, values["lanes"]))} | named
 
 
-def _applies(name: str, values: EnteredValues) -> bool:
-    """Whether the drafter takes the field, where not every one does; and whether it has a value."""
-    return values[name] is not None and (
-        name not in FIELDS or name in taken(values["drafter"], values["shape"])
-    )
+def applied(values: EnteredValues) -> dict[str, Any]:
+    """The values without those that their drafter does not take."""
+    known = taken(as_text(values.get("drafter")), as_text(values.get("shape")))
+    return {name: each for name, each in values.items() if name not in FIELDS or name in known}
 
 
 def _text(value: object) -> str:
@@ -51,8 +50,8 @@ def _rule(lane: EnteredValues) -> str:
     value has its default."""
     named = [
         f"{name}={_text(value)}"
-        for name, value in lane.items()
-        if name != "rule" and value is not None and (name not in _OF_LANES or _applies(name, lane))
+        for name, value in applied(lane).items()
+        if name != "rule" and value is not None
     ]
     return f"{lane['rule']}({','.join(named)})" if named else str(lane["rule"])
 

@@ -36,6 +36,7 @@ from ui.settings.values import (
     lane_form,
     lanes_of,
     parse,
+    seeded,
 )
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
@@ -47,6 +48,9 @@ RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a fi
     "parameter": ("values", "others"),
 }
 EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
+SCRIPT = "\n".join(
+    [asset("morph.js"), asset("wrong.js", "settings"), asset("settings.js", "settings")]
+)
 MOST_CHANGES = 20  # that are read of an event
 PairNote = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_CUSTOM = (
@@ -75,11 +79,10 @@ class SettingsPanel:
     ) -> None:
         self.services, self._scope, self._label = services, scope, label
         self._describe, self._describe_lane, self._thresholds = describe, describe_lane, thresholds
-        code = f"{asset('morph.js')}\n{asset('settings.js', 'settings')}"
         self.component = gr.HTML(
             self.value({"lanes": [{}] * lanes}, drawn=False),
             html_template='<div class="mars-settings"></div>',
-            js_on_load=with_constants(code, panel=f"{scope}-settings"),
+            js_on_load=with_constants(SCRIPT, panel=f"{scope}-settings"),
             apply_default_css=False,
             elem_id=f"{scope}-settings",
         )
@@ -106,6 +109,7 @@ class SettingsPanel:
             thresholds=self._notes(values, loaded_spec),
             limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
+            seeded=seeded(values),
         )
         return to_json({"html": html, "values": values, "at": as_number(entered.get("at"))})
 

@@ -86,12 +86,14 @@ function update() {
   );
   const content = document.createElement("template");
   content.innerHTML = html; // escaped by ui/settings/panel.py
+  note.remove(); // which is no field
   children(box, content.content);
   for (const field of box.querySelectorAll("[data-name]"))
     if (mine.has(keyOf(field))) {
       const [name, value] = mine.get(keyOf(field));
       field[name] = value;
     }
+  mark();
   keep(); // with `at`: what is asked for from here on does not undo what is changed meanwhile
 }
 

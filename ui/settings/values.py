@@ -56,6 +56,13 @@ def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
     return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
 
 
+def seeded(values: EnteredValues) -> bool:
+    """Whether another seed can write another text: at temperature 0 only under a rule that draws."""
+    rules = [RULES[each["rule"]] for each in lanes_of(values) if each.get("rule") in RULES]
+    draws = [rule for rule in rules if rule.relaxes != 0 and rule.room is None]
+    return as_number(values.get("temperature")) != 0 or bool(draws)
+
+
 def read(form: type[Any], values: EnteredValues) -> dict[str, Any]:
     """Arguments of a dataclass of fields from the values of that name. A malformed
     number becomes None, which the form's reader refuses by name; a malformed text is empty. Fields that

@@ -42,6 +42,7 @@ from ui.tabs.history.runs import (
     RunTable,
     acted,
     run_table,
+    runs_html,
     signed,
     with_run,
 )
@@ -225,7 +226,7 @@ def test_an_address_opens_everything_it_names(store: RunStore, history: HistoryT
             f"comparison={comparison_id}"
         }
     assert columns(updates, history) == runs
-    rows = panel(updates, history.runs).one("tbody").all("tr")
+    rows = panel(updates, history.runs).one("table").all("tr")[1:]
     same = {
         row.all("th")[0].text: row.attributes["data-same"] for row in rows
     }  # rows that agree say so
@@ -461,6 +462,17 @@ def test_rows_know_whether_all_runs_agree() -> None:
     plain = record(1, rule="none")  # what is no number equals itself
     assert math.isnan(plain.summary.acceptance_rate)
     assert all(row.same for row in run_table([plain, replace(plain, id="b")]).rows)
+
+
+def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> None:
+    one, other = record(1), record(2)
+    newer = replace(other.config, environment={**other.config.environment, "torch": "99"})
+    assert {"device", "torch"} <= one.config.environment.keys()
+    for second, folded in ((other, True), (replace(other, config=newer), False)):
+        html = read_panel(runs_html(run_table([one, second])))
+        groups = [each.text for each in html.all(".mars-runs-group")]
+        assert [groups[0], groups[-1]] == ["Output", "Machine and versions"]
+        assert html.all("tbody")[-1].hidden is folded
 
 
 @pytest.mark.parametrize("write", [number, duration, share])

@@ -294,9 +294,9 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"values": "0:1:0.0001"} -> The range 0:1:0.0001 of θ
 {"values": "0.9, 0.9"} -> Two lanes are the same
 {"values": "2"} -> theta is 2; rule mars takes 0 to 1.
-{"others": "theta"} -> 'theta' is not a parameter
-{"others": "theta = 0.5"} -> theta is varied and also fixed
-{"others": "beta = 1"} -> No chosen rule has a parameter 'beta'
+{"others": "theta"} -> 'theta' among the other parameters is not
+{"others": "theta = 0.5"} -> The other parameters fix theta, which is varied
+{"others": "beta = 1"} -> The other parameters have 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
 {"ks": "2.5"} -> K is 2.5; it must be a whole number.

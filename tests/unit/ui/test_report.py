@@ -43,6 +43,7 @@ from ui.figures.plot import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
+from ui.kit.palette import css_variables
 from ui.kit.values import ValueCell, plain
 from ui.report.page import report_html
 from ui.result.headline import headlines
@@ -293,6 +294,10 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     assert [each.text for each in panel.all(".mars-passes")[0].all("dd")] == [
         f"{name}{trace.summary.steps}" for name, trace in (("Strict", LEFT), ("MARS", RIGHT))
     ]
+    colours = [each.attributes["style"] for each in panel.all(".mars-passes")[0].all("i")]
+    for lane, colour in enumerate(colours):  # as in the figures
+        assert f"--lane:var(--mars-lane-{lane});" in colour
+        assert f"--mars-lane-{lane}:{PlottedRun(LEFT, lane, '').colour};" in css_variables()
     # a run that has not begun has no numbers; without a margin rule nothing is nearly tied
     (live,) = headlines(("Strict", "MARS"), {}, {0: LaneCounts(6, 2, 0)})
     assert "nan" not in Strip((), "running", numbers=(live,)).html()

@@ -36,6 +36,7 @@ from ui.settings.values import (
     lanes_of,
     parse,
     read_form,
+    seeded,
 )
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.study.estimate import estimated
@@ -548,3 +549,23 @@ def test_an_expression_is_checked_under_its_field(
 def test_a_seed_out_of_range_names_the_range_of_the_page(seed: int, words: str) -> None:
     with pytest.raises(ValueError, match=f"{words} 9007199254740991"):
         read_configs(replace(FORM, seed=seed), NO_PAIR)
+
+
+@pytest.mark.parametrize(
+    ("temperature", "rules", "matters"),
+    [
+        (0, ("strict", "mars"), False),
+        (0, ("none", "mars-gap"), False),
+        (0, ("strict", "random"), True),
+        (0, ("strict", "ensemble"), True),
+        (0.5, ("strict", "mars"), True),
+    ],
+)
+def test_a_new_seed_is_offered_only_where_it_can_write_another_text(
+    services: Services, temperature: float, rules: tuple[str, ...], matters: bool
+) -> None:
+    values = {"temperature": temperature, "lanes": [{"rule": rule} for rule in rules]}
+    assert seeded(values) is matters
+    panel = PromptPanel(services).panel
+    html = read_panel(json.loads(panel.value(values))["html"])
+    assert html.one(".mars-drawer").attributes["data-seeded"] == str(matters).lower()

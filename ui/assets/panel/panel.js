@@ -73,6 +73,14 @@ function isNew(kind, node) {
   return changed;
 }
 
+// A refusal comes into sight: the field that it names (settings/wrong.js), else its sentence.
+function tell(strip) {
+  const detail = strip.querySelector("p").textContent,
+    failed = new CustomEvent("mars:failed", { cancelable: true, detail });
+  if (element.checkVisibility() && document.dispatchEvent(failed))
+    strip.scrollIntoView({ block: "nearest", behavior: calm() });
+}
+
 function update() {
   const content = document.createElement("template"),
     key = box.contains(document.activeElement) && document.activeElement.dataset.key;
@@ -101,6 +109,7 @@ function update() {
       begins = document.body.dataset[props.scope] !== state;
     document.body.dataset[props.scope] = state; // for the style sheet: :has would restyle every token with each frame
     if (begins) document.dispatchEvent(new Event(`mars:${props.scope}-${state}`));
+    if (state === "failed") tell(strip);
   }
   check();
   if (key && document.activeElement.dataset.key !== key) {
@@ -119,8 +128,10 @@ function update() {
     if (!isNew("scroll", node)) return;
     const { target } = node.dataset;
     setTimeout(() => {
-      const place = target ? document.querySelector(target) : node;
-      place?.scrollIntoView({ block: target ? "start" : "center", behavior: calm() });
+      const place = target ? document.querySelector(target) : node,
+        top = place?.getBoundingClientRect().top;
+      const begins = top >= 0 && top < innerHeight / 4; // in sight, under the title of the page
+      if (!begins) place?.scrollIntoView({ block: target ? "start" : "center", behavior: calm() });
       if (!place || !target || !box.contains(document.activeElement)) return;
       place.tabIndex = -1; // the keys go on there
       place.focus({ preventScroll: true });

@@ -22,6 +22,7 @@ from ui.result.result import by_column, reopened
 from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
 from ui.settings.form import LEAST_LANES, MOST_LANES
+from ui.settings.link import applied
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import EnteredValues, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison
@@ -49,8 +50,9 @@ def empty_lane(lane: int) -> LaneView:
 
 
 def request_json(prompt: str | None, values: EnteredValues) -> str:
-    """The request of a result, for request.js."""
-    return to_json({"prompt": prompt or "", "values": values})
+    """The request of a result, for request.js: without what its drafters do not take."""
+    lanes = {"lanes": list(map(applied, lanes_of(values)))} if "lanes" in values else {}
+    return to_json({"prompt": prompt or "", "values": applied(values) | lanes})
 
 
 def wire_lanes(parts: CompareParts) -> None:

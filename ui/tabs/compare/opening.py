@@ -106,7 +106,8 @@ class Opening(CompareParts):
             columns = [lanes.get(lane, {}) for lane in range(len(result.lanes))]
             values |= {"lanes": columns}
             filled = self._fill(values, form.prompt)
-            filled |= {self.note: request_json(form.prompt, values)}
+            of_texts = {name: each for name, each in values.items() if name != "repeats"}
+            filled |= {self.note: request_json(form.prompt, of_texts)}
         except (ValueError, ModelError) as error:
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))

@@ -46,7 +46,13 @@ _MORE = (
         memory,
     ),
 )
-_GROUPS = {"setting": "Settings", "measure": "Measures", "text": "Output"}
+_GROUPS = {  # kinds of rows, as they follow each other
+    "text": "Output",
+    "measure": "Measures",
+    "setting": "Settings",
+    "machine": "Machine and versions",
+}
+_MACHINE = ("Device", "Number format", "Versions")
 MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *LOOP_QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
@@ -58,7 +64,7 @@ class RunCell(NamedTuple):
 
 
 class QuantityRow(NamedTuple):
-    """``kind``: setting, measure or text; ``same``: all runs agree."""
+    """``kind``: a key of ``_GROUPS``; ``same``: all runs agree."""
 
     kind: str
     name: str
@@ -80,7 +86,12 @@ def run_table(records: Sequence[RunRecord]) -> RunTable:
         return RunTable()
     columns = tuple(_column(record) for record in records)
     rows = [
-        _words("setting", name, help_, [read(record.config) for record in records])
+        _words(
+            "machine" if name in _MACHINE else "setting",
+            name,
+            help_,
+            [read(record.config) for record in records],
+        )
         for name, help_, read in SETTINGS
     ]
     rows += [

@@ -106,6 +106,7 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
         "Values",
         suggestion(known[varied], fields.spec) if known else "",
         placeholder="0.84, 0.9 or 0.8:0.98:0.02",
+        also=parameter_title(varied) if varied else "",
         width=260,
         help="" if known else "These rules have no parameter.",
         live=True,
@@ -126,6 +127,7 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
         "Other parameters of the rules",
         ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
         placeholder="name = value, …",
+        also="other parameters",
         width=200,
         visible=not advise,
     )

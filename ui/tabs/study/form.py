@@ -161,10 +161,12 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
     known = set().union(*parameters.values())
     others = named_numbers(form.others)
     if form.parameter in others:
-        raise ValueError(f"{form.parameter} is varied and also fixed; leave one out.")
+        raise ValueError(
+            f"The other parameters fix {form.parameter}, which is varied; leave one out."
+        )
     for name in others:
         if name not in known:
-            raise ValueError(f"No chosen rule has a parameter {name[:40]!r}.")
+            raise ValueError(f"The other parameters have {name[:40]!r}, which no chosen rule has.")
     title = parameter_title(form.parameter)
     values = numbers(form.values, title) if form.parameter in known else ()
     if form.parameter in known and not values:

@@ -17,7 +17,7 @@ def named_numbers(text: str) -> dict[str, float]:
         name, equals, value = (side.strip() for side in part.partition("="))
         if not equals or not name:
             raise ValueError(
-                f"{part.strip()[:40]!r} is not a parameter; write name = value, comma separated."
+                f"{part.strip()[:40]!r} among the other parameters is not name = value; separate them by commas."
             )
         (values[name],) = numbers(value, name) or (read_number(None, name),)
     return values

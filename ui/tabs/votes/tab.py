@@ -29,7 +29,7 @@ from ui.settings.fields import Fields, lane
 from ui.settings.form import Form
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import EnteredValues, parse, read_form
+from ui.settings.values import EnteredValues, parse, read_form, seeded
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
@@ -132,7 +132,7 @@ class VotesTab:
             self.strip: message_strip(STARTING, "running").html(),
             **self.show(RoundView("writing")),
             self.panel.component: self.panel.value(values | seed)
-            if values.get("fresh")
+            if values.get("fresh") and seeded(values)
             else gr.update(),
         }
 

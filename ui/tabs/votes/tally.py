@@ -19,7 +19,6 @@ from evaluation.report.files import csv_text
 from evaluation.statistics import over, wilson
 from storage import Choice, StorageError, StoredVote, VoteCount
 from ui.jobs.services import Services
-from ui.kit.palette import LANES, NEUTRAL
 from ui.kit.panel import render
 from ui.kit.responses import attachment
 
@@ -114,7 +113,6 @@ def tally_html(
         if total > len(votes)
         else "All votes",
         message=message,
-        colours=(LANES[0], LANES[1], NEUTRAL),
     )
 
 
