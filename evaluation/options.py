@@ -20,13 +20,13 @@ from evaluation.study.plan import (
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.arguments import (
-    read_numbers,
     read_processors,
     read_rules,
     read_thinking,
     read_tree,
 )
 from mars_core.drafting import drafter_kind, offered
+from mars_core.numbers import check_lanes, read_integers, read_numbers
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig
 
@@ -89,7 +89,7 @@ def read_served_options(
     baseline = (
         find_server(options.baseline, options.baseline_model) if options.baseline else ("", "")
     )
-    served = Served(*server, *baseline, read_integers("--concurrency", options.concurrency))
+    served = Served(*server, *baseline, read_integers(options.concurrency, "--concurrency", 0))
     names = _words(options.rules or (_TWO_SERVERS if options.baseline else _SERVED_RULES))
     if PLAIN in names:
         why = "cannot be requested from a server; name a server that does not draft with --baseline"
@@ -121,7 +121,7 @@ def _plan(
         models=models,
         suites=tuple(suites),
         lanes=lanes,
-        temperatures=read_numbers("--temperature", options.temperature),
+        temperatures=read_numbers(options.temperature, "--temperature"),
         repeats=options.seeds,
         chat=not options.no_chat,
         thinking=read_thinking(options),
@@ -146,6 +146,7 @@ def _lanes(
         for rule in chosen
         if rule.name != PLAIN
     ]
+    check_lanes(len(drafters) * len(rules))
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
     none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []
     return (*none, *lanes)
@@ -158,7 +159,7 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
     mode, drafters = DraftMode(options.draft_mode), list[DrafterConfig]()
-    ks = read_integers("--k", options.k) if options.k else (pair.spec.k,)
+    ks = read_integers(options.k, "--k", 0) if options.k else (pair.spec.k,)
     for kind in kinds:
         shape = tree if kind.trees else None
         drafters += [
@@ -166,16 +167,6 @@ def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
             for k in (ks[:1] if shape else ks)
         ]
     return drafters
-
-
-def read_integers(name: str, text: str, least: int = 0) -> tuple[int, ...]:
-    """Whole numbers separated by commas. Raises ValueError."""
-    numbers = read_numbers(name, text)
-    if not all(number.is_integer() and number >= least for number in numbers):
-        raise ValueError(
-            f"{name} is {text!r}; it takes whole numbers from {least} on, separated by commas."
-        )
-    return tuple(map(int, numbers))
 
 
 def _words(text: str) -> list[str]:

@@ -37,7 +37,7 @@ MAX_STACK = 30  # frames, the innermost
 MAX_MESSAGE = 300  # characters
 # The part of a file path before the root of the project or of the installed package, which depends
 # on the machine.
-_IN_PACKAGE = re.compile(rf"(?s).*((site|dist)-packages|{re.escape(ROOT.as_posix())})/")
+_IN_PACKAGE = re.compile(rf"(?s)\A.*((site|dist)-packages|{re.escape(ROOT.as_posix())})/")
 WITHHELD = "(a message of a library; it may quote a visitor and is not kept)"
 
 

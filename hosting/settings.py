@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mars_core.models import PairSpec
+from mars_core.numbers import read_integer
 
 PUBLIC_PAIRS = ("smollm2-135m", "bundled")
 ON, OFF, AUTO = "on", "off", "auto"
@@ -120,7 +121,7 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
         raise ValueError(message)
     return ServerSettings(
         host=get("HOST", "0.0.0.0" if space else "127.0.0.1"),
-        port=_integer(environment, "PORT", 7860, 1, 65_535),
+        port=read_integer(get("PORT", "7860"), "PORT", 1, 65_535),
         root_path=root_path,
         hosts=hosts,
         proxy=_switch(environment, "MARS_PROXY", space or bool(root_path)),
@@ -133,9 +134,14 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
         pairs=_items(get("MARS_PAIRS", "")),
         limits=get("MARS_LIMITS", ""),
         sign_in=space and bool(get("OAUTH_CLIENT_ID")) and bool(get("OAUTH_CLIENT_SECRET")),
-        retention_days=_integer(environment, "MARS_RETENTION_DAYS", 0, 0, 36_500) or None,
+        retention_days=read_integer(
+            get("MARS_RETENTION_DAYS", "0"), "MARS_RETENTION_DAYS", 0, 36_500
+        )
+        or None,
         backup_repo=get("MARS_BACKUP_REPO", "").strip(),
-        backup_minutes=_integer(environment, "MARS_BACKUP_MINUTES", 10, 1, 10_080),
+        backup_minutes=read_integer(
+            get("MARS_BACKUP_MINUTES", "10"), "MARS_BACKUP_MINUTES", 1, 10_080
+        ),
         backup_token=get("MARS_BACKUP_TOKEN") or get("HF_TOKEN") or "",
         metrics=_switch(environment, "MARS_METRICS", False),
         json_log=_switch(environment, "MARS_JSON_LOG", public),
@@ -178,13 +184,3 @@ def _switch(environment: Mapping[str, str], name: str, automatic: bool) -> bool:
     if word not in _SWITCH:
         raise ValueError(f"{name} is {value[:80]!r}; it must be {ON}, {OFF} or {AUTO}.")
     return _SWITCH[word]
-
-
-def _integer(environment: Mapping[str, str], name: str, default: int, low: int, high: int) -> int:
-    value = environment.get(name, str(default))
-    word = value.strip()
-    if not (word.isascii() and word.isdecimal() and low <= int(word) <= high):
-        raise ValueError(
-            f"{name} is {value[:80]!r}; it must be a whole number from {low} to {high}."
-        )
-    return int(word)

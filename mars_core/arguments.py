@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +19,7 @@ from mars_core.drafting import DRAFTERS, offered
 from mars_core.drafting.model import MODEL
 from mars_core.margins import sentence
 from mars_core.models import CATALOG, PairSpec, custom_pair
+from mars_core.numbers import check_lanes, quoted, read_bias, read_integer, read_number
 from mars_core.rules import PLAIN, RULES, WHERE, as_value, split_values
 from mars_core.text.files import read_text
 from mars_core.types import (
@@ -36,9 +38,14 @@ from mars_core.types import (
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_CHAIN = "chain"
+CHAIN = "chain"
 _SCOPES = {"thinking": "thinking", "answer": "1 - thinking"}
 OptionTable = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
+_READERS: Mapping[Any, Callable[[str, str], Any]] = {  # by the type of an option
+    int: read_integer,
+    float: read_number,
+    read_bias: read_bias,
+}
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
 )
@@ -115,16 +122,6 @@ RULE_OPTIONS: OptionTable = {
 }
 
 
-def _bias(text: str) -> tuple[str, float]:
-    word, _, value = text.rpartition("=")
-    try:
-        return word, float(value)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not WORD=VALUE; the value is a number, or -inf"
-        ) from None
-
-
 SAMPLING_OPTIONS: OptionTable = {
     "--temperature": {"type": float, "default": 0.0, "help": "0 is greedy (default)"},
     "--top-k": {"type": int, "default": 0, "help": "0 is off (default)"},
@@ -139,7 +136,7 @@ SAMPLING_OPTIONS: OptionTable = {
     },
     "--logit-bias": {
         "action": "append",
-        "type": _bias,
+        "type": read_bias,
         "default": [],
         "metavar": "WORD=VALUE",
         "help": "added to the logit that completes a word: a text, or ids such as [42, 7]; may be repeated",
@@ -198,7 +195,17 @@ def add_lists(commands: Commands) -> None:
 
 def add_options(command: argparse.ArgumentParser, options: OptionTable) -> None:
     for name, keywords in options.items():
-        command.add_argument(name, **keywords)
+        read = _READERS.get(keywords.get("type"))
+        named = {"type": partial(_read, read, name)} if read else {}
+        command.add_argument(name, **keywords | named)
+
+
+def _read(read: Callable[[str, str], Any], name: str, text: str) -> Any:
+    """With the sentence of the reader."""
+    try:
+        return read(text, name)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def find_spec(
@@ -257,16 +264,18 @@ def drafter_of(
     return DrafterConfig(kind, None, pair.spec.k if k is None else k, DraftMode(mode), tree)
 
 
-def read_tree(text: str) -> TreeShape | None:
-    """``--tree``; None: a chain. Raises ValueError."""
-    if text == _CHAIN:
+def read_tree(text: str, name: str = "--tree") -> TreeShape | None:
+    """Tokens, depth and top-k between / or commas; None: a chain. Raises ValueError."""
+    if text == CHAIN:
         return None
-    parts = text.split("/")
-    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+    sizes, names = text[:80].replace(",", "/").split("/"), [each.name for each in fields(TreeShape)]
+    if len(sizes) != len(names):
         raise ValueError(
-            f"--tree is {text!r}; it takes tokens/depth/top-k, e.g. 59/8/10, or {_CHAIN}."
+            f"{name} is {quoted(text)}; it takes tokens/depth/top-k, e.g. 59/8/10, or {CHAIN}."
         )
-    return TreeShape(*map(int, parts))
+    return TreeShape(
+        *(read_integer(size, f"{each} of {name}") for size, each in zip(sizes, names, strict=True))
+    )
 
 
 def _drafter(option: str | None) -> tuple[str | None, str | None]:
@@ -295,7 +304,7 @@ def read_rules(
             raise ValueError(
                 f"No rule of {', '.join(names)} has a parameter {name}; there are: {choices}."
             )
-    configs = []
+    configs = list[RuleConfig]()
     for name in names:
         parameters = [parameter.name for parameter in RULES[name].settable]
         values = {
@@ -304,6 +313,7 @@ def read_rules(
         if "theta" in values and not values["theta"] and theta is not None:
             values["theta"] = (theta,)
         varied = {each: numbers for each, numbers in values.items() if numbers}
+        check_lanes(len(configs) + math.prod(map(len, varied.values())))
         configs += [
             RuleConfig(name, dict(zip(varied, each, strict=True)))
             for each in product(*varied.values())
@@ -342,14 +352,6 @@ def threshold_lines(rules: Sequence[RuleConfig], pair: Pair) -> list[str]:
     at_pair_value = any(rule.parameters.get("theta") == spec.theta.value for rule in rules)
     reasons = [spec.theta.sentence] if at_pair_value and spec.theta.reason else []
     return [*filter(None, lines), *reasons]
-
-
-def read_numbers(name: str, text: str) -> tuple[float, ...]:
-    """Numbers separated by commas. Raises ValueError."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{name} is {text!r}; it takes numbers separated by commas.") from None
 
 
 def read_processors(options: argparse.Namespace) -> Processors:

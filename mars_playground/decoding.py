@@ -127,7 +127,7 @@ def _report(traces: list[Trace], pair: Pair) -> str:
         [
             *lines,
             head,
-            *(re.sub(r" *nan%?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows),
+            *(re.sub(r"(?<! ) *nan%?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows),
         ]
     )
 

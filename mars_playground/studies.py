@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 from evaluation.format import shorten
 from evaluation.options import (
     read_choosing_options,
-    read_integers,
     read_plan_options,
     read_served_options,
 )
 from evaluation.served.client import ServerError
 from evaluation.study.worker import Work
+from mars_core.numbers import read_integers
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
@@ -235,9 +235,8 @@ def _plan(options: Namespace, store: RunStore) -> int:
     from evaluation.report.measure import predict
     from mars_core.types import MAX_DRAFT
 
-    sizes, ks = read_integers("--batch", options.batch, 1), read_integers("--k", options.k, 1)
-    if max(ks) > MAX_DRAFT:
-        raise ValueError(f"--k is {max(ks)}; it must be 1 to {MAX_DRAFT}.")
+    sizes = read_integers(options.batch, "--batch", 1)
+    ks = read_integers(options.k, "--k", 1, MAX_DRAFT)
     prediction = predict(store, _find(store, options.study), sizes, ks)
     document = predicted_document(*prediction, pictures=bool(options.markdown))
     if options.markdown:

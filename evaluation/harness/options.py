@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS, OptionTable
 from mars_core.models import CATALOG, ModelError
+from mars_core.numbers import quoted, read_integer, read_number
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import PROCESSORS, SPECIAL, Parameters, Processors, RuleConfig, Sampling
 
@@ -62,6 +63,7 @@ _INTEGERS = (
     *("top_k", "no_repeat_ngram_size"),
 )
 _NUMBERS = ("temperature", "top_p", *PROCESSORS)
+_LEAST = {"max_new_tokens": (1,), "max_length": (1,)}
 _KNOWN = ", ".join(
     ("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS, *_WORDS)
 )
@@ -114,24 +116,15 @@ def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
     kind = bool if flag else keywords.get("type", str)
     if value is None:
         return keywords.get("default", False if flag else None)
-    if kind is str:
-        value = str(value)
-    elif (
-        isinstance(value, bool) is not (kind is bool)
-        or not isinstance(value, int | float)
-        or not math.isfinite(value)
-        or value != int(value)
-    ):
-        raise OptionError(
-            f"{name} is {value!r}; it must be "
-            f"{'true or false' if kind is bool else 'a whole number'}."
-        )
+    if kind is int:
+        with checked():
+            value = read_integer(value, name, *_LEAST.get(name, ()))
+    elif kind is bool and not isinstance(value, bool):
+        raise OptionError(f"{name} is {quoted(value)}; it must be true or false.")
     if value not in keywords.get("choices", [value]):
         raise OptionError(
             f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}."
         )
-    if name in ("max_new_tokens", "max_length") and value < 1:
-        raise OptionError(f"{name} is {value}; it must be at least 1.")
     return kind(value)
 
 
@@ -201,16 +194,10 @@ def _setting(name: str, value: Any) -> Any:
         if value not in (True, False):
             raise OptionError(f"do_sample is {value!r}; it must be true or false.")
         return bool(value)
-    integer = name in _INTEGERS
-    if not integer and name not in _NUMBERS:
-        return value
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if isinstance(value, bool) or not math.isfinite(number) or (integer and number != int(number)):
-        raise OptionError(f"{name} is {value!r}; it must be a {'whole ' if integer else ''}number.")
-    return int(number) if integer else number
+    with checked():
+        if name in _INTEGERS:
+            return read_integer(value, name)
+        return read_number(value, name) if name in _NUMBERS else value
 
 
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:

@@ -8,14 +8,13 @@ as in OpenAI's API.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evaluation.item import Tool
 from evaluation.scoring.extraction import LONGEST, json_of
 
-_OPEN, _BLOCK = "<tool_call>", re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
 def calls_fit(text: str, tools: Iterable[Tool]) -> bool:
@@ -32,10 +31,10 @@ def calls_fit(text: str, tools: Iterable[Tool]) -> bool:
 def calls_of(text: str) -> list[tuple[str, Mapping[str, Any]]] | None:
     """Names and arguments; None where there is no call, or one that is not well-formed."""
     answer = text[:LONGEST].rpartition("</think>")[2]
-    blocks = _BLOCK.findall(answer)
-    if answer.count(_OPEN) != len(blocks):
+    blocks = [part.partition(_CLOSE) for part in answer.split(_OPEN)[1:]]
+    if not all(closed for _, closed, _ in blocks):
         return None
-    read = [json_of(block) for block in blocks or [answer]]
+    read = [json_of(block) for block, _, _ in blocks] or [json_of(answer)]
     values = [json.loads(each) if each else None for each in read]
     if not blocks and isinstance(values[0], list):
         values = values[0]

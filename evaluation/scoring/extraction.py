@@ -14,8 +14,9 @@ from evaluation.scoring.answer import MARK, final_number
 LONGEST = 20_000  # characters of a text that is read
 _BLOCK = re.compile(r"```(\w*)\n(.*?)(?:```|\Z)", re.DOTALL)
 _LETTER = re.compile(r"\banswer(?: is|:)?\s*\**\(?([A-J])\b")
-_CHOICES = re.compile(r"^\s*\(?[A-J][).:]", re.MULTILINE)
-_AMOUNT = re.compile(r"\bhow (?:many|much|old|far|long|tall)\b|\d.*[-+*/×÷=].*\d", re.IGNORECASE)
+_CHOICE = re.compile(r"\s*\(?[A-J][).:]")  # at the beginning of a line
+_AMOUNT = re.compile(r"\bhow (?:many|much|old|far|long|tall)\b", re.IGNORECASE)
+_SIGNS = frozenset("-+*/×÷=")
 _BROKEN = (ValueError, SyntaxError, RecursionError, MemoryError)
 
 
@@ -29,8 +30,9 @@ class TextAnswers(NamedTuple):
 
 def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
     """None where no answer of the same kind is found in both."""
-    chooses = len(_CHOICES.findall(prompt)) > 1
-    counts = MARK in left + right or bool(_AMOUNT.search(prompt))
+    lines = prompt.split("\n")
+    chooses = sum(_CHOICE.match(line) is not None for line in lines) > 1
+    counts = MARK in left + right or bool(_AMOUNT.search(prompt)) or any(map(_calculates, lines))
     kinds: list[tuple[str, bool, Callable[[str], object]]] = [
         ("JSON", True, json_of),
         ("code", True, _code),
@@ -42,6 +44,12 @@ def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
         if None not in parts:
             return TextAnswers(kind, *map(str, parts))
     return None
+
+
+def _calculates(line: str) -> bool:
+    """Whether a sign of arithmetic stands between two digits, with anything beside it."""
+    digits = [at for at, character in enumerate(line) if character.isdecimal()]
+    return bool(digits) and not _SIGNS.isdisjoint(line[digits[0] : digits[-1]])
 
 
 def _choice(text: str) -> str | None:

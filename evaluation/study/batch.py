@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.study.plan import MAX_BATCH
 from evaluation.study.result import NAN
+from mars_core.numbers import read_integer
 from mars_core.types import RunConfig, Trace
 
 if TYPE_CHECKING:
@@ -92,11 +93,10 @@ def batch_of(text: str, pair: Pair, tokens: int) -> int:
     that take no batches. Raises ValueError."""
     from mars_core.batch import takes_batches  # imported here because it loads transformers
 
-    if text != AUTO and not (text.isdecimal() and 1 <= int(text) <= MAX_BATCH):
-        raise ValueError(f"batch is {text!r}; it must be {AUTO} or 1 to {MAX_BATCH}.")
+    rows = 0 if text == AUTO else read_integer(text, "batch", 1, MAX_BATCH, AUTO)
     if not takes_batches(pair):
         return 1
-    return _by_memory(pair, tokens) if text == AUTO else int(text)
+    return rows or _by_memory(pair, tokens)
 
 
 def _by_memory(pair: Pair, tokens: int) -> int:

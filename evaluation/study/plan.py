@@ -17,6 +17,7 @@ from evaluation.item import Item, Suite
 from evaluation.study.purpose import Advice, Matching
 from evaluation.study.stored import plain, read
 from mars_core.drafting import described
+from mars_core.numbers import MAX_LANES
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.rules.placebo import ALWAYS, RANDOM
 from mars_core.types import (
@@ -42,7 +43,6 @@ SERVER = "server"
 MAX_CONCURRENCY = 1024
 MAX_BATCH = 256
 LARGEST_SEED = 2**53 - 1  # exact as a float64
-MAX_LANES = 256
 MAX_TASKS = 1_000_000
 
 

@@ -156,6 +156,6 @@ def _stop_file(stop: Stop) -> Iterator[str]:
 
 def _sentence(error: Exception) -> str:
     """The message of an exception of ``spaces`` as plain text: it may contain HTML links."""
-    message = re.sub(r"<[^>]*>", "", str(getattr(error, "message", error))).strip().splitlines()
+    message = re.sub(r"<[^<>]*>", "", str(getattr(error, "message", error))).strip().splitlines()
     reason = (message or [type(error).__name__])[0][:300].rstrip(".")
     return f"The GPU is not available or was taken away: {reason}."

@@ -28,8 +28,8 @@ VARIABLES = {
 }
 LONGEST, DEEPEST = 200, 20  # characters, and nested operations
 _SPAN = ("<think>", "</think>")
-_PIECES = re.compile(  # quoted texts, and characters
-    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|.""", re.DOTALL
+_PIECES = re.compile(  # quoted texts, also without their end, and characters
+    r"""'(?:\\.|[^'\\])*'?|"(?:\\.|[^"\\])*"?|.""", re.DOTALL
 )
 _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,

@@ -176,7 +176,7 @@ class Api:
         with self._for_visitor(request) as services:
             page = Page.read(limit=limit, offset=offset, batches=batches)
             frame = services.store.comparisons(
-                limit=int(page.limit), offset=int(page.offset), batches=page.batches
+                limit=page.limit, offset=page.offset, batches=page.batches
             )
             return [documents.comparison_row(row) for row in frame.to_dict("records")]
 
@@ -208,9 +208,7 @@ class Api:
         """
         with self._for_visitor(request) as services:
             values = Lookup.read(id=id, baseline=baseline)
-            return documents.divergence_documents(
-                services.store.load(values.id), int(values.baseline)
-            )
+            return documents.divergence_documents(services.store.load(values.id), values.baseline)
 
     def tokens(
         self, id: str, lane: int = 0, request: gr.Request | None = None
@@ -227,7 +225,7 @@ class Api:
         """
         with self._for_visitor(request) as services:
             values = Lookup.read(id=id, lane=lane)
-            return documents.token_documents(services.store.load(values.id), int(values.lane))
+            return documents.token_documents(services.store.load(values.id), values.lane)
 
 
 def _jobs(
@@ -240,7 +238,7 @@ def _jobs(
         )
         return [Batch(configs, services.rounds(len(configs), repeats))]
 
-    spec, repeats = admit(services, form), int(values.repeats)
+    spec, repeats = admit(services, form), values.repeats
     return drive(
         services,
         services.key,

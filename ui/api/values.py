@@ -3,23 +3,33 @@ for what cannot be read."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from dataclasses import astuple
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+)
 
+from mars_core.arguments import read_tree
 from mars_core.drafting import offered
 from mars_core.models import PairSpec
+from mars_core.numbers import quoted, read_bias, read_integer, read_number
 from mars_core.types import PROCESSORS, PROTECTED
 from ui.jobs.admission import LIST_ONLY
 from ui.jobs.services import Services
 from ui.public.access import parse
-from ui.settings.drafters import CHAIN, TREE, tree_shape
+from ui.settings.drafters import CHAIN, TREE, TREE_NUMBERS
 from ui.settings.fields import CUSTOM_MODELS
 from ui.settings.form import MOST_REPEATS, Form, LaneForm
 from ui.settings.readers import catalog_pair, read_custom_pair, thinking_word
-from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
+from ui.settings.rule_text import read_rule_text, rule_of
 
 AUTO = "auto"
 MOST_ROWS = 200  # comparisons a call
@@ -27,8 +37,8 @@ M = TypeVar("M", bound="RequestValues")
 
 
 class RequestValues(BaseModel):
-    """Types are strict: ``"5"`` is not a number and ``1`` is not true. A field's description says
-    what it must be."""
+    """Types are strict, but that the text of a number is one: ``1`` is not true. A field's description
+    says what it must be."""
 
     model_config = ConfigDict(strict=True)
 
@@ -51,13 +61,6 @@ def _not_blank(prompt: str) -> str:
     if not prompt.strip():
         raise ValueError("prompt is empty; it needs at least 1 character that is not a space.")
     return prompt
-
-
-def _within_floats(value: object) -> object:
-    """An integer beyond all floats is infinite, as in ``1e400``."""
-    if isinstance(value, int) and abs(value) >= 2**1023:
-        return math.inf if value > 0 else -math.inf
-    return value
 
 
 def _a_list(value: object) -> object:
@@ -118,31 +121,36 @@ def _processors(value: object) -> dict[str, Any]:
             f"processors is {quoted(value)}; it has {names}, logit_bias (an object: word to "
             "number, no line breaks), banned and protect (lists)."
         )
-    numbers = {name: number_of(number, name) for name, number in settings.items()}
     words = bias | dict.fromkeys(banned, "-inf")
-    return numbers | {
+    biases = [f"{word}={number}" for word, number in words.items()]
+    for line in biases:
+        read_bias(line, "logit_bias")
+    return {name: read_number(number, name) for name, number in settings.items()} | {
         "protect": "\n".join(protect),
-        "logit_bias": "\n".join(
-            f"{word}={number_of(number, word)}" for word, number in words.items()
-        ),
+        "logit_bias": "\n".join(biases),
     }
+
+
+def _number(value: object, field: ValidationInfo) -> float | None:
+    """None where the field has that for a number of its own."""
+    return None if value is None else read_number(value, str(field.field_name))
 
 
 Text = Annotated[str, Field(description="text")]
 Flag = Annotated[bool, Field(description="true or false")]
-Number = Annotated[float, BeforeValidator(_within_floats), Field(description="a number")]
+Number = Annotated[float, BeforeValidator(_number), Field(description="a number")]
 
 
 def integer(low: int, high: int) -> Any:
     """A whole number, which JSON may write as 5.0."""
-    return Field(ge=low, le=high, multiple_of=1, description=f"a whole number from {low} to {high}")
+    return BeforeValidator(lambda value, field: read_integer(value, field.field_name, low, high))
 
 
 class Page(RequestValues):
     """What ``/comparisons`` takes."""
 
-    limit: Annotated[float, integer(1, MOST_ROWS)]
-    offset: Annotated[float, integer(0, 10**9)]
+    limit: Annotated[int, integer(1, MOST_ROWS)]
+    offset: Annotated[int, integer(0, 10**9)]
     batches: Flag
 
 
@@ -150,8 +158,8 @@ class Lookup(RequestValues):
     """What the endpoints of one comparison take."""
 
     id: Text
-    lane: Annotated[float, integer(0, 10**6)] = 0
-    baseline: Annotated[float, integer(0, 10**6)] = 0
+    lane: Annotated[int, integer(0, 10**6)] = 0
+    baseline: Annotated[int, integer(0, 10**6)] = 0
 
 
 class ComparisonRequest(RequestValues):
@@ -164,7 +172,7 @@ class ComparisonRequest(RequestValues):
     draft: Text
     head: Text
     drafter: Text
-    k: Annotated[float | None, BeforeValidator(_within_floats), Field(description="a number")]
+    k: Annotated[float | None, BeforeValidator(_number)]
     temperature: Number
     max_new_tokens: Number
     seed: Number
@@ -180,7 +188,7 @@ class ComparisonRequest(RequestValues):
         tuple[int, ...], BeforeValidator(_a_list), Field(description="a list of token ids")
     ]
     thinking: Annotated[bool | None, Field(description="true or false")]
-    repeats: Annotated[float, integer(1, MOST_REPEATS)]
+    repeats: Annotated[int, integer(1, MOST_REPEATS)]
 
     def form(self, services: Services) -> Form:
         """The fields of the page for the same request, but for ``stop`` and ``prefix``. Raises
@@ -226,17 +234,9 @@ class ComparisonRequest(RequestValues):
 
     def _tree(self, spec: PairSpec) -> dict[str, Any]:
         """The shape of an EAGLE-3 head's draft; nothing: the pair's own."""
-        text, shape = self.tree.strip(), tree_shape(spec)
-        if text == CHAIN or (not text and spec.tree is None):
+        text = self.tree.strip()
+        shape = read_tree(text, "tree") if text else spec.tree
+        if shape is None:
             return {"shape": CHAIN}
-        try:
-            numbers = (
-                map(int, text.split(",")) if text else (shape.tokens, shape.depth, shape.top_k)
-            )
-            tokens, depth, top_k = numbers
-        except ValueError:
-            raise ValueError(
-                f"tree is {text[:80]!r}; write drafted tokens, depth and top-k, such as 12,6,2, or "
-                f"{CHAIN}."
-            ) from None
-        return {"shape": TREE, "tree_tokens": tokens, "tree_depth": depth, "tree_top_k": top_k}
+        sizes = dict(zip(TREE_NUMBERS, astuple(shape), strict=True))
+        return {"shape": TREE, **sizes}

@@ -81,10 +81,10 @@ const there = new Set();
 const names = (words) => NAMES.some((name) => name !== "tab" && words[name]);
 const sent = {}; // of each tab, and of the choice of one, what was requested last
 // What stood in Compare when the page was left comes back when it is loaded again.
-let entered = history.state?.entered;
+let entered = history.state?.entered?.panel && history.state.entered;
 listen("beforeunload", window, () => {
   const prompt = document.querySelector("#prompt textarea")?.value;
-  history.replaceState({ entered: { prompt, values: window.marsEntered?.() } }, "");
+  history.replaceState({ entered: { prompt, panel: window.marsEntered?.() } }, "");
 });
 function show(words) {
   if (!there.has(words.tab) || !(names(words) || entered)) return;

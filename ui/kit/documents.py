@@ -14,7 +14,7 @@ from ui.kit.panel import render
 
 FOLDER = Path(__file__).parents[2] / "docs"
 GLOSSARY = "glossary.md"
-_LINK = re.compile(r"\[([^\]]+)\]\((https://[\w/.#?=-]+|[\w/.-]+\.md)(#[\w-]+)?\)")
+_LINK = re.compile(r"\[([^\[\]]+)\]\((https://[\w/.#?=-]+|[\w/.-]+\.md)(#[\w-]+)?\)")
 
 
 def titles() -> dict[str, str]:

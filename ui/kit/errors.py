@@ -16,7 +16,7 @@ from ui.public.origin import page_path
 
 LOG = logging.getLogger("mars.faults")
 _PATH = re.compile(
-    r"""(?<![\w.:/])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'"()<>,;:]+){2,}[/\\]?|sqlite:\S+|postgresql\S*://[^\s)]+"""
+    r"""(?<![\w.:/])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'"()<>,;:]+){2,}[/\\]?|sqlite:\S+|postgresql\S{0,40}://[^\s)]+"""
 )
 _UNKNOWN = re.compile(r"There is no (?:comparison|study|run|vote) with the id [^\n]{0,80}")
 SHAREABLE = ", or it is not yours; its owner can share it."

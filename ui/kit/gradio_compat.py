@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from inspect import signature
 from types import SimpleNamespace
 from typing import Any, ParamSpec
 
@@ -23,6 +24,7 @@ from gradio.routes import App
 from evaluation.format import plural
 from mars_core.panics import contained
 from ui.kit.errors import fault, miscall
+from ui.kit.lengths import PANEL, LengthError, check_lengths
 
 LOG = logging.getLogger("mars.gradio")
 ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived
@@ -90,11 +92,19 @@ class FaultyBlocks(gr.Blocks):
         if reported is not None and not isinstance(getattr(reported, "_data", {}), Mapping):
             options["event_data"] = gr.EventData(reported.target, {})
         try:
+            check_lengths(
+                [
+                    *zip(_names(event), inputs, strict=True),
+                    ("the event", getattr(reported, "_data", None)),
+                ]
+            )
             with contained():
                 return await super().process_api(event, *args, **options)
         except gr.Error as error:
             error.print_exception = False
             raise
+        except LengthError as error:
+            raise gr.Error(str(error), print_exception=False) from None
         except Exception as error:  # noqa: BLE001  (the last handler that sees it)
             name = getattr(event, "name", None) or getattr(event, "api_name", None)
             raise gr.Error(
@@ -126,6 +136,13 @@ class FaultyBlocks(gr.Blocks):
             )
             by_output = dict(zip(changed, values, strict=True))
         return [by_output.get(each, None if each.stateful else gr.skip()) for each in outputs]
+
+
+def _names(event: Any) -> list[str]:
+    """Of its values: parameters of an endpoint, or components."""
+    if not event.inputs or event.inputs[0].get_block_name() != "api":
+        return [PANEL if isinstance(each, gr.HTML) else str(each.elem_id) for each in event.inputs]
+    return [*signature(event.fn).parameters][: len(event.inputs)]
 
 
 @_or_stock

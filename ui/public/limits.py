@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 from evaluation.format import count
+from mars_core.numbers import read_integer
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig
 
@@ -104,14 +105,9 @@ def read_limits(text: str, base: Limits) -> Limits:
         name, _, value = map(str.strip, part.partition("="))
         if name not in names:
             raise ValueError(f"MARS_LIMITS sets {name[:80]!r}; it can set {', '.join(names)}.")
-        if value != "off" and not (
-            value.isascii() and value.isdecimal() and 1 <= int(value) <= 10**9
-        ):
-            raise ValueError(
-                f"MARS_LIMITS sets {name} to {value[:80]!r}; it must be a whole number from 1, or "
-                "off."
-            )
-        changed[name] = None if value == "off" else int(value)
+        changed[name] = (
+            None if value == "off" else read_integer(value, f"MARS_LIMITS {name}", 1, 10**9, "off")
+        )
     return replace(base, **changed)
 
 

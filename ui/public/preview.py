@@ -26,7 +26,7 @@ ABOUT = (
 )
 _STOCK = re.compile(rb'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>\s*')
 # behind it, because what reads previews reads only the beginning of a page
-_CHARSET = re.compile(rb"<meta charset[^>]*>")
+_CHARSET = re.compile(rb"<meta charset[^<>]*>")
 
 
 class Previews:

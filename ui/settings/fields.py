@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from mars_core.drafting import described, offered
 from mars_core.models import PairSpec
+from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
 from mars_core.types import PROCESSORS, PROTECTED, DraftMode, Processors
@@ -21,7 +22,7 @@ from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.form import CUSTOM
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
-from ui.settings.values import SHARED, EnteredValues, as_number, as_text
+from ui.settings.values import SHARED, EnteredValues, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
@@ -98,7 +99,7 @@ class Fields:
         which names the field."""
         most = more.get("most")
         value = self.values.get(name, default if most is None else min(default, most))
-        self._add(name, "number", label, as_number(value), **more)
+        self._add(name, "number", label, number_of(value), **more)
 
     def text(self, name: str, label: str, default: str = "", **more: Any) -> None:
         self._add(

@@ -3,16 +3,16 @@ are those of the form's fields. Everything in an address is hostile."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import Field, fields
 from typing import Any
 
+from mars_core.numbers import number_of, quoted, read_number
 from mars_core.rules import PLAIN
 from ui.settings.drafters import FIELDS, taken
 from ui.settings.form import DraftForm, Form
-from ui.settings.rule_text import number_of, quoted, read_rule_text, rule_of
-from ui.settings.values import EnteredValues, as_number, as_text, form_values, lane_values
+from ui.settings.rule_text import read_rule_text, rule_of
+from ui.settings.values import EnteredValues, as_text, form_values, lane_values
 
 _FIELDS: Mapping[str, Field[Any]] = {
     each.name: each for each in fields(Form) if each.name not in ("prompt", "lanes")
@@ -42,7 +42,7 @@ def applied(values: EnteredValues) -> dict[str, Any]:
 
 def _text(value: object) -> str:
     """A number as a person writes it."""
-    return str(as_number(value) if isinstance(value, float) else value)
+    return str(number_of(value) if isinstance(value, float) else value)
 
 
 def _rule(lane: EnteredValues) -> str:
@@ -83,10 +83,7 @@ def _value(name: str, text: str) -> Any:
             raise ValueError(f"{name} is {quoted(text)}; it must be True or False.")
         case "str":
             return text
-    number = number_of(text, name)
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {quoted(text)}; it must be a finite number.")
-    return int(number) if number.is_integer() else number
+    return number_of(read_number(text, name))
 
 
 def _lane(text: object) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import gradio as gr
 
 from evaluation.format import memory, parameters
 from mars_core.models import PairSpec
+from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
@@ -30,7 +31,6 @@ from ui.settings.parameters import ThresholdNote, default_theta, other_theta, th
 from ui.settings.readers import read_custom_pair, read_rule
 from ui.settings.values import (
     EnteredValues,
-    as_number,
     as_parameter,
     as_text,
     lane_form,
@@ -111,7 +111,7 @@ class SettingsPanel:
             label=self._label(values),
             seeded=seeded(values),
         )
-        return to_json({"html": html, "values": values, "at": as_number(entered.get("at"))})
+        return to_json({"html": html, "values": values, "at": number_of(entered.get("at"))})
 
     def _fields(self, entered: EnteredValues, spec: PairSpec | None) -> Fields:
         pairs = [(each.title, each.key) for each in self.services.catalog]
@@ -190,7 +190,7 @@ class SettingsPanel:
         elif what == "pair":  # a default gives way to that of another pair
             known = {default_theta(spec).value for spec in (None, *self.services.catalog)}
             for each in lanes:
-                if as_number(each.get("theta")) in known:
+                if number_of(each.get("theta")) in known:
                     del each["theta"]
             for spec in (None, *self.services.catalog):
                 for name, field in self._fields({}, spec).by_name.items():
@@ -198,7 +198,7 @@ class SettingsPanel:
                         del values[name]
         elif kind == "expression" and name in EXPRESSIBLE:
             typed = where.pop(name, None)
-            number = as_number(as_parameter(typed))
+            number = number_of(as_parameter(typed))
             if not isinstance(typed, str):  # with its point: a text of digits is a number
                 where[name] = "" if number is None else str(float(number))
             elif number is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mars_core.drafting import drafter_kind
 from mars_core.models import PairSpec, custom_pair
+from mars_core.numbers import read_bias, read_integer, read_number
 from mars_core.rules import PLAIN, RULES, WHERE, Rule
 from mars_core.text.files import lines_of
 from mars_core.types import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
 
 THINKING: Mapping[str, bool | None] = {"default": None, "on": True, "off": False}
-EXACT_INTEGER = 2**53  # the browser's numbers are doubles
+LARGEST_SEED = 2**53 - 1  # the browser's numbers are doubles
 
 
 def read_custom_pair(target: str, draft: str, head: str) -> PairSpec:
@@ -71,10 +72,7 @@ def read_prompt(form: Form) -> PromptConfig:
 
 def read_repeats(form: Form) -> int:
     """0: as many as are quick. Raises ValueError."""
-    repeats = read_integer(form.repeats, "runs per lane")
-    if not 0 <= repeats <= MOST_REPEATS:
-        raise ValueError(f"runs per lane is {repeats}; it must be 0 (automatic) to {MOST_REPEATS}.")
-    return repeats
+    return read_integer(form.repeats, "runs per lane", 0, MOST_REPEATS)
 
 
 def read_stop(form: RunForm) -> tuple[str, ...]:
@@ -87,18 +85,13 @@ def read_processors(form: RunForm) -> Processors:
     for name in PROCESSORS:
         reader = read_integer if isinstance(getattr(Processors(), name), int) else read_number
         numbers[name] = reader(getattr(form, name), name)
-    try:
-        pairs = (line.rpartition("=") for line in lines_of(form.logit_bias) if line)
-        protect = tuple(filter(None, map(str.strip, lines_of(form.protect))))
-        return Processors(
-            **numbers,
-            logit_bias=tuple((word, float(value)) for word, _, value in pairs),
-            protect=() if protect == (PLAIN,) else protect,
-        )
-    except ValueError:
-        raise ValueError(
-            "A line of the logit biases is not WORD=VALUE; the value is a number, or -inf."
-        ) from None
+    biases = (line for line in lines_of(form.logit_bias) if line)
+    protect = tuple(filter(None, map(str.strip, lines_of(form.protect))))
+    return Processors(
+        **numbers,
+        logit_bias=tuple(read_bias(line, "A line of the logit biases") for line in biases),
+        protect=() if protect == (PLAIN,) else protect,
+    )
 
 
 def processor_values(processors: Processors) -> dict[str, Any]:
@@ -135,9 +128,7 @@ def read_configs(form: Form, pair: Pair) -> tuple[RunConfig, ...]:
         top_p=read_number(form.top_p, "top-p"),
         processors=read_processors(form),
     )
-    prompt, seed = read_prompt(form), read_integer(form.seed, "seed")
-    if seed < 0:
-        raise ValueError(f"seed is {seed}; the page takes 0 to {EXACT_INTEGER - 1}.")
+    prompt, seed = read_prompt(form), read_integer(form.seed, "seed", 0, LARGEST_SEED)
     longest = read_integer(form.max_new_tokens, "max new tokens")
     return tuple(
         run_config(
@@ -199,23 +190,3 @@ def read_rule(lane: LaneForm) -> RuleConfig:
             if name in known or (name == WHERE.name and value is not None)
         },
     )
-
-
-def read_number(value: float | None, name: str) -> float:
-    """The number of a field. Raises ValueError with one sentence."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name} is empty or not a number; give a number.")
-    return float(value)
-
-
-def read_integer(value: float | None, name: str) -> int:
-    """The whole number of a field, exact in the browser too. Raises ValueError with one
-    sentence."""
-    number = read_number(value, name)
-    if not number.is_integer():
-        raise ValueError(f"{name} is {number:g}; it must be a whole number.")
-    if abs(number) >= EXACT_INTEGER:
-        raise ValueError(
-            f"{name} is {number:g}; the page takes whole numbers up to {EXACT_INTEGER - 1}."
-        )
-    return int(number)

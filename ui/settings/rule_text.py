@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from mars_core.numbers import quoted, read_number
 from mars_core.rules import split_values
 from ui.settings.form import LaneForm
 from ui.settings.readers import rule_named
@@ -40,18 +41,4 @@ def rule_of(name: str, parameters: Mapping[Any, object]) -> LaneForm:
 
 def _value(value: object, name: str) -> float | str:
     """A number, or a text that may be an expression. Raises ValueError."""
-    return value if isinstance(value, str) else number_of(value, name)
-
-
-def number_of(value: object, name: str) -> float:
-    """Raises ValueError."""
-    try:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError
-        return float(value)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{name[:80]} is {quoted(value)}; it must be a number.") from None
-
-
-def quoted(value: object) -> str:
-    return repr(value)[:80]
+    return value if isinstance(value, str) else read_number(value, name)

@@ -7,32 +7,23 @@ that JSON can be: ``read`` gives a form texts and numbers only.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from typing import Any
 
-from mars_core.rules import RULES, WHERE, as_value
+from mars_core.numbers import number_of
+from mars_core.rules import RULES, WHERE
+from ui.kit.lengths import check_lengths
 from ui.settings.form import DraftForm, Form, LaneForm
 
 EnteredValues = Mapping[str, Any]
-MOST = sys.float_info.max
 SHARED = "above"  # a lane's drafts come from the form's drafter
-
-
-def as_number(value: object) -> float | None:
-    """None unless it is a number of at most ``MOST``."""
-    if isinstance(value, str) and value.isascii() and value.isdigit():  # that of a choice
-        value = int(value[:9])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
-        return None
-    return int(value) if float(value).is_integer() else value  # as a person writes it
 
 
 def as_parameter(value: object) -> float | str | None:
     """A number, also as text, or the text of an expression; else None."""
     text = as_text(value).strip()
-    number = as_number(as_value(text) if text else value)
+    number = number_of(value)
     return text or None if number is None else number
 
 
@@ -42,12 +33,19 @@ def as_text(value: object) -> str:
 
 
 def parse(value: object) -> dict[str, Any]:
-    """The values of a panel, from the JSON that the browser sends; empty if it is malformed."""
+    """The values of a panel, from the JSON that the browser sends; empty if it is malformed. Raises
+    LengthError for a field that is too long."""
     try:
-        values = json.loads(value)["values"] if isinstance(value, str) else {}
+        values = (
+            json.loads(value, parse_float=number_of, parse_constant=number_of)["values"]
+            if isinstance(value, str)
+            else {}
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
         return {}
-    return values if isinstance(values, dict) else {}
+    values = values if isinstance(values, dict) else {}
+    check_lengths(values.items())
+    return values
 
 
 def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
@@ -70,7 +68,7 @@ def read(form: type[Any], values: EnteredValues) -> dict[str, Any]:
     readers: dict[Any, Callable[[Any], Any]] = {
         "str": as_text,
         "bool": bool,
-        "float | None": as_number,
+        "float | None": number_of,
         "list[str]": lambda value: (
             [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
         ),

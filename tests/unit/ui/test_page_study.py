@@ -289,7 +289,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"rules": ["strict", "none"]} -> No rule is chosen
 {"rules": ["vars"]} -> The rule is 'vars'
 {"values": ""} -> The list of θ is empty
-{"values": "0.9, x"} -> 'x' among the θ is not a number
+{"values": "0.9, x"} -> θ is 'x'; it must be a number.
 {"values": "0.9:0.8:0.1"} -> The range 0.9:0.8:0.1 of θ
 {"values": "0:1:0.0001"} -> The range 0:1:0.0001 of θ
 {"values": "0.9, 0.9"} -> Two lanes are the same
@@ -301,7 +301,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
 {"ks": "2.5"} -> K is 2.5; it must be a whole number.
 {"ks": "100"} -> K is 100
-{"ks": "nan"} -> 'nan' among the K
+{"ks": "nan"} -> K is 'nan'; it must be a number.
 {"ks": ""} -> The list of K is empty
 {"temperatures": "-1"} -> temperature is -1
 {"repeats": null} -> repeats is empty

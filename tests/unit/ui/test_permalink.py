@@ -215,7 +215,7 @@ def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:
     ("words", "expected"),
     [
         ({"k": "abc"}, "k is 'abc'; it must be a number."),
-        ({"seed": "inf"}, "seed is 'inf'; it must be a finite number."),
+        ({"seed": "inf"}, "seed is 'inf'; it must be a number."),
         ({"chat": "maybe"}, "chat is 'maybe'; it must be True or False."),
         ({"rules": ["strict", "<b>"]}, "A rule is '<b>'; write it like"),
         ({"rules": ["psychic"]}, "The rule is 'psychic'; it must be one of"),

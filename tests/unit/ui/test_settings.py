@@ -356,7 +356,7 @@ def test_further_processors_are_read_from_their_fields() -> None:
     assert read_processors(replace(FORM, protect=" \n")) == Processors()
     assert read_processors(replace(FORM, **processor_values(PROCESSED))) == PROCESSED
     for wrong in ("cat", "cat=much", "=\n="):
-        with pytest.raises(ValueError, match="not WORD=VALUE"):
+        with pytest.raises(ValueError, match="must be WORD=VALUE"):
             read_processors(replace(FORM, logit_bias=wrong))
     with pytest.raises(
         ValueError, match=r"no_repeat_ngram_size is 2\.5; it must be a whole number"
@@ -542,12 +542,9 @@ def test_an_expression_is_checked_under_its_field(
     assert note.startswith(error) and bool(note) is bool(error)
 
 
-@pytest.mark.parametrize(
-    ("seed", "words"),
-    [(-1, "seed is -1; the page takes 0 to"), (2**53, "the page takes whole numbers up to")],
-)
-def test_a_seed_out_of_range_names_the_range_of_the_page(seed: int, words: str) -> None:
-    with pytest.raises(ValueError, match=f"{words} 9007199254740991"):
+@pytest.mark.parametrize("seed", [-1, 2**53])
+def test_a_seed_out_of_range_names_the_range_of_the_page(seed: int) -> None:
+    with pytest.raises(ValueError, match=f"seed is {seed}; .* 0 to 9007199254740991"):
         read_configs(replace(FORM, seed=seed), NO_PAIR)
 
 

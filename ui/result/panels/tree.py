@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from mars_core.numbers import number_of
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.events import QUEUED, Updates, event_data
@@ -16,7 +17,6 @@ from ui.kit.labels import run_names
 from ui.kit.panel import panel_component, render
 from ui.result.figure import figure_component, figure_json
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
-from ui.settings.values import as_number
 
 RunTraces = Mapping[int, Trace]  # lane → its run
 BY = {"previous": -1, "next": 1}  # the buttons
@@ -90,7 +90,7 @@ class TreePanel:
         """A token of a lane that was clicked, or the selection of the choosers. What does not exist
         changes nothing."""
         data = event_data(event)
-        lane, index, step = (as_number(data.get(name)) for name in ("lane", "index", "step"))
+        lane, index, step = (number_of(data.get(name)) for name in ("lane", "index", "step"))
         if not displayed or not isinstance(lane, int) or lane not in displayed.runs:
             return {self.choosers: gr.skip()}
         trace = self.stored.read(request, displayed, lane)

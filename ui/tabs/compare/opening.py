@@ -67,7 +67,7 @@ class Opening(CompareParts):
         """What the address names; the form as it was left, where the page was loaded again."""
         words = event_data(event)
         opened, entered = self._opened(words, displayed, request), words.get("entered")
-        if isinstance(entered, Mapping) and (values := parse(entered.get("values"))):
+        if isinstance(entered, Mapping) and (values := parse(entered.get("panel"))):
             return opened | self._fill(values, as_text(entered.get("prompt")))
         return opened
 

@@ -18,6 +18,14 @@ from evaluation.suites.read import BUILT_IN, read_suite
 from evaluation.suites.typed import TYPED, split_prompts, typed_suite
 from mars_core.demo.corpus import held_out
 from mars_core.models import PairSpec
+from mars_core.numbers import (
+    check_lanes,
+    quoted,
+    read_integer,
+    read_integers,
+    read_number,
+    read_numbers,
+)
 from mars_core.rules import PLAIN, RULES
 from mars_core.text.files import lines_of
 from mars_core.types import DrafterConfig, RuleConfig
@@ -28,15 +36,12 @@ from ui.settings.drafters import taken
 from ui.settings.form import RunForm
 from ui.settings.readers import (
     read_drafter,
-    read_integer,
-    read_number,
     read_processors,
     read_stop,
     read_thinking,
     rule_named,
 )
 from ui.settings.values import parse, read
-from ui.tabs.study.lists import named_numbers, numbers
 
 MAX_RUNS = 2000
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
@@ -81,6 +86,7 @@ class StudyForm(RunForm):
             raise ValueError(
                 "No rule is chosen; choose at least one, which is compared with strict."
             )
+        check_lanes(len(drafters) * (1 + len(rules)))
         lanes = [Lane(rule, each) for each in drafters for rule in (RuleConfig(BASELINE), *rules)]
         placebos = self.placebos and self.purpose == COMPARE
         none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
@@ -89,7 +95,7 @@ class StudyForm(RunForm):
             Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier),
             (suite,),
             with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
-            temperatures=numbers(self.temperatures, "temperature"),
+            temperatures=read_numbers(self.temperatures, "temperature"),
             repeats=read_integer(self.repeats, "repeats"),
             seed=read_integer(self.seed, "seed"),
             top_k=read_integer(self.top_k, "top-k"),
@@ -107,8 +113,10 @@ class StudyForm(RunForm):
     def chosen_suite(self) -> Suite:
         """Raises ValueError."""
         if self.suite == TYPED:
+            prompts = split_prompts(self.prompts, self.separator)
+            _check_runs(len(prompts))
             answers = lines_of(answers_to(self.prompts, self.references).rstrip())
-            return typed_suite(split_prompts(self.prompts, self.separator), answers)
+            return typed_suite(prompts, answers)
         if self.suite not in SUITES:
             raise ValueError(
                 f"The suite is {str(self.suite)[:80]!r}; it must be one of {', '.join(SUITES)}."
@@ -119,9 +127,7 @@ class StudyForm(RunForm):
         """Empty where the drafter has no K, as a tree."""
         if "k" not in taken(self.drafter, self.shape):
             return ()
-        if not (ks := numbers(self.ks, "K")):
-            raise ValueError("The list of K is empty; give at least one number.")
-        return tuple(read_integer(k, "K") for k in ks)
+        return read_integers(self.ks, "K")
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items
@@ -159,7 +165,7 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
     if form.purpose == ADVISE:
         return [RuleConfig(name, RULES[name].values({})) for name in chosen]
     known = set().union(*parameters.values())
-    others = named_numbers(form.others)
+    others = _named_numbers(form.others)
     if form.parameter in others:
         raise ValueError(
             f"The other parameters fix {form.parameter}, which is varied; leave one out."
@@ -168,15 +174,27 @@ def rules_of(form: StudyForm) -> list[RuleConfig]:
         if name not in known:
             raise ValueError(f"The other parameters have {name[:40]!r}, which no chosen rule has.")
     title = parameter_title(form.parameter)
-    values = numbers(form.values, title) if form.parameter in known else ()
-    if form.parameter in known and not values:
-        raise ValueError(f"The list of {title} is empty; give at least one number.")
+    values = read_numbers(form.values, title) if form.parameter in known else ()
+    check_lanes(len(chosen) * max(1, len(values)))
     rules = []
     for name in chosen:
         fixed = {other: others[other] for other in others.keys() & parameters[name]}
         varied = [{form.parameter: value} for value in values if form.parameter in parameters[name]]
         rules += [RuleConfig(name, RULES[name].values(fixed | each)) for each in varied or [{}]]
     return rules
+
+
+def _named_numbers(text: str) -> dict[str, float]:
+    """``name = value``, comma separated. Raises ValueError."""
+    values = {}
+    for part in filter(str.strip, text.replace("\n", ",").split(",")):
+        name, equals, value = map(str.strip, part.partition("="))
+        if not equals or not name:
+            raise ValueError(
+                f"{quoted(part.strip())} is not a parameter; write name = value, comma separated."
+            )
+        values[name] = read_number(value, name)
+    return values
 
 
 def read_study(value: str | None) -> StudyForm:
@@ -206,13 +224,18 @@ def admitted(services: Services, form: StudyForm) -> StudyJob:
         tuning, study, _ = advisable(plan, ALPHA)
         lanes = len(plan.lanes) - len(compared(plan)) + MOST_CANDIDATES
         runs = tuning.tasks + study.tasks * lanes
+    _check_runs(runs)
+    check_size(services, plan, runs)
+    return StudyJob(spec, plan, runs, form.purpose == ADVISE)
+
+
+def _check_runs(runs: int) -> None:
+    """Raises ValueError."""
     if runs > MAX_RUNS:
         raise ValueError(
             f"The study has {runs:,} runs; from the page it must be at most {MAX_RUNS:,}: use the "
             "command line."
         )
-    check_size(services, plan, runs)
-    return StudyJob(spec, plan, runs, form.purpose == ADVISE)
 
 
 def check_size(services: Services, plan: Plan, runs: int) -> None:

@@ -1,0 +1,137 @@
+"""What a stranger can send is bounded before it is read: every value of every event and endpoint has
+a length, and the work of those that do not queue grows as the text does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import fields
+from time import thread_time
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from tests.unit.ui.helpers import one_loop
+from ui.app import build_app
+from ui.jobs.services import Services
+from ui.kit.lengths import LISTS, LONGEST, MOST, TEXTS, LengthError
+from ui.settings.form import DraftForm, Form
+from ui.settings.values import parse
+from ui.tabs.study.estimate import estimated
+from ui.tabs.study.form import StudyForm, read_study
+
+LONG = " " * (max(TEXTS.values()) + 1)
+WIDE = ["x"] * (max(*LISTS.values(), MOST) + 1)
+REFUSED = r"has [\d,]+ (characters|values); [\d,]+ are the most\.'?$"
+
+
+@pytest.fixture
+def page(services: Services) -> gr.Blocks:
+    with one_loop():
+        return build_app(services)
+
+
+def test_no_event_reads_a_value_that_is_too_long(
+    page: gr.Blocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does any endpoint: all that the page's configuration lists."""
+    monkeypatch.setattr(gr.Blocks, "process_api", _read)
+    events = [event for event in page.fns.values() if event.fn]
+    assert len(events) > 60
+    for event in events:
+        empty: list[Any] = [None] * len(event.inputs)
+        for long in (LONG, WIDE, {"a": [{"b": LONG}]}, {LONG: 1}):
+            sent = [([*empty[:at], long, *empty[at + 1 :]], None) for at in range(len(empty))]
+            if event.collects_event_data:
+                sent += [(empty, long), (empty, {"changes": [{"changed": long}]})]
+            for values, reported in sent:
+                data = gr.EventData(None, reported)
+                with pytest.raises(gr.Error, match=REFUSED):
+                    asyncio.run(page.process_api(event, values, event_data=data))
+
+
+async def _read(*_: object, **__: object) -> None:
+    pytest.fail("it was read")
+
+
+@pytest.mark.parametrize("form", [Form, StudyForm, DraftForm])
+def test_no_field_of_a_panel_is_read_that_is_too_long(form: type[Any]) -> None:
+    for each in fields(form):
+        for long in (" " * (TEXTS.get(each.name, LONGEST) + 1), WIDE, {"a": LONG}):
+            for values in ({each.name: long}, {"lanes": [{each.name: long}]}):
+                with pytest.raises(LengthError, match=REFUSED):
+                    parse(json.dumps({"values": values}))
+
+
+STUDY = {
+    "pair": "bundled",
+    "drafter": "model",
+    "suite": "prompts",
+    "prompts": "a\nb",
+    "values": "0.9",
+    "rules": ["mars"],
+    "temperatures": "0",
+    "ks": "3",
+    "max_new_tokens": 8,
+    "seed": 0,
+}
+UNITS = (" ", "\n", "\n---", "a\n", "0:200:1,", "9", ",", ":", "=", "a=1,", "=> ", "(", "'", "\\")
+
+
+@pytest.mark.parametrize(
+    "name", ["prompts", "values", "others", "ks", "temperatures", "stop", "system", "logit_bias"]
+)
+def test_the_work_of_an_estimate_grows_as_its_text_does(services: Services, name: str) -> None:
+    """It does not queue, so that anybody may request it at any time."""
+
+    def seconds(unit: str, length: int) -> float:
+        text = json.dumps({"values": {**STUDY, name: unit * (length // len(unit))}})
+        begun = thread_time()
+        estimated(services, read_study(text))
+        return thread_time() - begun
+
+    most = TEXTS.get(name, LONGEST)
+    slow = [unit for unit in UNITS if seconds(unit, most) > 0.1]
+    grown = {unit: seconds(unit, most) / seconds(unit, most // 4) for unit in slow}
+    assert not [unit for unit, growth in grown.items() if growth > 9]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"values": "0:200:1," * 400},
+        {"ks": "1:200:1," * 400},
+        {"rules": ["mars"] * 200, "values": "0:1:0.005"},
+        {"rules": ["mars"] * 30, "values": "0:1:0.01", "ks": "1:64:1"},
+        {"values": "0:1:0.01", "ks": "1:64:1"},
+    ],
+)
+def test_lanes_and_lists_are_counted_before_they_are_built(
+    services: Services, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("ui.tabs.study.form.Lane", lambda *_: pytest.fail("it was built"))
+    said = estimated(services, read_study(json.dumps({"values": STUDY | changes})))
+    assert " are the most." in said or "it must have 1 to 200." in said
+
+
+@pytest.mark.parametrize("written", ["NaN", "1e400", "-Infinity", '"1e999999999"', "[]", "true"])
+def test_what_is_no_number_is_one_sentence_and_the_panel_is_drawn(
+    page: gr.Blocks, services: Services, written: str
+) -> None:
+    panels = [each for each in page.blocks.values() if each.elem_id == "study-settings"]
+    redraw = next(
+        each
+        for each in page.fns.values()
+        if each.fn and each.inputs == panels and each.name == "redraw"
+    )
+    lists = dict.fromkeys(("values", "ks", "temperatures"), json.dumps(written.strip('"')))
+    numbers = ("max_new_tokens", "seed", "repeats", "top_k", "top_p", "margin", "min_p", "at")
+    for name, value in (lists | dict.fromkeys(numbers, written)).items():
+        text = json.dumps({"values": {**STUDY, name: "#"}}).replace('"#"', value)
+        for lanes in ("", f', "lanes": [{{"rule": "mars", "theta": {value}, "k": {value}}}]'):
+            sent = text[:-2] + lanes + "}}"
+            redraw.fn(gr.EventData(None, {"changes": [{"changed": "pair"}]}), sent)
+            said = estimated(services, read_study(sent))
+            assert name == "at" or re.search(" is .*; it must ", said), said
