@@ -89,7 +89,9 @@ def read_integers(
     text: str, name: str, low: int = -LARGEST_INTEGER, high: int = LARGEST_INTEGER
 ) -> tuple[int, ...]:
     """As ``read_numbers``. Raises ValueError."""
-    return tuple(read_integer(each, name, low, high) for each in read_numbers(text, name))
+    return tuple(
+        read_integer(number_of(each), name, low, high) for each in read_numbers(text, name)
+    )
 
 
 def check_lanes(count: int) -> None:

@@ -23,7 +23,7 @@ TEXTS: Mapping[str, int] = {
     "comment": 10_000,
     "votes-comment": 10_000,
 }
-LISTS: Mapping[str, int] = {"prefix": 100_000, "lanes": 8}
+LISTS: Mapping[str, int] = {"prefix": 100_000}
 
 
 class LengthError(ValueError):

@@ -360,7 +360,7 @@ def test_what_is_set_replaces_the_limits_of_the_mode() -> None:
 )
 def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
     with pytest.raises(
-        ValueError, match=r"^MARS_LIMITS sets .*; it (can set|must be a whole number from 1) ?.*\.$"
+        ValueError, match=r"^MARS_LIMITS .*; it (can set|must be a whole number from 1) ?.*\.$"
     ):
         read_limits(text, PUBLIC_LIMITS)
 

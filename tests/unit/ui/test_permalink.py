@@ -94,7 +94,7 @@ def test_what_was_entered_comes_back_with_the_page(store: RunStore, opening: Ope
     """As a page that is loaded again while it runs finds it."""
     comparison = keep(store, "a lantern")
     entered = parse(opening.prompt_panel.panel.value({"seed": 9, "lanes": [{}, {}, {}]}))
-    words = {"comparison": comparison, "entered": {"values": json.dumps({"values": entered})}}
+    words = {"comparison": comparison, "entered": {"panel": json.dumps({"values": entered})}}
     updates = opened(opening, **words | {"entered": words["entered"] | {"prompt": "a ladder"}})
     assert updates[opening.prompt_panel.prompt] == "a ladder"
     values = parse(updates[opening.prompt_panel.panel.component])

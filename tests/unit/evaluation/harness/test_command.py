@@ -94,7 +94,7 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
         ("pair=bundled --limit 0", "limit is 0.0; it must be a number, more than 0."),
         ("pair=bundled --num_fewshot -1", "num_fewshot is -1; it must be a number, 0 or more."),
         ("draft_mode=lazy", "draft_mode is 'lazy'; it must be one of coupled, greedy, sampled."),
-        ("max_new_tokens=0", "max_new_tokens is 0; it must be at least 1."),
+        ("max_new_tokens=0", "max_new_tokens is 0; it must be a whole number from 1 on."),
         ("device=abacus", "device is 'abacus'"),
         ("pair=bundled,k=65", "K is 65; it must be 1 to 64"),
     ],

@@ -117,10 +117,10 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--suite nowhere.jsonl", "nowhere.jsonl"),
         ("--limit 0", "limit"),
         ("--max-new-tokens 5000", "On the command line --skip-long leaves such items out."),
-        ("--k 2,2.5", "--k is '2,2.5'; it takes whole numbers"),
+        ("--k 2,2.5", "--k is 2.5; it must be a whole number"),
         ("--k 3,3", "Two lanes are the same"),
-        ("--batch 1,0", "batch is '0'; it must be auto or 1 to 256"),
-        ("--batch 0", "batch is '0'; it must be auto or 1 to 256"),
+        ("--batch 1,0", "batch is '0'; it must be a whole number from 1 to 256, or auto"),
+        ("--batch 0", "batch is '0'; it must be a whole number from 1 to 256, or auto"),
         ("--threads 0", "--threads is 0; it must be 1 to 1024"),
         ("--threads -1", "--threads is -1; it must be 1 to 1024"),
         ("--batch 2 --time-alone 3", "time_alone is 3; it must be 0 to 2"),
@@ -176,7 +176,10 @@ def test_a_study_is_reported_and_exported(
 @pytest.mark.parametrize(
     ("command", "sentence"),
     [
-        ("plan latest --k 3,10000000000", "--k is 10000000000; it must be 1 to 64.\n"),
+        (
+            "plan latest --k 3,10000000000",
+            "--k is 10000000000; it must be a whole number from 1 to 64.\n",
+        ),
         ("judge latest --url http://localhost:1 --model m --limit -1", "--limit is -1; it must be"),
         ("judge latest --url http://localhost:1 --model m --limit 0", "--limit is 0; it must be"),
     ],
