@@ -58,7 +58,7 @@ def seeded(values: EnteredValues) -> bool:
     """Whether another seed can write another text: at temperature 0 only under a rule that draws."""
     rules = [RULES[each["rule"]] for each in lanes_of(values) if each.get("rule") in RULES]
     draws = [rule for rule in rules if rule.relaxes != 0 and rule.room is None]
-    return as_number(values.get("temperature")) != 0 or bool(draws)
+    return number_of(values.get("temperature")) != 0 or bool(draws)
 
 
 def read(form: type[Any], values: EnteredValues) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def _named_numbers(text: str) -> dict[str, float]:
         name, equals, value = map(str.strip, part.partition("="))
         if not equals or not name:
             raise ValueError(
-                f"{quoted(part.strip())} is not a parameter; write name = value, comma separated."
+                f"{quoted(part.strip())} among the other parameters is not name = value; separate them by commas."
             )
         values[name] = read_number(value, name)
     return values
