@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.options import RULES_OF_STUDY
-from evaluation.study.plan import EQUIVALENCE
+from evaluation.study.plan import EQUIVALENCE, PLACEBO_SEEDS
 from evaluation.suites.read import BUILT_IN
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -96,8 +96,12 @@ _PLAN: OptionTable = (
         "--seed": _number("the first seed (default 0)", 0),
         "--max-new-tokens": _number("maximum number of new tokens per turn (default 256)", 256),
         "--no-placebos": _switch(
-            "without random relaxation of as many tokens as each rule, and without keeping all "
-            "drafts"
+            "without relaxing as many tokens as each rule at random places, and without keeping "
+            "all drafts"
+        ),
+        "--placebo-seeds": _number(
+            f"draws of the random places for each prompt, averaged (default {PLACEBO_SEEDS})",
+            PLACEBO_SEEDS,
         ),
         "--margin": _number(
             "required recovery, chosen before the run (default 0.98)", 0.98, kind=float
@@ -139,7 +143,8 @@ _PLAN: OptionTable = (
 )
 _NOT_CHOSEN = (
     *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
-    *("--theta", "--set", "--scope", "--no-placebos", "--equivalence", "--plan-only"),
+    *("--theta", "--set", "--scope", "--no-placebos", "--placebo-seeds"),
+    *("--equivalence", "--plan-only"),
 )
 
 

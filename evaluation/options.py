@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evaluation.study.plan import (
     BASELINE,
     EQUIVALENCE,
+    PLACEBO_SEEDS,
     SERVER,
     Lane,
     Models,
@@ -54,7 +55,11 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     models = Models.of(pair)
     names = _words(options.rules or RULES_OF_STUDY)
     lanes = _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value)
-    return _plan(options, models, lanes if options.no_placebos else with_placebos(lanes))
+    return _plan(
+        options,
+        models,
+        lanes if options.no_placebos else with_placebos(lanes, options.placebo_seeds),
+    )
 
 
 def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
@@ -62,7 +67,7 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
     names = [name for name in _words(options.rules or "mars") if name != BASELINE]
     options.rules = ",".join([BASELINE, *names])
     options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
-    options.equivalence = EQUIVALENCE
+    options.equivalence, options.placebo_seeds = EQUIVALENCE, PLACEBO_SEEDS
     return read_plan_options(options, pair)
 
 

@@ -17,7 +17,14 @@ from evaluation.commands import (
     words_of,
 )
 from evaluation.study.batch import AUTO
-from evaluation.study.plan import BASELINE, EQUIVALENCE, Lane, Plan, with_placebos
+from evaluation.study.plan import (
+    BASELINE,
+    EQUIVALENCE,
+    PLACEBO_SEEDS,
+    Lane,
+    Plan,
+    with_placebos,
+)
 from evaluation.suites.typed import SOURCE
 from mars_core.drafting import described
 from mars_core.models import CATALOG
@@ -28,7 +35,7 @@ from mars_core.types import DrafterConfig, DraftMode, value_text
 def study_command(plan: Plan) -> str | None:
     """The command that plans and runs a study again; None where no single one does. Of a study
     whose lanes were chosen from strict's runs, the command that chooses them."""
-    chosen, placebos = _without_placebos(plan)
+    (chosen, placebos), seeds = _without_placebos(plan), _seeds(plan)
     lanes, purpose = _lanes(plan, chosen), plan.advice or plan.matching
     typed_items = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
     answers = ["".join(item.references) for item in typed_items]
@@ -56,6 +63,7 @@ def study_command(plan: Plan) -> str | None:
         "execute_code": plan.execute_code,
         "equivalence": f"{plan.equivalence:g}" if plan.equivalence != EQUIVALENCE else None,
         "no_placebos": not (placebos or purpose),
+        "placebo_seeds": seeds if placebos and seeds != PLACEBO_SEEDS else None,
         **_purpose(plan),
         "name": plan.name,
     }
@@ -114,9 +122,14 @@ def _purpose(plan: Plan) -> CommandOptions:
 def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
     """The lanes that were requested, and whether placebos are added to them, if they have any."""
     chosen = [lane for lane in plan.lanes if not lane.is_placebo]
-    if sorted(map(repr, with_placebos(chosen))) == sorted(map(repr, plan.lanes)):
+    if sorted(map(repr, with_placebos(chosen, _seeds(plan)))) == sorted(map(repr, plan.lanes)):
         return chosen, True
     return plan.lanes, plan.served is not None
+
+
+def _seeds(plan: Plan) -> int:
+    """Draws of each placebo; the default where there is none."""
+    return max(map(len, plan.draws)) if any(lane.imitates for lane in plan.lanes) else PLACEBO_SEEDS
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> CommandOptions | None:

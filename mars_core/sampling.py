@@ -56,6 +56,12 @@ def _mix(word: int) -> int:
     return word ^ (word >> 31)
 
 
+def shuffled(seed: int, count: int) -> list[int]:
+    """Return 0 … ``count`` − 1 in a random order, the same everywhere."""
+    run = _mix(seed)
+    return sorted(range(count), key=lambda number: _mix(run + number))
+
+
 def noise(keys: Tensor, size: int) -> Tensor:
     """Exponential noise E > 0 of token ids 0 … size − 1, float32 [.., size], from keys [..], int64.
     It is a function of key and id only; −ln E is Gumbel noise. Its 31 random bits are the same on

@@ -21,7 +21,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from mars_core.rules import RULES, Reach, Rule
 from mars_core.sampling import Chance, Use, chance, draw, target_distribution, words
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import StepVerdict, chain_draft, judge, walk
+from mars_core.verification import (
+    RunState,
+    StepVerdict,
+    chain_draft,
+    judge,
+    received_states,
+    walk,
+)
 
 HERE = Path(__file__).parent
 EXAMPLES = {
@@ -37,6 +44,14 @@ HARMLESS = torch.zeros(1, 1)  # what a classifier says of every drafted token
 
 
 def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
+    """P [5]; of a rule that draws its places the mean over all draws."""
+    if rule.places is None:
+        return _enumerated(rule, example)
+    share = rule.values({})["relaxed"] / rule.values({})["of"]
+    return torch.lerp(*(_enumerated(rule, example, RunState(places=at)) for at in (0, 1)), share)
+
+
+def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState()) -> Tensor:  # noqa: B008
     """P [5], by enumeration."""
     if DraftMode.GREEDY not in rule.modes:
         return _drawn(rule, example)
@@ -76,6 +91,7 @@ def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
             DraftMode.GREEDY,
             Chance(coin, noise, None),
             telemetry=False,
+            run=received_states(torch.tensor(run.words)),
             score=HARMLESS.expand(len(ids), 1),
         )
         emitted[_first(walk(columns.tolist()))] += share / GRID

@@ -3,6 +3,7 @@ together."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import NamedTuple
@@ -26,7 +27,8 @@ RESULT, RELATIVE = (
     tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
     for kind in (LaneResult, Relative)
 )
-_LATER = ("ttft_s", "batch", "batch_s", "overshoot_max", "looped")  # which older studies lack
+# which older studies lack
+_LATER = ("ttft_s", "batch", "batch_s", "overshoot_max", "looped", "due", "eligible")
 # Numbers of a run that follow from others: drafted tokens that were kept, whether the token limit
 # cut it, steps that drafted, and these with the kept tokens.
 DERIVED = ("kept", "cut", "draft_steps", "verified")
@@ -63,8 +65,9 @@ def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
 
 
 class Grid(NamedTuple):
-    """The T tasks that were begun in order, each with the plan's L lanes. Values that were not
-    measured are nan."""
+    """The T tasks that were begun in order, each with the L lanes of the averaged plan: the draws of
+    a placebo are one lane, with the means of what all of them measured, once all are completed.
+    Values that were not measured are nan."""
 
     plan: Plan
     tasks: tuple[Task, ...]
@@ -128,22 +131,35 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}
     main = _main_metrics(stored, rows)
     unscored = np.full(shape, np.nan)
-    main_scores = [scores.get(name, unscored)[row] for row, name in enumerate(main)]
-    tasks = tuple(map(plan.task, rows))
+    main_scores = np.array([scores.get(name, unscored)[row] for row, name in enumerate(main)])
+    tasks, draws = tuple(map(plan.task, rows)), [list(each) for each in plan.draws]
+    lane_of = {number: lane for lane, each in enumerate(draws) for number in each}
+
+    def averaged(values: Array) -> Array:
+        """Over the draws of each placebo, [T, all lanes, …] → [T, L, …]."""
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of nothing
+            return np.stack([np.nanmean(values[:, each], axis=1) for each in draws], axis=1)
+
+    def every(marks: Mask) -> Mask:
+        return np.stack([marks[:, each].all(axis=1) for each in draws], axis=1)
+
     return Grid(
-        plan=plan,
+        plan=plan.averaged,
         tasks=tasks,
         item=np.array(list(map(plan.position, tasks)), dtype=np.intp),
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=completed == 1,
-        failed=completed == 0,
-        numbers=numbers | dict(zip(DERIVED, derived, strict=True)),
-        drafted_at=drafted_at,
-        kept_at=kept_at,
-        scores=scores,
+        completed=every(completed == 1),
+        failed=~every(completed != 0),
+        numbers={
+            name: averaged(values)
+            for name, values in (numbers | dict(zip(DERIVED, derived, strict=True))).items()
+        },
+        drafted_at=averaged(drafted_at),
+        kept_at=averaged(kept_at),
+        scores={name: averaged(values) for name, values in scores.items()},
         main=main,
-        main_scores=np.array(main_scores).reshape(shape),
-        run_ids={(rows[one.task], one.lane): one.run_ids for one in stored},
+        main_scores=averaged(main_scores.reshape(shape)),
+        run_ids={(rows[one.task], lane_of[one.lane]): one.run_ids for one in reversed(stored)},
         causes=tuple(cause for one in stored if one.relative and (cause := one.relative["cause"])),
     )
 

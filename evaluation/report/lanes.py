@@ -225,7 +225,7 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
     every = sample.scores[metric][np.isfinite(sample.scores[metric])]
     binary = (
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
-    )
+    ) and bool(np.isin(values[:, lane], (0.0, 1.0)).all())  # which means of draws are not
 
     def recovered(other: int) -> Interval:
         if lane == other:
@@ -270,7 +270,7 @@ def _placebo(sample: GroupSample, lane: int, metric: str, binary: bool) -> Place
         random[every],
         scores[every, lane],
         sample.prompt[every],
-        binary=binary and len(placebos) == 1,
+        binary=binary and bool(np.isin(random[every], (0.0, 1.0)).all()),
     )
     test = placebo_test(pairs, sample.grid.plan.equivalence)
     return replace(test, ratio=possible(test.ratio, scores[every, lane]))

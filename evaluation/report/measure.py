@@ -43,11 +43,11 @@ def measure(store: RunStore, study_id: str) -> Report:
         for temperature in plan.temperatures
         for row in measured(results, group, temperature)
     ]
-    every = _adjusted(plan, rows)
+    every = _adjusted(results.plan, rows)
     environment = _environments(store, stored)
     return Report(
         id=study.id,
-        plan=plan,
+        plan=results.plan,
         created_at=study.created_at,
         tasks_done=study.done,
         results=len(stored),

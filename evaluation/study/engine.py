@@ -14,11 +14,12 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evaluation.study.plan import BASELINE, Plan, Task
-from evaluation.study.result import answer, relaxing_probability
+from evaluation.study.plan import BASELINE, MOST_SEEDS, Plan, Task
+from evaluation.study.result import answer, placebo_of
 from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
+from mars_core.rules.placebo import PLACEBO
 from mars_core.types import Exchange, ModelRef, RuleConfig, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
@@ -93,26 +94,37 @@ class Accelerated:
         return record.trace() if record else None
 
 
+def placebos_of(
+    plan: Plan, session: Session | None, task: Task, lane: int, imitated: Sequence[Trace]
+) -> tuple[RuleConfig, ...]:
+    """The rules of the turns of a task in a lane that imitates these runs."""
+    from mars_core.engine.build import protected  # imported here because it loads transformers
+
+    assert session is not None
+    chosen = plan.lanes[lane]
+    if chosen.rule.name != PLACEBO.name:
+        raise ValueError(
+            f"The lane {chosen.name} is a placebo with one probability, of an earlier version; only "
+            "that version can run it."
+        )
+    ids = protected(session.pair, plan.processors.protect)
+    draw = plan.seed_of(task) % 2**32 * MOST_SEEDS + int(chosen.rule.parameters["draw"])
+    return tuple(placebo_of(trace, chosen, draw, ids) for trace in imitated)
+
+
 def config_of(
     plan: Plan,
     session: Session | None,
     task: Task,
     lane: int,
-    imitated: Sequence[Trace] | None = None,
+    rule: RuleConfig | None = None,
 ) -> RunConfig:
-    """The first turn of a task in a lane. ``session``: None for a study on servers. ``imitated``:
-    the runs that the lane imitates, if any."""
+    """The first turn of a task in a lane. ``session``: None for a study on servers. ``rule``: that
+    of the turn where it is not the lane's."""
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
-    rule = chosen.rule
-    if imitated is not None:
-        from mars_core.engine.build import protected  # imported here because it loads transformers
-
-        assert session is not None
-        ids = protected(session.pair, plan.processors.protect)
-        rule = RuleConfig(rule.name, {"probability": relaxing_probability(imitated, ids)})
     settings: dict[str, Any] = {
         "prompt": prompt,
-        "rule": rule,
+        "rule": rule or chosen.rule,
         "drafter": chosen.drafter,
         "sampling": plan.sampling(task),
         "max_new_tokens": plan.max_new_tokens,
@@ -132,13 +144,17 @@ def config_of(
     return run_config(session.pair, **settings)
 
 
-def conversation(first: RunConfig, turns: tuple[str, ...]) -> Conversation:
+def conversation(
+    first: RunConfig, turns: tuple[str, ...], rules: Sequence[RuleConfig] = ()
+) -> Conversation:
     """Yields the configuration of each turn and is sent its trace, None for one that was not
-    started; returns all of them. It ends after a turn that is not completed."""
+    started; returns all of them. It ends after a turn that is not completed. ``rules``: of the
+    turns, where they differ."""
     traces: list[Trace] = []
     history: tuple[Exchange, ...] = ()
-    for turn in turns:
-        trace = yield replace(first, prompt=replace(first.prompt, text=turn, history=history))
+    for turn, rule in zip(turns, rules or (first.rule,) * len(turns), strict=True):
+        prompt = replace(first.prompt, text=turn, history=history)
+        trace = yield replace(first, prompt=prompt, rule=rule)
         if trace is None:
             break
         traces.append(trace)

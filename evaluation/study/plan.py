@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evaluation.item import Item, Suite
@@ -19,7 +19,7 @@ from evaluation.study.stored import plain, read
 from mars_core.drafting import described
 from mars_core.numbers import MAX_LANES
 from mars_core.rules import PLAIN, RULES, shift_kind
-from mars_core.rules.placebo import ALWAYS, RANDOM
+from mars_core.rules.placebo import ALWAYS, PLACEBO, RANDOM
 from mars_core.types import (
     DrafterConfig,
     ModelRef,
@@ -43,6 +43,8 @@ SERVER = "server"
 MAX_CONCURRENCY = 1024
 MAX_BATCH = 256
 LARGEST_SEED = 2**53 - 1  # exact as a float64
+PLACEBO_SEEDS = 8  # draws of each placebo, by default
+MOST_SEEDS = 64
 MAX_TASKS = 1_000_000
 
 
@@ -65,8 +67,10 @@ class Models:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One way of decoding. ``imitates``, of a lane ``random``: its probability is, in each task,
-    the share of the rejected tokens that this rule relaxed there with the same drafter."""
+    """One way of decoding. ``imitates``, of a lane ``placebo``: in each task as many rejections
+    are relaxed as this rule relaxed there with the same drafter, at random places, which differ by
+    the parameter ``draw``. (Of a lane ``random``, in studies of earlier versions: each rejected
+    token with one probability, which gives as many in the mean.)"""
 
     rule: RuleConfig
     drafter: DrafterConfig
@@ -74,11 +78,26 @@ class Lane:
 
     @property
     def is_placebo(self) -> bool:
-        return self.rule.name in (RANDOM.name, ALWAYS.name)
+        return self.rule.name in (PLACEBO.name, RANDOM.name, ALWAYS.name)
+
+    @property
+    def best(self) -> int:
+        """Of a placebo: only rejections of so many best tokens of the target are relaxed; 0: all."""
+        return int(self.rule.parameters.get("best", 0)) if self.imitates else 0
+
+    @property
+    def first_draw(self) -> Lane:
+        """The lane that stands for all draws of a placebo, where they are averaged."""
+        if self.imitates is None or not self.rule.parameters.get("draw"):
+            return self
+        return replace(self, rule=RuleConfig(self.rule.name, {"best": self.best, "draw": 0}))
 
     @property
     def rule_name(self) -> str:
-        return f"{self.rule.name} as {self.imitates.name}" if self.imitates else self.rule.name
+        if self.imitates is None:
+            return self.rule.name
+        among = f" among the {self.best} best" if self.best else ""
+        return f"{self.rule.name}{among} as {self.imitates.name}"
 
     @property
     def parameters(self) -> Parameters:
@@ -117,15 +136,22 @@ class Lane:
         )
 
 
-def with_placebos(lanes: Sequence[Lane]) -> tuple[Lane, ...]:
-    """And after them, for each that may relax, random relaxation of as many tokens; and once for
-    each drafter the rule that keeps every draft."""
+def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[Lane, ...]:
+    """And after them, for each that may relax, its placebos: as many rejections at random places,
+    drawn ``seeds`` times, among all and, for a rule that admits only the target's best tokens,
+    among these; and once for each drafter the rule that keeps every draft. Raises ValueError."""
+    _check_range("placebo_seeds", seeds, 1, MOST_SEEDS)
     relaxed = [
         lane
         for lane in lanes
         if lane.rule.name in RULES and not (RULES[lane.rule.name].lossless or lane.is_placebo)
     ]
-    added = [Lane(RuleConfig(RANDOM.name), lane.drafter, lane.rule) for lane in relaxed]
+    added = [
+        Lane(RuleConfig(PLACEBO.name, {"best": best, "draw": draw}), lane.drafter, lane.rule)
+        for lane in relaxed
+        for best in dict.fromkeys((0, RULES[lane.rule.name].relaxes or 0))
+        for draw in range(seeds)
+    ]
     for drafter in dict.fromkeys(lane.drafter for lane in relaxed):
         every_draft = Lane(RuleConfig(ALWAYS.name), drafter)
         added += [every_draft] * (every_draft not in lanes)
@@ -290,11 +316,26 @@ class Plan:
         assert placebo.imitates
         return self.lanes.index(Lane(placebo.imitates, placebo.drafter))
 
-    def placebos(self, lane: int) -> list[int]:
-        """The numbers of the lanes that imitate this one."""
-        here = self.lanes[lane].rule, self.lanes[lane].drafter
+    def placebos(self, lane: int, best: int = 0) -> list[int]:
+        """The numbers of the lanes that imitate this one, among so many best tokens (0: all)."""
+        here = self.lanes[lane].rule, self.lanes[lane].drafter, best
         every = enumerate(self.lanes)
-        return [number for number, each in every if (each.imitates, each.drafter) == here]
+        return [
+            number for number, each in every if (each.imitates, each.drafter, each.best) == here
+        ]
+
+    @property
+    def draws(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of the lanes that one lane of ``averaged`` stands for."""
+        numbers: dict[str, list[int]] = {}
+        for number, lane in enumerate(self.lanes):
+            numbers.setdefault(repr(lane.first_draw), []).append(number)
+        return tuple(map(tuple, numbers.values()))
+
+    @property
+    def averaged(self) -> Plan:
+        """The plan of a report, in which one lane stands for all draws of a placebo."""
+        return replace(self, lanes=tuple(self.lanes[each[0]].first_draw for each in self.draws))
 
     def title(self, lane: Lane) -> str:
         """The rule, with its drafter if the plan has several."""
@@ -369,7 +410,7 @@ def _check_lanes(plan: Plan) -> None:
         raise ValueError(
             "Two lanes are the same; each rule with its parameters and drafter may be used once."
         )
-    _check_range("lanes", len(plan.lanes), 2, MAX_LANES)
+    _check_range("lanes", len(plan.draws), 2, MAX_LANES)
     strict = [lane.drafter for lane in plan.lanes if lane.rule.name == BASELINE]
     if not strict:
         raise ValueError(

@@ -4,15 +4,16 @@ the traces of its runs."""
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from evaluation.scoring.overlap import overlap
-from evaluation.statistics import bisected
+from evaluation.study.plan import Lane
 from evaluation.study.stored import plain, read
+from mars_core.rules import WHERE, expressions
+from mars_core.rules.placebo import PLACEBO
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     UNKNOWN,
@@ -20,6 +21,7 @@ from mars_core.types import (
     Divergence,
     DraftMode,
     Outcome,
+    RuleConfig,
     RunConfig,
     Status,
     StopReason,
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from storage import RunRecord
 
 NAN = math.nan
-_HALVINGS = 20
 BATCH = "batch"  # of a run's environment: how many were decoded together
 _COUNTS = ("prompt_tokens", "new_tokens", "steps", "drafted", "accepted", "relaxed")
 _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
@@ -58,6 +59,8 @@ class LaneResult:
     drafted: float = 0
     accepted: float = 0
     relaxed: float = 0
+    due: float = NAN  # of a placebo: as many as the rule relaxed here
+    eligible: float = NAN  # of the rule's rejections that might have been relaxed
     wall_s: float = 0.0
     prefill_s: float = 0.0
     draft_s: float = 0.0
@@ -150,6 +153,7 @@ def result_of(
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
         overshoot_max=max(summary.overshoot_max for summary in summaries),
         looped=_looped([summary.loop_tokens for summary in summaries]),
+        **_places(traces),
         **sums,
     )
 
@@ -158,26 +162,43 @@ def _looped(spans: Sequence[int]) -> float:
     return NAN if UNKNOWN in spans else float(any(spans))
 
 
-def relaxing_probability(traces: Iterable[Trace], protected: Collection[int] = ()) -> float:
-    """The probability of relaxing, for each drafted token alike, with which as many of the tokens
-    that strict rejects would be relaxed as these runs relaxed, in hundredths; 0 where strict
-    rejects none. A node with m children that are not ``protected`` relaxes with 1 − (1 − f)^m."""
-    relaxed, children = 0, []
-    for config, step in ((trace.config, step) for trace in traces for step in trace.steps):
-        of_node = Counter(node.parent for node in step.nodes if node.id not in protected)
-        tightened = {token.position for token in step.tokens if _tightened(config, token)}
+def _places(traces: Sequence[Trace]) -> dict[str, float]:
+    """The sums of what a placebo's runs were to relax, and of how many rejections."""
+    rules = [trace.config.rule for trace in traces]
+    if any(rule.name != PLACEBO.name for rule in rules):
+        return {}
+    return {
+        name: sum(float(rule.parameters[parameter]) for rule in rules)
+        for name, parameter in (("due", "relaxed"), ("eligible", "of"))
+    }
+
+
+def placebo_of(trace: Trace, lane: Lane, draw: int, protected: Collection[int] = ()) -> RuleConfig:
+    """The placebo of a run: as many rejections relaxed as it has relaxed tokens, of as many eligible
+    ones: those that it relaxed, and those at which a drafted token that is neither ``protected``
+    nor beyond the ``best`` of the lane was rejected, where the rule decides."""
+    relaxed = rejected = 0
+    given = trace.config.rule.parameters
+    where = {WHERE.name: given[WHERE.name]} if WHERE.name in given else {}
+    scoped = bool(where) and len(expressions(given)) == 1
+    for step in trace.steps:
+        tightened = {token.position for token in step.tokens if _tightened(trace.config, token)}
         for token in step.tokens:
-            if token.outcome is Outcome.RELAXED or (
-                token.outcome is Outcome.RECOVERED and token.position not in tightened
+            relaxed += token.outcome is Outcome.RELAXED
+            if (
+                token.outcome is Outcome.RECOVERED
+                and token.position not in tightened
+                and not (scoped and token.parameter <= 0)
             ):
-                relaxed += token.outcome is Outcome.RELAXED
-                children.append(of_node[token.parent])
-
-    def too_few(share: float) -> bool:
-        return sum(1 - (1 - share) ** amount for amount in children) < relaxed
-
-    _, high = bisected(0.0, 1.0, _HALVINGS, too_few)
-    return round(high, 2) if relaxed else 0.0
+                best = (token.id1, token.id2)[: lane.best]
+                rejected += any(
+                    node.parent == token.parent
+                    and node.id not in protected
+                    and (node.id in best or not lane.best)
+                    for node in step.nodes
+                )
+    counts = {"relaxed": relaxed, "of": relaxed + rejected, "draw": draw, "best": lane.best}
+    return RuleConfig(PLACEBO.name, counts | where)
 
 
 def _tightened(config: RunConfig, token: Token) -> bool:

@@ -12,12 +12,19 @@ from itertools import count, cycle, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.metrics import scores
-from evaluation.study.batch import decode
-from evaluation.study.engine import Conversation, LaneEngine, config_of, conversation, converse
+from evaluation.study.batch import decode, without_times
+from evaluation.study.engine import (
+    Conversation,
+    LaneEngine,
+    config_of,
+    conversation,
+    converse,
+    placebos_of,
+)
 from evaluation.study.plan import Plan
 from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
 from mars_core.jobs import RUN_FAILURES, execution_order
-from mars_core.types import DrafterConfig, RunConfig, Status, StopReason, Trace
+from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Status, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -159,7 +166,10 @@ class Runner:
             if (each.lane, slots) not in self._warm and not self._imitates(each.lane)
         }
         self._warm |= {(lane, slots) for lane in cold}
-        configs = [self._config(cold[lane]) for lane in sorted(cold)]
+        plan = self.plan
+        configs = [
+            config_of(plan, self.session, plan.task(cold[lane].task), lane) for lane in sorted(cold)
+        ]
         if slots == 1:
             for config in configs:
                 self.engine.warm_up(config)
@@ -174,7 +184,11 @@ class Runner:
         for lane in lanes:
             tokens = 0
             try:
-                with closing(converse(self.engine, self._conversation(lane))) as written:
+                turns = self._conversation(lane)
+                if turns is None:
+                    yield self._as_strict(lane)
+                    continue
+                with closing(converse(self.engine, turns)) as written:
                     while True:
                         tokens += next(written)
                         yield LaneProgress(lane.task, lane.lane, tokens)
@@ -192,6 +206,9 @@ class Runner:
                 turns = self._conversation(lane)
             except ValueError as reason:  # nothing to imitate
                 yield self._refused(lane, reason)
+                continue
+            if turns is None:
+                yield self._as_strict(lane)
                 continue
             talk = _Talk(lane, turns, next(turns))
             if error := self._invalid(talk):
@@ -227,23 +244,27 @@ class Runner:
             return error
         return None
 
-    def _config(self, lane: _Lane) -> RunConfig:
-        plan = self.plan
-        return config_of(plan, self.session, plan.task(lane.task), lane.lane, self._imitated(lane))
-
-    def _imitated(self, lane: _Lane) -> tuple[Trace, ...] | None:
-        """The runs that a lane imitates. Raises ValueError where there are none to imitate."""
+    def _rules(self, lane: _Lane) -> tuple[RuleConfig, ...]:
+        """Of the turns of a placebo; empty for other lanes. Raises ValueError where there are no
+        runs to imitate."""
         if not self._imitates(lane.lane):
-            return None
+            return ()
         number = self.plan.imitated(lane.lane)
         traces = self._ran[lane.task].get(number, ())
         if not traces or traces[-1].status is not Status.COMPLETED:
             name = self.plan.lanes[number].name
-            raise ValueError(f"{name} has no completed run here whose share could be imitated.")
-        return traces
+            raise ValueError(f"{name} has no completed run here that could be imitated.")
+        plan = self.plan
+        return placebos_of(plan, self.session, plan.task(lane.task), lane.lane, traces)
 
-    def _conversation(self, lane: _Lane) -> Conversation:
-        return conversation(self._config(lane), self.plan.item(self.plan.task(lane.task)).turns)
+    def _conversation(self, lane: _Lane) -> Conversation | None:
+        """None for a placebo that relaxes nothing, whose text is the baseline's. Raises ValueError
+        as ``_rules``."""
+        task, rules = self.plan.task(lane.task), self._rules(lane)
+        if rules and not any(rule.parameters["relaxed"] for rule in rules):
+            return None
+        first = config_of(self.plan, self.session, task, lane.lane, rules[0] if rules else None)
+        return conversation(first, self.plan.item(task).turns, rules)
 
     def _ended(
         self, lane: _Lane, traces: tuple[Trace, ...], batch_s: float = math.nan
@@ -259,6 +280,18 @@ class Runner:
         )
         self._ran[lane.task][lane.lane] = traces
         return self._lane_ended(lane, traces, result_of(traces, scored, batch_s))
+
+    def _as_strict(self, lane: _Lane) -> LaneEnded:
+        """The result of a placebo that relaxes nothing: that of its baseline, whose runs are not
+        stored again; it has no times."""
+        baseline = self.plan.baseline(lane.lane)
+        traces = () if baseline is None else self._ran[lane.task].get(baseline, ())
+        if not traces or traces[-1].status is not Status.COMPLETED:
+            return self._refused(lane, ValueError("Strict has no completed run here."))
+        ended = self._ended(lane, tuple(map(without_times, traces)))
+        eligible = sum(float(rule.parameters["of"]) for rule in self._rules(lane))
+        result = replace(ended.result, due=0.0, eligible=eligible, batch=1)
+        return ended._replace(traces=(), result=result)
 
     def _refused(self, lane: _Lane, error: ValueError) -> LaneEnded:
         return self._lane_ended(lane, (), refused(error))

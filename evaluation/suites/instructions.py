@@ -11,8 +11,8 @@ from evaluation.item import Item, Suite
 from evaluation.scoring.names import FOLLOWS
 from mars_core.demo import lexicon
 
-NAME = "instructions"
-_ITEMS, _SEED = 360, 20_261_126
+NAME, FRESH = "instructions", "instructions_fresh"
+_ITEMS, _SEED, _FRESH_SEED = 360, 20_261_126, 20_261_128
 _FACTS_A_TEXT = 3
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -98,6 +98,12 @@ _ORDERS: tuple[_Template, ...] = (
 def instructions() -> Suite:
     """As many items of each kind, in turn; no prompt occurs twice."""
     return _suite(_ITEMS, _SEED)
+
+
+def instructions_fresh() -> Suite:
+    """Other items of these kinds, for studies that confirm: no setting was chosen on them."""
+    suite = further(_ITEMS, _FRESH_SEED)
+    return replace(suite, name=FRESH, source=FRESH)
 
 
 def further(count: int, seed: int) -> Suite:

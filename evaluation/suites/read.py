@@ -24,6 +24,7 @@ BUILT_IN = {
     demo.ARITHMETIC: demo.arithmetic,
     demo.STORIES: demo.stories,
     instructions.NAME: instructions.instructions,
+    instructions.FRESH: instructions.instructions_fresh,
 }
 QUESTIONS = "question.jsonl"  # in a folder with the suite's name, as in EAGLE and Spec-Bench
 MAX_LINE = 4 * 2**20  # bytes

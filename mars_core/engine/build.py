@@ -89,7 +89,8 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
     """For a run in an engine of the kind. TV is computed where a parameter reads it."""
     telemetry |= any("tv" in each.names for each in expressions(config.rule.parameters).values())
     rule, size = RULES[config.rule.name], input_embedding(pair.target).num_embeddings
-    parameters, mode = tuple(config.rule.parameters.items()), config.drafter.mode
+    parameters, mode = config.rule.parameters, config.drafter.mode
+    decided = {name: value for name, value in parameters.items() if name not in rule.planned}
     protect = config.sampling.processors.protect
     chosen, processor = replace(config.sampling.processors, protect=()), None
     if ids := protected(pair, protect):
@@ -98,7 +99,7 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
     return Verifier(
-        VerifierKind(config.rule.name, parameters, config.sampling, mode, telemetry),
+        VerifierKind(config.rule.name, tuple(decided.items()), config.sampling, mode, telemetry),
         rule,
         dict(parameters),
         replace(config.sampling, processors=chosen),

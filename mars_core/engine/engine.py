@@ -109,7 +109,7 @@ class Engine:
         token, which is the root of the first step. The last ``prefix`` tokens take the first output
         positions; tokens that the original run read in steps are read in passes of the same
         shape. ``spent``: TV and regret of the prefix."""
-        begun = len(prompt) - 1 - prefix
+        begun, parameters = len(prompt) - 1 - prefix, verifier.parameters
         if self._captures:
             verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
         if verifier.processor:
@@ -123,7 +123,8 @@ class Engine:
         end = len(prompt) + max_new_tokens
         span, first = verifier.span, len(prompt) - prefix
         state = RunState(prefix, span is not None and span.inside(prompt), *spent)
-        self._texts[slot] = WrittenText(verifier, [*prompt], first, end, seed, state)
+        state = state.planned(verifier.rule, parameters)
+        self._texts[slot] = WrittenText(verifier, parameters, [*prompt], first, end, seed, state)
 
     def end(self, slot: int) -> None:
         """Ends a text, if it has not ended: its slot is free."""
@@ -148,7 +149,8 @@ class Engine:
             text = texts[slot]
             self.drafter.commit(slot, text.ids, verdict.path)
             text.ids += raw.emitted
-            text.state = text.state.after(verdict, raw.emitted, text.verifier.span)
+            state = text.state.after(verdict, raw.emitted, text.verifier.span, text.verifier.rule)
+            text.state = state.planned(text.verifier.rule, text.parameters)
             if raw.eos or len(text.ids) >= text.end:
                 self.end(slot)
             steps.append((slot, raw))

@@ -15,6 +15,7 @@ from mars_core.drafting.base import Drafter, Request
 from mars_core.engine.capture import PinnedBuffer
 from mars_core.engine.verifier import Verifier
 from mars_core.sampling import Use, words
+from mars_core.types import Parameters
 from mars_core.verification import RunState, received_states
 
 
@@ -23,6 +24,7 @@ class WrittenText:
     """A text that is being written."""
 
     verifier: Verifier
+    parameters: Parameters  # of its rule; a capture's verifier may have others for ``Rule.places``
     ids: list[int]  # prompt and output so far
     first: int  # position of the first output token
     end: int  # tokens of the text at most
@@ -77,7 +79,7 @@ class StepInputs(NamedTuple):
     limits: Tensor  # [A] ``sizes``
     numbers: Tensor  # [A, m]
     words: Tensor  # [A, (size + 1) · 3]
-    states: Tensor  # [A, 4] numbers of RunStates, float64
+    states: Tensor  # [A, 5] numbers of RunStates, float64
     moves: tuple[Tensor, Tensor]  # entries of caches, and where they belong
     shape: tuple[int, int] | None  # size and m of a captured step
 

@@ -66,7 +66,7 @@ class Verifier:
     ) -> Tensor:
         """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
         raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
-        RunStates, [A, 4]; ``score``: as below."""
+        RunStates, [A, 5]; ``score``: as below."""
         z = raw
         if processors:
             texts = enumerate(zip(processors, raw, roots, strict=True))

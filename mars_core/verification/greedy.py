@@ -16,13 +16,13 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import WHERE, Evidence, Reach, Rule, Siblings, everywhere
+from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
 from mars_core.sampling import draw
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
 from mars_core.verification.draft import Decision, FlatDrafts, TargetValues
 from mars_core.verification.shift import share_shift
-from mars_core.verification.state import with_ledger
+from mars_core.verification.state import decided_by_rule, with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
@@ -109,7 +109,7 @@ def _by_window(
     """keep, shares and forgiveness [N] of chains under a rule that looks ahead by ``size`` tokens."""
     shape = (draft.texts, -1)
     p, more = children.p.view(shape), forgiveness.view(shape)
-    free = _free(target, draft, rule)
+    free = decided_by_rule(target, draft, rule)
     if free is not None:  # no window has another token, as strict accepts it by another draw
         unprotected = free.double().view(shape)
         more = more * unprotected * window_chance(unprotected, size)
@@ -117,14 +117,6 @@ def _by_window(
     keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
     shares = window_shares(p, more, size).flatten()
     return keep, shares, (more * window_chance(p, size)).flatten()
-
-
-def _free(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Tensor | None:
-    """bool [N]: the drafted tokens of a chain that the rule may decide; None: all."""
-    marks = [] if rule.protected is None else [~rule.protected[draft.x]]
-    if target.state is not None and WHERE.name in target.state.parameters:
-        marks.append(target.state.parameters[WHERE.name][: draft.size, 0] > 0)
-    return torch.stack(marks).all(0) if marks else None
 
 
 def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> Tensor:

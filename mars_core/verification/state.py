@@ -13,11 +13,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Rule, State
+from mars_core.rules.base import WHERE, Rule, State
 from mars_core.rules.expression import SCORE, Expression, expressions
 from mars_core.sampling import row_sums
-from mars_core.types import Parameters
-from mars_core.verification.draft import Draft, FlatDrafts, TargetValues, in_order
+from mars_core.types import Parameters, numbers
+from mars_core.verification.draft import Draft, FlatDrafts, TargetValues, ancestors, in_order
 from mars_core.verification.verdict import StepVerdict
 
 
@@ -35,22 +35,32 @@ class Span(NamedTuple):
 
 
 class RunState(NamedTuple):
-    """Of a text before a step. ``tv`` and ``regret``: sums over its output; nan where unknown."""
+    """Of a text before a step. ``tv`` and ``regret``: sums over its output; nan where unknown.
+    ``places``: of ``Rule.places``, else 0."""
 
     position: int = 0  # of the next output token
     thinking: bool = False
     tv: float = 0.0
     regret: float = 0.0
+    places: float = 0.0
 
-    def after(self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None) -> RunState:
-        """After a step that has emitted these tokens."""
+    def planned(self, rule: Rule, parameters: Parameters) -> RunState:
+        """Return it with the places of the rule, which charges 1 for every rejection."""
+        if rule.places is None:
+            return self
+        return self._replace(places=rule.places(numbers(parameters), int(self.regret)))
+
+    def after(
+        self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None, rule: Rule
+    ) -> RunState:
+        """After a step that has emitted these tokens under the rule."""
         nodes, path, ids = verdict.nodes, verdict.path, [*emitted]
         tv = nodes.column("tv")
         return RunState(
             self.position + len(ids),
             span is not None and span.inside(ids, self.thinking),
             self.tv + sum(tv[node] for node in path),
-            self.regret + nodes.charge(path),
+            self.regret + nodes.charge(path, rejected=rule.places is not None),
         )
 
     @property
@@ -74,14 +84,14 @@ def with_state(
     span: Span | None,
 ) -> TargetValues:
     """``target`` with its State, if the rule or a parameter reads it. run: numbers of a RunState,
-    [A, 4], or [4] for all texts; None: of the beginning."""
+    [A, 5], or [5] for all texts; None: of the beginning."""
     dynamic = expressions(values)
     if not dynamic and rule.charge is None:
         return target
     run = target.uniform.new_zeros(len(RunState._fields)) if run is None else run
     shape = drafts.texts, draft.size + 1
     runs = run.double().expand(drafts.texts, -1)[:, None].expand(*shape, -1)
-    position, thinking, tv, regret = in_order(runs)[:, :, None].unbind(1)
+    position, thinking, tv, regret, places = in_order(runs)[:, :, None].unbind(1)
     depths = in_order(draft.depths.expand(shape))[:, None].double()
     state = State(
         position + depths,
@@ -89,6 +99,7 @@ def with_state(
         tv,
         regret,
         torch.zeros_like(regret),
+        places,
         draft.depth - depths,
         None,
         {},
@@ -104,23 +115,50 @@ def with_state(
 def with_ledger(
     target: TargetValues, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], strict: Tensor
 ) -> TargetValues:
-    """``target`` of chains with what the drafted tokens before each have charged, if the rule has
-    a ledger: those that strict, bool [N], does not keep."""
+    """``target`` with what the drafted tokens before each node have charged, if the rule has a
+    ledger: those that the rule may decide and strict, bool [N], does not keep. In a tree a node
+    charges once, and only where strict keeps none of its children."""
     if rule.charge is None or target.state is None:
         return target
-    evidence = target.evidence(draft.x[:, None], None, draft.q[:, None])
+    at = None if draft.is_chain else draft.parents
+    evidence = target.evidence(draft.x[:, None], at, draft.q[:, None])
     charge = rule.charge(evidence, evidence.resolved(values)).double()
-    relaxed, state = (~strict).double(), target.state
+    if (free := decided_by_rule(target, draft, rule)) is not None:
+        charge = charge * free[:, None]
+    before = _before_in_chain if draft.is_chain else _before_in_tree
+    missed, state = (~strict).double(), target.state
+    regret = state.regret + before(draft, charge[:, 0] * missed, strict)
+    relaxed = before(draft, (charge[:, 0] > 0) * missed, strict)
+    return target._replace(state=state._replace(regret=regret, relaxed=relaxed, charge=charge))
 
-    def before(each: Tensor) -> Tensor:
-        """Sums over the drafted tokens of the text before each node, [N] → [P, 1]."""
-        sums = each.view(draft.texts, -1).cumsum(-1)
-        return in_order(torch.nn.functional.pad(sums, (1, 0)))[:, None]
 
-    regret = state.regret + before(charge[:, 0] * relaxed)
-    return target._replace(
-        state=state._replace(regret=regret, relaxed=before(relaxed), charge=charge)
+def decided_by_rule(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Tensor | None:
+    """bool [N]: the drafted tokens that are not left to strict; None: all."""
+    marks = [] if rule.protected is None else [~rule.protected[draft.x]]
+    if target.state is not None and WHERE.name in target.state.parameters:
+        marks.append(target.state.parameters[WHERE.name][draft.parents, 0] > 0)
+    return torch.stack(marks).all(0) if marks else None
+
+
+def _before_in_chain(draft: FlatDrafts, charge: Tensor, _strict: Tensor) -> Tensor:
+    """Sums over the drafted tokens of the text before each node, [N] → [P, 1]."""
+    sums = charge.view(draft.texts, -1).cumsum(-1)
+    return in_order(torch.nn.functional.pad(sums, (1, 0)))[:, None]
+
+
+def _before_in_tree(draft: FlatDrafts, charge: Tensor, strict: Tensor) -> Tensor:
+    """Sums over the nodes above each one, of the largest charge of their children, [N] → [P, 1];
+    nothing of a node whose children strict, bool [N], keeps one of."""
+    parents = draft.parents.view(draft.texts, -1)
+    parents = parents - parents.new_tensor(range(draft.texts))[:, None] * parents.shape[1]
+    shape = draft.texts, parents.shape[1] + 1
+    most = charge.new_zeros(shape).scatter_reduce_(1, parents, charge.view(parents.shape), "amax")
+    kept = charge.new_zeros(shape).scatter_reduce_(
+        1, parents, strict.double().view(parents.shape), "amax"
     )
+    above = ancestors(parents, parents.shape[1]).double()
+    events = most * (1 - kept)
+    return in_order((above @ events[..., None])[..., 0] - events)[:, None]
 
 
 def _variables(target: TargetValues, state: State, expression: Expression) -> dict[str, Tensor]:

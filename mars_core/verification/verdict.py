@@ -38,12 +38,17 @@ class Nodes:
         drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
         return [self._layout.root.get(name, math.nan), *drafts]
 
-    def charge(self, path: Sequence[int]) -> float:
-        """What the relaxed tokens of a path have charged."""
+    def charge(self, path: Sequence[int], *, rejected: bool) -> float:
+        """What the relaxed tokens of a path have charged, and those that were ``rejected`` at its
+        end."""
         if "charge" not in self._starts[Of.DRAFTED]:
             return 0.0
         charge, strict = self.column("charge"), self.column("strict")
-        return sum(charge[node] for node in path if not strict[node])
+        relaxed = sum(charge[node] for node in path if not strict[node])
+        children = self.children[path[-1]] if rejected else []
+        if any(strict[child] for child in children):
+            return relaxed
+        return relaxed + max((charge[child] for child in children), default=0.0)
 
     def drafted(self, number: int) -> JudgedToken:
         """The drafted token of node 1 … N; its position is that after its parent."""

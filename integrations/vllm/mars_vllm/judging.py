@@ -103,7 +103,7 @@ def _relaxed(
     if COUNT in values:
         values[COUNT] = group.top  # type: ignore[assignment]
     # A rule takes tensors [P, 1] for its parameters as well as numbers.
-    if rule.chance is not None:  # the placebos
+    if rule.chance is not None:
         keeps = (_uniform(best, drafted)[:, None] < rule.chance(values))[:, 0]  # type: ignore[arg-type]
     else:
         keeps = rule.accept(evidence, values)[:, 0] >= 1  # type: ignore[arg-type]

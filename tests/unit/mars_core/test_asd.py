@@ -82,7 +82,7 @@ def test_at_temperature_0_the_path_is_that_of_the_source(
         verdict = walk(judged(logits, draft, u, state.regret, **values).tolist())
         drafted = draft.ids[1:].tolist()
         accepted, spent = longest(logits.tolist(), drafted, state.regret, values)
-        state = state.after(verdict, [0] * len(verdict.path), None)
+        state = state.after(verdict, [0] * len(verdict.path), None, RULES["asd"])
         assert (len(verdict.path) - 1, state.regret) == (accepted, pytest.approx(spent))
         assert state.regret <= budget + 1e-12
         relaxed += sum(not verdict.nodes.column("strict")[node] for node in verdict.path[1:])

@@ -69,7 +69,7 @@ def evidence(
         confidence=one * confidence,
         tried=one * tried,
         greedy=cold,
-        state=State(*[one] * 6, None, {}),
+        state=State(*[one] * 7, None, {}),
     )
 
 

@@ -41,7 +41,9 @@ LOSSLESS = ("strict", "block")
 GRID = 12  # pieces into which the accepting uniform is cut first
 NARROW = 1e-11  # where the decision changes, is known to this
 # fly looks ahead: test_verification_chains.py
-RULES_BY_TOKEN = [name for name, rule in RULES.items() if rule.modes and name not in ("asd", "fly")]
+RULES_BY_TOKEN = [
+    name for name, rule in RULES.items() if rule.modes and name != "fly" and rule.charge is None
+]
 COUPLED = [
     name
     for name in RULES_BY_TOKEN

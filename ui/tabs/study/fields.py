@@ -117,7 +117,7 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
         "Placebos",
         True,
         visible=not advise,
-        help="For each rule random relaxation of as many tokens, and once the rule that keeps every draft.",
+        help="For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft.",
     )
     defaults = {name: each.default for name, each in known.items() if name != varied}
     if "theta" in defaults:

@@ -91,17 +91,21 @@ def test_the_baseline_has_the_same_drafter() -> None:
 
 def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
     tree = [replace(lane, drafter=TREE) for lane in (STRICT, MARS)]
-    made = plan(lanes=with_placebos((*LANES, *tree)))
-    added = [(lane.name, lane.drafts) for lane in made.lanes[5:]]
+    made = plan(lanes=with_placebos((*LANES, *tree), 3))
+    added = [(lane.name, lane.drafts) for lane in made.averaged.lanes[5:]]
     assert added == [
-        ("random as mars(theta=0.9)", "model K=5"),
-        ("random as mars(theta=0.9)", "eagle3 12/6/2"),
+        ("placebo as mars(theta=0.9)", "model K=5"),
+        ("placebo among the 2 best as mars(theta=0.9)", "model K=5"),
+        ("placebo as mars(theta=0.9)", "eagle3 12/6/2"),
+        ("placebo among the 2 best as mars(theta=0.9)", "eagle3 12/6/2"),
         ("always", "model K=5"),
         ("always", "eagle3 12/6/2"),
     ]
-    assert [made.placebos(lane) for lane in range(9)] == [[], [], [5], [], [6], *[[]] * 4]
-    assert [made.imitated(lane) for lane in (5, 6)] == [2, 4]
-    assert with_placebos(made.lanes[7:]) == made.lanes[7:]
+    assert [made.placebos(lane) for lane in range(5)] == [[], [], [5, 6, 7], [], [11, 12, 13]]
+    assert [made.placebos(lane, 2) for lane in (2, 4)] == [[8, 9, 10], [14, 15, 16]]
+    assert [made.imitated(lane) for lane in (5, 10, 16)] == [2, 2, 4]
+    assert made.draws[5:8] == ((5, 6, 7), (8, 9, 10), (11, 12, 13))
+    assert with_placebos(made.lanes[17:]) == made.lanes[17:]
     assert with_placebos((NONE, STRICT)) == (NONE, STRICT)
 
 

@@ -11,17 +11,18 @@ from typing import Any
 import pytest
 
 from evaluation.study.launch import progress_line
+from evaluation.study.plan import Lane
 from evaluation.study.result import (
     answer,
+    placebo_of,
     read_relative,
     read_result,
     refused,
     relative_of,
-    relaxing_probability,
     result_of,
 )
 from mars_core.telemetry import first_divergence
-from mars_core.types import DraftMode, Outcome, PromptConfig, Status, StopReason, Trace, TreeShape
+from mars_core.types import DraftMode, Outcome, PromptConfig, RuleConfig, Status, StopReason, Trace
 from storage import StudyProgress
 from tests.traces import make_trace
 from tests.unit.evaluation.calls import expect
@@ -50,26 +51,6 @@ def test_counts_and_seconds_are_sums_over_the_turns() -> None:
     expect(failed, status=Status.FAILED, error="Out of memory.", turns=2)
 
 
-def test_the_imitating_probability_relaxes_as_many_tokens() -> None:
-    """On a chain their share of those that strict rejects; a node of a tree has several chances."""
-    counts = [
-        sum(getattr(trace.summary, name) for trace in MARS) for name in ("relaxed", "recovered")
-    ]
-    assert relaxing_probability(MARS) == pytest.approx(counts[0] / sum(counts), abs=0.006)
-    assert relaxing_probability(STRICT) == relaxing_probability([]) == 0
-    drafted = {node.id for trace in MARS for step in trace.steps for node in step.nodes}
-    assert relaxing_probability(MARS, drafted) == 1  # none of them could be relaxed at random
-    tree = make_trace(seed=1, new_tokens=200, rule="mars", theta=0.3, tree=TreeShape(12, 6, 2))
-    chance, children = relaxing_probability([tree]), []
-    for step in tree.steps:
-        for token in step.tokens:
-            if token.outcome in (Outcome.RELAXED, Outcome.RECOVERED):
-                children.append(sum(node.parent == token.parent for node in step.nodes))
-    assert len(set(children)) > 1
-    expected = sum(1 - (1 - chance) ** each for each in children)
-    assert expected == pytest.approx(tree.summary.relaxed, abs=0.02 * sum(children))
-
-
 @pytest.mark.parametrize("mode", [DraftMode.SAMPLED, DraftMode.GREEDY])
 def test_what_strict_accepts_is_no_rejection_to_imitate(mode: DraftMode) -> None:
     """A rule may reject it: here all that are rejected."""
@@ -95,9 +76,14 @@ def test_what_strict_accepts_is_no_rejection_to_imitate(mode: DraftMode) -> None
         config = replace(trace.config, drafter=drafter, sampling=sampling)
         return replace(trace, steps=tuple(steps), config=config)
 
-    rejected = [tightened(trace, strict=False) for trace in MARS]
-    assert relaxing_probability(rejected) == relaxing_probability(MARS) < 1
-    assert relaxing_probability([tightened(trace, strict=True) for trace in MARS]) == 1
+    def eligible(trace: Trace) -> object:
+        lane = Lane(RuleConfig("placebo"), trace.config.drafter, trace.config.rule)
+        return placebo_of(trace, lane, 0).parameters["of"]
+
+    for trace in MARS:
+        rejected = trace.summary.relaxed + trace.summary.recovered
+        assert eligible(tightened(trace, strict=False)) == eligible(trace) == rejected
+        assert eligible(tightened(trace, strict=True)) == trace.summary.relaxed > 0
 
 
 def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:

@@ -3,6 +3,7 @@ there once, as a single run would be."""
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import deque
@@ -20,7 +21,7 @@ from evaluation.item import Item, Suite
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import with_placebos
 from evaluation.study.purpose import Advice, Prediction
-from evaluation.study.result import read_relative, read_result, relaxing_probability
+from evaluation.study.result import read_relative, read_result
 from evaluation.study.runner import LaneEnded, LaneProgress, Runner
 from evaluation.study.worker import LaneSaved, Work, Worker
 from mars_core.session import Session
@@ -79,27 +80,48 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
 
 
 def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Session) -> None:
-    """It runs after it; without a completed one it fails."""
-    plan = small_plan(session, lanes=with_placebos((STRICT, MARS)), temperatures=(0.0,))
+    """It runs after it, each turn with the number of that turn; where that is 0 it is strict's run,
+    which is not stored again. Without a completed run to imitate it fails."""
+    plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
     study = new_study(store, plan)
-    _, mars, placebo, always = range(4)
-    order = {1: [0], 4: [placebo, always, mars, 0]}  # of tasks that run alone, of lanes
-    events = worker_of(store, study, plan, session, order=order.__getitem__).events()
+    assert [lane.rule.name for lane in plan.lanes] == ["strict", "mars", *["placebo"] * 4, "always"]
+    mars, placebos, always = 1, range(2, 6), 6
+    orders = {1: [0], 7: [*placebos, always, mars, 0]}  # of tasks that run alone, of lanes
+    events = worker_of(store, study, plan, session, order=orders.__getitem__).events()
     saved = [event for event in events if isinstance(event, LaneSaved)]
     check_complete(store, study, plan)
+    decoded = 0
     for task in range(plan.tasks):
-        lanes = {event.lane: event.traces for event in saved if event.task == task}
-        assert list(lanes) == [always, mars, 0, placebo]
-        wanted = {"probability": relaxing_probability(lanes[mars])}
-        assert {trace.config.rule.name for trace in lanes[placebo]} == {"random"}
-        assert all(trace.config.rule.parameters == wanted for trace in lanes[placebo])
-        assert all(trace.summary.rejected == 0 for trace in lanes[always])
+        lanes = {event.lane: event for event in saved if event.task == task}
+        assert list(lanes) == [always, mars, 0, *placebos]
+        due = [trace.summary.relaxed for trace in lanes[mars].traces]
+        for number in placebos:
+            result, traces = lanes[number].result, lanes[number].traces
+            assert result.due == sum(due)
+            if not any(due):
+                assert traces == () and result.relaxed == 0 and math.isnan(result.wall_s)
+                assert result.new_tokens == lanes[0].result.new_tokens
+                continue
+            decoded += 1
+            rules = [trace.config.rule for trace in traces]
+            assert {rule.name for rule in rules} == {"placebo"}
+            assert [rule.parameters["relaxed"] for rule in rules] == due
+            assert {rule.parameters["best"] for rule in rules} == {plan.lanes[number].best}
+            assert all(
+                trace.summary.relaxed <= most for trace, most in zip(traces, due, strict=True)
+            )
+            assert result.relaxed == sum(trace.summary.relaxed for trace in traces)
+        assert all(trace.summary.rejected == 0 for trace in lanes[always].traces)
+    assert decoded
+    rows = {(row.task, row.lane): read_relative(row.relative or {}) for row in store.results(study)}
+    for event in saved:
+        if event.lane in placebos and not event.traces:
+            assert rows[event.task, event.lane].same
     for batch in (1, 2):  # its runs have been deleted
-        events = Runner(plan, session, InProcess(session), batch).run(
-            {0: {0: (), mars: (), always: ()}}
-        )
+        stored = {0: (), mars: (), always: (), **dict.fromkeys(placebos[1:], ())}
+        events = Runner(plan, session, InProcess(session), batch).run({0: stored})
         (ended,) = (event for event in events if isinstance(event, LaneEnded))
-        assert ended.lane == placebo
+        assert ended.lane == placebos[0]
         assert "mars(theta=0.5) has no completed run here" in ended.result.error
 
 

@@ -1,0 +1,145 @@
+"""The placebo relaxes as many rejections of a text as a rule did, no more and no fewer unless the
+text ends first, at places that are drawn without replacement."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from evaluation.study.plan import Lane
+from evaluation.study.result import placebo_of
+from mars_core.engine import Engines
+from mars_core.models import Pair
+from mars_core.rules.placebo import places
+from mars_core.session import Session
+from mars_core.types import (
+    DrafterConfig,
+    DraftMode,
+    Outcome,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+    Trace,
+    TreeShape,
+)
+from tests.live_pairs import config_for, decoded, headed, random_pair
+from tests.replay import replayed
+
+DRAFTS = {
+    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
+    "coupled chain": DrafterConfig("model", k=4),
+    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+    "tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3)),
+}
+TEMPERATURES = {"greedy chain": (0.0, 1.0), "tree": (0.0, 1.0)}
+CASES = [(name, t) for name in DRAFTS for t in TEMPERATURES.get(name, (1.0,))]
+NEW = 30
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return headed(random_pair(noise=0.05, eos=frozenset()))
+
+
+def config_of(
+    pair: Pair, name: str, temperature: float, relaxed: int, of: int, draw: int, best: int = 0
+) -> RunConfig:
+    options = {"relaxed": relaxed, "of": of, "draw": draw, "best": best, "rule": "placebo"}
+    return config_for(pair, DRAFTS[name], Sampling(temperature), seed=3, new=NEW, **options)
+
+
+def rejections(trace: Trace, best: int) -> Iterator[bool]:
+    """Whether each eligible rejection of the text was relaxed, by what the trace has of them."""
+    for step in trace.steps:
+        for token in step.tokens:
+            near = (token.id1, token.id2)[:best]
+            if token.outcome is Outcome.RELAXED:
+                assert not best or token.id in near
+                yield True
+            elif token.outcome is Outcome.RECOVERED:
+                siblings = [node for node in step.nodes if node.parent == token.parent]
+                if any(node.id in near or not best for node in siblings):
+                    yield False
+
+
+@pytest.mark.parametrize(("name", "temperature"), CASES)
+@pytest.mark.parametrize("best", [0, 2])
+def test_it_relaxes_as_many_rejections_as_it_is_due_unless_the_text_ends_first(
+    pair: Pair, name: str, temperature: float, best: int
+) -> None:
+    """Those with the drawn numbers, in the order of the text; a probability would relax as many in
+    the mean."""
+    seen = Counter[str]()
+    for relaxed, of, draw in ((0, 6, 1), (1, 3, 2), (3, 3, 3), (2, 9, 4), (4, 7, 5), (9, 400, 6)):
+        trace = decoded(pair, config_of(pair, name, temperature, relaxed, of, draw, best))
+        happened = [*rejections(trace, best)]
+        values = {"relaxed": relaxed, "of": of, "draw": draw}
+        drawn = [int(places(values, number)) % 2 == 1 for number in range(max(of, len(happened)))]
+        assert sum(drawn) == relaxed and not any(drawn[of:])
+        assert happened == drawn[: len(happened)]
+        shortfall = relaxed - trace.summary.relaxed
+        assert shortfall == sum(drawn[len(happened) :])
+        seen["complete" if not shortfall else "short"] += relaxed > 0
+    assert seen["short"] and (best or seen["complete"])
+
+
+def test_every_set_of_places_is_equally_likely() -> None:
+    draws = 6000
+    counts = Counter(
+        tuple(number for number in range(5) if int(places(values, number)) % 2)
+        for draw in range(draws)
+        for values in ({"relaxed": 2, "of": 5, "draw": draw},)
+    )
+    assert len(counts) == 10  # 5 choose 2
+    expected = draws / len(counts)
+    chi_square = sum((count - expected) ** 2 / expected for count in counts.values())
+    assert chi_square < 27.9  # 9 degrees of freedom, p = 0.001
+
+
+def test_bits_go_on_where_the_text_is() -> None:
+    values = {"relaxed": 30, "of": 200, "draw": 7}
+    first = [int(places(values, number)) % 2 for number in range(200)]
+    assert sum(first) == 30
+    for passed in range(0, 200, 9):
+        bits = int(places(values, passed))
+        assert [bits >> at & 1 for at in range(53)] == (first + [0] * 53)[passed : passed + 53]
+
+
+@pytest.mark.parametrize(("name", "temperature"), CASES)
+def test_runs_in_a_batch_and_captured_ones_have_the_same_places(
+    pair: Pair, name: str, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With other numbers in every row, which are decided together."""
+    wanted = [(2, 5, 1), (0, 5, 2), (4, 6, 3)]
+    configs = [config_of(pair, name, temperature, *each) for each in wanted]
+    alone = [decoded(pair, config) for config in configs]
+    strict = config_for(pair, DRAFTS[name], Sampling(temperature), seed=3, new=NEW)
+    assert alone[1].token_ids == decoded(pair, strict).token_ids
+    beside = {at: run.trace() for at, run in Session(pair).together(configs, 2)}
+    assert [beside[at].token_ids for at in range(3)] == [trace.token_ids for trace in alone]
+    replayed(monkeypatch)
+    captured = replace(pair, graphs=True, engines=Engines())
+    for config, trace in zip(configs, alone, strict=True):
+        assert decoded(captured, config).token_ids == trace.token_ids
+
+
+@pytest.mark.parametrize(("name", "temperature"), CASES)
+def test_the_placebo_of_a_run_counts_what_it_relaxed_and_what_might_have_been(
+    pair: Pair, name: str, temperature: float
+) -> None:
+    sampled = DRAFTS[name].mode is DraftMode.SAMPLED  # there MARS refuses what strict accepts
+    rule = {"rule": "random", "probability": 0.4} if sampled else {"rule": "mars", "theta": 0.3}
+    config = config_for(pair, DRAFTS[name], Sampling(temperature), seed=3, new=NEW, **rule)
+    trace = decoded(pair, config)
+    for best in (0,) if sampled else (0, 2):
+        lane = Lane(RuleConfig("placebo", {"best": best, "draw": 0}), DRAFTS[name], config.rule)
+        values = placebo_of(trace, lane, 17).parameters
+        happened = [*rejections(trace, best)]
+        relaxed, of = trace.summary.relaxed, len(happened)
+        assert values == {"relaxed": relaxed, "of": of, "draw": 17, "best": best}
+        assert relaxed == sum(happened) > 0
+    protected = {node.id for step in trace.steps for node in step.nodes}
+    assert placebo_of(trace, lane, 17, protected).parameters["of"] == trace.summary.relaxed
