@@ -16,7 +16,7 @@ from mars_core.types import number_text
 
 MOST = sys.float_info.max
 LARGEST_INTEGER = 2**63 - 1
-LONGEST_NUMBER, LONGEST_LIST, MOST_LISTED = 40, 10_000, 200  # characters, characters and numbers
+LONGEST_NUMBER, LONGEST_LIST, MOST_NUMBERS = 40, 10_000, 200  # characters, characters and numbers
 MAX_LANES = 256  # of one command or study
 
 
@@ -79,9 +79,9 @@ def read_numbers(text: str, name: str) -> tuple[float, ...]:
     parts = text.replace(",", " ").replace(";", " ").replace(":", " : ").split()
     ranges = [_range(part, name) for part in " ".join(parts).replace(" : ", ":").split()]
     count = sum(each.size for each in ranges)
-    if not 1 <= count <= MOST_LISTED:
+    if not 1 <= count <= MOST_NUMBERS:
         has = f"has {count:,} numbers" if count else "is empty"
-        raise ValueError(f"The list of {name} {has}; it must have 1 to {MOST_LISTED}.")
+        raise ValueError(f"The list of {name} {has}; it must have 1 to {MOST_NUMBERS}.")
     return tuple(number for each in ranges for number in each.numbers())
 
 
@@ -125,9 +125,9 @@ def _range(part: str, name: str) -> _Range:
     if len(bounds) != 3:
         raise ValueError(f"{quoted(part)} in the list of {name} is no range; write 0.8:0.98:0.02.")
     first, last, step = bounds
-    if step <= 0 or last < first or (last - first) / step > MOST_LISTED:
+    if step <= 0 or last < first or (last - first) / step > MOST_NUMBERS:
         raise ValueError(
-            f"The range {part[:80]} of {name} must rise from first to last in 1 to {MOST_LISTED} "
+            f"The range {part[:80]} of {name} must rise from first to last in 1 to {MOST_NUMBERS} "
             "steps above 0."
         )
     return _Range(first, step, int((last - first) / step) + 1)

@@ -305,8 +305,8 @@ BAD = r"""
         ({"rules": "[" * 5000}, "rules is not JSON: nested too deep"),
         ({"rules": "[" * 90 + "]" * 90}, "JSON: nested too deep"),
         ({"rules": "[" + "9" * 5000}, "is not JSON"),
-        ({"seed": 10**400}, "seed is 1e+400; it must be a number"),
-        ({"temperature": -(10**400)}, "temperature is -1e+400; it must be a number"),
+        ({"seed": 10**400}, "seed is 1.00000e+400; it must be a number"),
+        ({"temperature": -(10**400)}, "temperature is -1.00000e+400; it must be a number"),
     ],
 )
 def test_bad_input_gets_one_sentence_and_saves_nothing(
