@@ -19,7 +19,8 @@ class Item:
     """One conversation: the user's turns in order, and the right answer, if known.
 
     ``references``: one per turn for several turns with a reference each; otherwise alternatives.
-    ``tests``: Python assertions, for code only. ``metrics``: if they differ from the suite's, as in
+    ``template``: prompts that were made of one text have the same. ``tests``: Python assertions,
+    for code only. ``metrics``: if they differ from the suite's, as in
     a mixed file. ``tools``: the last answer must call some of them.
     """
 
@@ -30,6 +31,7 @@ class Item:
     tests: str = ""
     metrics: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
+    template: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,11 @@ from storage import RunStore, StoredResult
 from storage.export import cell
 from storage.export.cells import finite
 
-TASK = ("study", "task", "suite", "category", "item", "repeat", "seed", "temperature")
+TASK = ("study", "task", "suite", "category", "template", "item", "repeat", "seed", "temperature")
 LANE = (
     *("lane", "name", "rule", "rule_parameters"),
     *("drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k"),
-    *("baseline_lane", "tv_kind"),
+    *("baseline_lane", "imitated_lane", "best", "tv_kind"),
 )
 LANE_NAMES = ("name", "drafts", "tv_kind")
 GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
@@ -72,7 +72,8 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     wanted = (name for item in items for name in formats(item))
     metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted]))
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
-    yield (*TASK, *LANE, *RESULT, *(f"score:{metric}" for metric in metrics), *RELATIVE, *END)
+    names = ("score", *(f"score:{metric}" for metric in metrics))
+    yield (*TASK, *LANE, *RESULT, *names, *RELATIVE, *END)
     for one in store.results(study_id):
         kind = plan.lanes[one.lane].tv_kind(plan.task(one.task).temperature)
         yield [study_id, *_task(plan, one.task), *lanes[one.lane], kind, *_result(one, metrics)]
@@ -82,7 +83,8 @@ def _task(plan: Plan, number: int) -> list[Any]:
     task = plan.task(number)
     item, suite = plan.item(task), plan.suites[task.suite].name
     seed = plan.seed_of(task)
-    return [number, suite, item.category, item.id, task.repeat, seed, task.temperature]
+    place = [number, suite, item.category, item.template, item.id]
+    return [*place, task.repeat, seed, task.temperature]
 
 
 def _lane(plan: Plan, number: int) -> list[Any]:
@@ -92,12 +94,14 @@ def _lane(plan: Plan, number: int) -> list[Any]:
     draft = [None if tree else drafter.k, drafter.mode.value] if lane.drafts else [None] * 2
     drafts = [drafter.kind, drafter.model.name if drafter.model else None, *draft, *shape]
     rule = [lane.name, lane.rule.name, dict(lane.rule.parameters)]
-    return [number, *rule, *drafts, plan.baseline(number)]
+    imitated = plan.imitated(number) if lane.imitates else None
+    return [number, *rule, *drafts, plan.baseline(number), imitated, lane.best]
 
 
 def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
     result = read_result(stored.data)
     yield from _values(result, RESULT)
+    yield next(iter(result.scores.values()), None)
     yield from map(result.scores.get, metrics)
     yield from _values(
         None if stored.relative is None else read_relative(stored.relative), RELATIVE

@@ -27,11 +27,14 @@ RESULT, RELATIVE = (
     tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
     for kind in (LaneResult, Relative)
 )
-# which older studies lack
-_LATER = ("ttft_s", "batch", "batch_s", "overshoot_max", "looped", "due", "eligible")
+_LATER = (  # which older studies lack
+    *("ttft_s", "batch", "batch_s", "overshoot_max", "looped", "due", "eligible"),
+    *("loop_relaxed", "answered", "reasoning_tokens", "reasoning_s"),
+)
 # Numbers of a run that follow from others: drafted tokens that were kept, whether the token limit
-# cut it, steps that drafted, and these with the kept tokens.
-DERIVED = ("kept", "cut", "draft_steps", "verified")
+# cut it, steps that drafted, these with the kept tokens, tokens after the reasoning, the main
+# score, and whether there is no answer.
+DERIVED = ("kept", "cut", "draft_steps", "verified", "answer_tokens", "right", "unanswered")
 
 
 class Group(NamedTuple):
@@ -72,6 +75,7 @@ class Grid(NamedTuple):
     plan: Plan
     tasks: tuple[Task, ...]
     item: Indices  # number of the task's item over all suites, [T]
+    template: Indices  # number of the item's template; an item without one has its own, [T]
     temperature: Array  # [T]
     completed: Mask  # [T, L]
     failed: Mask  # a result that is not completed, [T, L]
@@ -125,14 +129,21 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     accepted = numbers["accepted"] + numbers["relaxed"]
     kept = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted)
     draft_steps = drafted_at[:, :, :1].sum(axis=2)
-    derived = kept, 1 - numbers["ended"], draft_steps, draft_steps + kept
     completed = by_task(one.data["status"] == Status.COMPLETED for one in stored)
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
     scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}
     main = _main_metrics(stored, rows)
     unscored = np.full(shape, np.nan)
-    main_scores = np.array([scores.get(name, unscored)[row] for row, name in enumerate(main)])
+    main_scores = np.array(
+        [scores.get(name, unscored)[row] for row, name in enumerate(main)]
+    ).reshape(shape)
+    answer_tokens = numbers["new_tokens"] - numbers["reasoning_tokens"]
+    derived = (
+        *(kept, 1 - numbers["ended"], draft_steps, draft_steps + kept),
+        *(answer_tokens, main_scores, 1 - numbers["answered"]),
+    )
     tasks, draws = tuple(map(plan.task, rows)), [list(each) for each in plan.draws]
+    item = np.array(list(map(plan.position, tasks)), dtype=np.intp)
     lane_of = {number: lane for lane, each in enumerate(draws) for number in each}
 
     def averaged(values: Array) -> Array:
@@ -146,7 +157,8 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     return Grid(
         plan=plan.averaged,
         tasks=tasks,
-        item=np.array(list(map(plan.position, tasks)), dtype=np.intp),
+        item=item,
+        template=_templates(plan)[item],
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
         completed=every(completed == 1),
         failed=~every(completed != 0),
@@ -158,10 +170,17 @@ def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
         kept_at=averaged(kept_at),
         scores={name: averaged(values) for name, values in scores.items()},
         main=main,
-        main_scores=averaged(main_scores.reshape(shape)),
+        main_scores=averaged(main_scores),
         run_ids={(rows[one.task], lane_of[one.lane]): one.run_ids for one in reversed(stored)},
         causes=tuple(cause for one in stored if one.relative and (cause := one.relative["cause"])),
     )
+
+
+def _templates(plan: Plan) -> Indices:
+    """By item."""
+    numbers = dict[tuple[str, str | int], int]()
+    keys = ((name, item.template or at) for at, (name, item) in enumerate(items_of(plan)))
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
 def _by_depth(

@@ -227,14 +227,16 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
     ) and bool(np.isin(values[:, lane], (0.0, 1.0)).all())  # which means of draws are not
 
-    def recovered(other: int) -> Interval:
+    def recovered(other: int, cluster: Indices) -> Interval:
         if lane == other:
             return ITSELF if values[:, lane].any() else BLANK
-        pairs = paired(values[:, lane], values[:, other], prompt, binary=binary)
+        pairs = paired(values[:, lane], values[:, other], cluster, binary=binary)
         return possible(ratio_interval(pairs), values[:, other])
 
-    recovery = recovered(baseline)
-    recovery_none = BLANK if plan.none is None else recovered(plan.none)
+    recovery = recovered(baseline, prompt)
+    recovery_none = BLANK if plan.none is None else recovered(plan.none, prompt)
+    template = sample.grid.template[sample.rows[scored]]
+    several = len(np.unique(template)) < len(np.unique(prompt))
     compared = lane != baseline and not plan.lanes[lane].is_placebo
     tested = binary and compared
     change = (values[:, lane] - values[:, baseline]).round().astype(np.int64) if tested else None
@@ -249,6 +251,7 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         recovery=recovery,
         recovery_none=recovery_none,
         recovery_bootstrap=spread[f"{metric}:recovery"],
+        recovery_template=recovered(baseline, template) if several else BLANK,
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),
         placebo=_placebo(sample, lane, metric, binary),

@@ -71,6 +71,7 @@ class ReportMetric:
     panel: str = ""
     shift: bool = False
     likeness: bool = False  # it compares the texts with strict's; the others are about speed
+    meter: bool = False  # it is in the first table
 
     @property
     def field(self) -> Any:

@@ -22,6 +22,7 @@ from evaluation.study.plan import Lane, Plan
 ALL = "all"  # the group of all suites together
 BLANK = Interval()
 TEXTS = "strict's text as reference, 0 to 1"
+PER_RIGHT = "Per right answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Score:
     mcnemar: McNemar | None  # for binary metrics; None for a baseline and placebos
     verdict: RecoveryOutcome | None  # at the margin; None for a baseline, none and placebos
     recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
+    recovery_template: Interval = BLANK  # and where prompts of one template hang together
     placebo: PlaceboTest | None = None  # against the lanes that imitate this one
 
 
@@ -140,8 +142,61 @@ class Measured:
         ratio,
         better=0,
     ).field
+    tokens_right: Interval = ReportMetric(
+        "tokens",
+        "all new tokens / all scores",
+        Pooled("new_tokens", "right", known=True),
+        better=-1,
+        group=PER_RIGHT,
+        meter=True,
+    ).field
+    reasoning_right: Interval = ReportMetric(
+        "of the reasoning",
+        "tokens up to the end of the reasoning / all scores",
+        Pooled("reasoning_tokens", "right", known=True),
+        better=-1,
+        group=PER_RIGHT,
+        meter=True,
+    ).field
+    answer_right: Interval = ReportMetric(
+        "of the answer",
+        "tokens after it / all scores",
+        Pooled("answer_tokens", "right", known=True),
+        better=-1,
+        group=PER_RIGHT,
+        meter=True,
+    ).field
+    seconds_right: Interval = ReportMetric(
+        "seconds",
+        "all seconds / all scores",
+        Pooled("wall_s", "right", known=True),
+        better=-1,
+        group=PER_RIGHT,
+        meter=True,
+    ).field
+    reasoning_s_right: Interval = ReportMetric(
+        "s of the reasoning",
+        "seconds up to its end / all scores",
+        Pooled("reasoning_s", "right", known=True),
+        better=-1,
+        group=PER_RIGHT,
+        meter=True,
+    ).field
+    unanswered: Interval = ReportMetric(
+        "Without answer",
+        "share of runs whose last turn has no text after its reasoning",
+        Pooled("unanswered", known=True),
+        percent,
+        better=-1,
+        meter=True,
+    ).field
     unended: Interval = ReportMetric(
-        "Cut", "share of runs that ended at the token limit", Pooled("cut"), percent, better=-1
+        "Cut",
+        "share of runs that ended at the token limit",
+        Pooled("cut"),
+        percent,
+        better=-1,
+        meter=True,
     ).field
     looped: Interval = ReportMetric(
         "Loops",
@@ -149,6 +204,15 @@ class Measured:
         Pooled("looped", known=True),
         percent,
         better=-1,
+        meter=True,
+    ).field
+    loop_relaxed: Interval = ReportMetric(
+        "begun by relaxing",
+        "share of the runs with a loop whose first repeat begins with a relaxed token",
+        Pooled("loop_relaxed", "looped", known=True),
+        percent,
+        better=-1,
+        meter=True,
     ).field
     same: Interval = ReportMetric(
         "Same as strict",

@@ -13,6 +13,7 @@ import unicodedata
 from decimal import Decimal
 
 MARK = "####"  # GSM8K: the answer follows it
+THINKS, THOUGHT = "<think>", "</think>"  # around the reasoning of a text
 _NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)?(?:\.\d+|(?<=\d))")
 _DRESS = "$€£¥% \t\n.,:;!?()[]{}*`'\""
 
@@ -24,6 +25,12 @@ def score(text: str, reference: str) -> bool:
         raise ValueError("The reference answer is empty; give a number or words.")
     wanted = reference_number(reference)
     return _contains(text, reference) if wanted is None else final_number(text) == wanted
+
+
+def after_reasoning(text: str) -> str:
+    """What follows the reasoning of a text; nothing where that does not end."""
+    before, _, after = text.rpartition(THOUGHT)
+    return "" if THINKS in after and not before else after
 
 
 def contains(text: str, reference: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evaluation.item import Tool
+from evaluation.scoring.answer import after_reasoning
 from evaluation.scoring.extraction import LONGEST, json_of
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -30,7 +31,7 @@ def calls_fit(text: str, tools: Iterable[Tool]) -> bool:
 
 def calls_of(text: str) -> list[tuple[str, Mapping[str, Any]]] | None:
     """Names and arguments; None where there is no call, or one that is not well-formed."""
-    answer = text[:LONGEST].rpartition("</think>")[2]
+    answer = after_reasoning(text[:LONGEST])
     blocks = [part.partition(_CLOSE) for part in answer.split(_OPEN)[1:]]
     if not all(closed for _, closed, _ in blocks):
         return None

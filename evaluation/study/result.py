@@ -4,11 +4,13 @@ the traces of its runs."""
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any
 
+from evaluation.scoring.answer import THINKS, THOUGHT, after_reasoning
 from evaluation.scoring.overlap import overlap
 from evaluation.study.plan import Lane
 from evaluation.study.stored import plain, read
@@ -25,6 +27,7 @@ from mars_core.types import (
     RunConfig,
     Status,
     StopReason,
+    Summary,
     Token,
     Trace,
 )
@@ -77,6 +80,11 @@ class LaneResult:
     batch_s: float = NAN  # the run's part of the time of its batch
     overshoot_max: float = NAN
     looped: float = NAN  # 1 if any turn has a loop, else 0
+    loop_relaxed: float = NAN  # 1 if the first repeat of a loop begins with a relaxed token, else 0
+    stop_reason: str = ""  # of the last turn
+    answered: float = NAN  # 1 if the last turn has a text after its reasoning, else 0
+    reasoning_tokens: float = NAN  # to the end of the reasoning
+    reasoning_s: float = NAN
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for the store; non-finite numbers become strings."""
@@ -130,7 +138,7 @@ def result_of(
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
-    positions = range(1, max(depths, default=0) + 1)
+    positions, reasoning = range(1, max(depths, default=0) + 1), list(map(_reasoning, traces))
     counts = {name: [getattr(summary, name) for summary in summaries] for name in _COUNTS}
     sums: dict[str, Any] = {
         name: NAN if UNKNOWN in each else sum(each) for name, each in counts.items()
@@ -152,14 +160,44 @@ def result_of(
         scores=dict(scores),
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
         overshoot_max=max(summary.overshoot_max for summary in summaries),
-        looped=_looped([summary.loop_tokens for summary in summaries]),
+        looped=_any(summaries, [summary.loop_tokens for summary in summaries]),
+        loop_relaxed=_any(summaries, list(map(_relaxed_into_loop, traces))),
+        stop_reason=last.stop_reason.value,
+        answered=float(
+            bool(after_reasoning(answer(last)).strip())
+            and not reasoning[-1][0] >= max(1, summaries[-1].new_tokens)
+        ),
+        reasoning_tokens=math.fsum(tokens for tokens, _ in reasoning),
+        reasoning_s=math.fsum(seconds for _, seconds in reasoning),
         **_places(traces),
         **sums,
     )
 
 
-def _looped(spans: Sequence[int]) -> float:
-    return NAN if UNKNOWN in spans else float(any(spans))
+def _any(summaries: Sequence[Summary], found: Sequence[int]) -> float:
+    unknown = any(summary.loop_tokens == UNKNOWN for summary in summaries)
+    return NAN if unknown else float(any(found))
+
+
+def _relaxed_into_loop(trace: Trace) -> bool:
+    start = trace.summary.loop_start
+    return start != UNKNOWN and trace.tokens[start].outcome is Outcome.RELAXED
+
+
+def _reasoning(trace: Trace) -> tuple[float, float]:
+    """Tokens and seconds up to the end of the reasoning: none without one, all where it does not
+    end."""
+    pieces = [token.piece for token in trace.tokens]
+    if len(pieces) != trace.summary.new_tokens:
+        return NAN, NAN
+    text = "".join(pieces)
+    end = text.rfind(THOUGHT) + len(THOUGHT)
+    if THOUGHT not in text:
+        end = len(text) if THINKS in text or trace.config.prompt.thinking else 0
+    tokens = bisect_left(list(accumulate(map(len, pieces), initial=0)), end)
+    steps = list(accumulate((len(step.emitted) for step in trace.steps), initial=0))
+    at = bisect_left(steps, tokens)
+    return tokens, trace.steps[at - 1].elapsed_s if at else 0.0
 
 
 def _places(traces: Sequence[Trace]) -> dict[str, float]:

@@ -22,6 +22,7 @@ QUESTIONS = (
     ("Who wrote Romeo and Juliet?", "Shakespeare"),
     ("Which ocean is the largest?", "Pacific"),
 )
+_OPERATION = re.compile(r"\d ([-+*/]) \d")
 _REQUESTS = 300  # sampled; requests without names, and duplicates, are left out
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _CHILDREN = [pronouns["child"] for pronouns in lexicon.PRONOUNS.values()]
@@ -32,10 +33,16 @@ _WORD = re.compile(
 
 
 def arithmetic() -> Suite:
-    """The held-out word problems; the reference is the number. The pair ends its answers in ``####
-    N``, as GSM8K does."""
+    """The held-out word problems; the reference is the number, the template the operations of the
+    solution. The pair ends its answers in ``#### N``, as GSM8K does."""
     items = (
-        Item(str(number), (problem.question,), (str(problem.answer),), "arithmetic")
+        Item(
+            str(number),
+            (problem.question,),
+            (str(problem.answer),),
+            "arithmetic",
+            template=" ".join(_OPERATION.findall(problem.solution)),
+        )
         for number, problem in enumerate(held_out())
     )
     return Suite(ARITHMETIC, tuple(items), ARITHMETIC, "", (STRICT, FLEXIBLE))

@@ -118,20 +118,27 @@ def _suite(count: int, seed: int) -> Suite:
     items: dict[str, Item] = {}
     while len(items) < count:
         kind = list(_KINDS)[len(items) % len(_KINDS)]
-        template, instructions = _KINDS[kind](rng)
+        template, (prompt, instructions) = _KINDS[kind](rng)
         slots = _slots(rng)
-        prompt = lexicon.sentence(rng, (template,), slots)
+        prompt = lexicon.sentence(rng, (prompt,), slots)
         references = tuple(each.format(**slots) for each in instructions)
-        items.setdefault(prompt, Item(str(len(items)), (prompt,), references, kind))
+        item = Item(str(len(items)), (prompt,), references, kind, template=template)
+        items.setdefault(prompt, item)
     return Suite(NAME, tuple(items.values()), NAME, "", (FOLLOWS,))
 
 
-def _reading(rng: random.Random) -> _Template:
-    """Some of the facts in their order, and a question about one of them."""
+def _reading(rng: random.Random) -> tuple[str, _Template]:
+    """A question, and the prompt with some of the facts in their order and it about one of
+    them."""
     facts = [_FACTS[at] for at in sorted(rng.sample(range(len(_FACTS)), _FACTS_A_TEXT))]
     question, instructions = rng.choice(rng.choice(facts)[1])
     text = " ".join(fact for fact, _ in facts)
-    return f"{text}\n\n{question} Answer in one short sentence.", instructions
+    return question, (f"{text}\n\n{question} Answer in one short sentence.", instructions)
+
+
+def _order(rng: random.Random) -> tuple[str, _Template]:
+    order = rng.choice(_ORDERS)
+    return order[0], order
 
 
 def _slots(rng: random.Random) -> Mapping[str, object]:
@@ -155,7 +162,7 @@ def _slots(rng: random.Random) -> Mapping[str, object]:
     }
 
 
-_KINDS: dict[str, Callable[[random.Random], _Template]] = {
+_KINDS: dict[str, Callable[[random.Random], tuple[str, _Template]]] = {
     "reading": _reading,
-    "order": lambda rng: rng.choice(_ORDERS),
+    "order": _order,
 }

@@ -122,9 +122,11 @@ def _item(line: str, number: int) -> Item:
     name = _name_in(key, value) if key else str(number)
     if not name.strip():
         raise ValueError(f"{key} is an empty text; it must be a number or a text")
-    category = _name_in(*_first_field(row, ("category",))).strip()
+    category, template = (
+        _name_in(*_first_field(row, (key,))).strip() for key in ("category", "template")
+    )
     turns, references, tests = _turns(row), _references(row), _tests(row)
-    return Item(name, turns, references, category, tests, tools=_tools(row))
+    return Item(name, turns, references, category, tests, tools=_tools(row), template=template)
 
 
 def _object(line: str) -> dict[str, Any]:

@@ -100,7 +100,11 @@ SETTING = (
 )
 COLUMNS = {name: _column(name, metric) for name, metric in METRICS.items()}
 SPEED, LIKENESS = (
-    tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.likeness is likeness)
+    tuple(
+        COLUMNS[name]
+        for name, metric in METRICS.items()
+        if metric.likeness is likeness and not metric.meter
+    )
     for likeness in (False, True)
 )
 METRIC = _scored("Metric", "", lambda score: TableCell(score.metric))
@@ -116,6 +120,11 @@ PLACEBO = _scored(
     "Random",
     "mean score of random relaxation of as many tokens, over the rule's",
     lambda score: spread(score.placebo.ratio, percent) if score.placebo else TableCell(MISSING),
+)
+TEMPLATES = _share(
+    "recovery_template",
+    "By template",
+    "recovery with an interval over templates, whose prompts hang together",
 )
 OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
 DIFFERENCE = _scored(
@@ -135,6 +144,7 @@ SCORES = (
     BASELINE_SCORE,
     RECOVERY,
     BOOTSTRAP,
+    TEMPLATES,
     OVER_NONE,
     PLACEBO,
     DIFFERENCE,

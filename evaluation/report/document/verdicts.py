@@ -15,10 +15,10 @@ from evaluation.recovery import (
     right_answers_needed,
 )
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Block, Head, Paragraph, Section
+from evaluation.report.document.blocks import Block, Head, Paragraph, ReportTable, Section
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import LaneRow, group_column, make_table
-from evaluation.report.values import ALL, Report
+from evaluation.report.values import ALL, METRICS, Report
 from evaluation.study.plan import Plan
 
 UNFINISHED = (
@@ -43,6 +43,8 @@ CLAIMS = {  # in this order
 }
 RELAXED_NOTHING = "the rule relaxed no token"
 TENTH = 0.1  # of the right answers, for a number of prompts
+COSTS = "What a right answer costs, and runs without one"
+REASONING = ("reasoning_right", "answer_right", "reasoning_s_right")
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
 METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
@@ -52,6 +54,7 @@ COLUMNS = (
     tables.TEMPERATURE,
     tables.VERDICT,
     tables.RECOVERY,
+    tables.TEMPLATES,
     tables.PLACEBO,
     tables.AMOUNT,
     tables.SCORE,
@@ -72,16 +75,37 @@ def verdict_section(report: Report) -> Section:
         "intervals the seeds of a prompt do not count as further prompts."
     )
     first = _against_placebos(report)
+    meters = _meters(report)
     if every := _judged(report):
         single = [each for each in every if each.measured.group != ALL] or every
         blocks: tuple[Block, ...] = (
             _summary(single, report.plan),
+            *meters,
             make_table(LABEL, COLUMNS, every),
         )
     else:
         scored = any(suite.metrics for suite in report.plan.suites)
-        blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"),)
+        blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"), *meters)
     return Section("verdict", "Verdict", (*first, *blocks), lead)
+
+
+def _meters(report: Report) -> Iterator[ReportTable]:
+    """What an answer costs in each complete suite. Where no model reasons, nothing of that."""
+    rows = [
+        LaneRow(one, report.plan.lanes[one.lane], one.main_score)
+        for one in report.measured
+        if one.runs
+        and one.group in report.suite_groups
+        and not report.plan.lanes[one.lane].is_placebo
+    ]
+    thinks = any(row.measured.reasoning_right.value > 0 for row in rows)
+    columns = (
+        tables.COLUMNS[name]
+        for name, metric in METRICS.items()
+        if metric.meter and (thinks or name not in REASONING)
+    )
+    if rows:
+        yield make_table(COSTS, (*tables.SETTING, tables.SCORE, *columns), rows)
 
 
 def _against_placebos(report: Report) -> Iterator[Paragraph]:
@@ -105,7 +129,7 @@ def _against_placebos(report: Report) -> Iterator[Paragraph]:
         if named:
             of = f"In {count(len(named))} of {plural(total, 'setting')}"
             yield Paragraph(f"{of} {claim}: {first_few(named)}.", tone)
-    if total > len(nothing):
+    if tested:
         yield Paragraph(
             "In percent: random's score over the rule's, with its 95 % interval. "
             f"{plural(tested, 'comparison')} (rule × drafter × suite × temperature), with Holm's "

@@ -123,6 +123,10 @@ def _result(
         scores=scores,
         overshoot_max=1.0 + relaxed,
         looped=float(tokens % 7 == 0),
+        loop_relaxed=float(tokens % 14 == 0),
+        answered=float(tokens % 5 != 0),
+        reasoning_tokens=tokens // 4,
+        reasoning_s=0.002 * steps,
     )
 
 

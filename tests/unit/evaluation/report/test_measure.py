@@ -15,7 +15,14 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
-from evaluation.recovery import PlaceboOutcome, RecoveryOutcome, paired, placebo_test
+from evaluation.recovery import (
+    PlaceboOutcome,
+    RecoveryOutcome,
+    paired,
+    placebo_test,
+    possible,
+    ratio_interval,
+)
 from evaluation.report.document.blocks import Paragraph, ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import csv_text, results_table
@@ -125,6 +132,13 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
         "relaxed_share": mine.relaxed.sum() / mine.new_tokens.sum(),
         "tv_token": mine.tv_sum.sum() / mine.new_tokens.sum(),
         "unended": 1 - mine.ended.mean(),
+        "unanswered": 1 - mine.answered.mean(),
+        "loop_relaxed": mine.loop_relaxed.sum() / mine.looped.sum(),
+        "tokens_right": mine.new_tokens.sum() / mine[NUMBERS].sum(),
+        "reasoning_right": mine.reasoning_tokens.sum() / mine[NUMBERS].sum(),
+        "answer_right": (mine.new_tokens - mine.reasoning_tokens).sum() / mine[NUMBERS].sum(),
+        "seconds_right": mine.wall_s.sum() / mine[NUMBERS].sum(),
+        "reasoning_s_right": mine.reasoning_s.sum() / mine[NUMBERS].sum(),
         "acceptance_rate": (mine.accepted + mine.relaxed).sum() / mine.drafted.sum()
         if lane != NONE
         else math.nan,
@@ -272,6 +286,25 @@ def test_recovery_is_the_documented_formula_with_the_likelihood_maximised_numeri
     )
 
 
+def test_prompts_of_one_template_are_one_prompt_in_an_interval_beside_the_other() -> None:
+    (suite, *_) = study_plan().suites
+    named = tuple(replace(item, template=item.category) for item in suite.items)
+    plan = study_plan(suites=(replace(suite, items=named),), repeats=1, temperatures=(0.0,))
+    results = drawn_results(plan)
+    score = row_of(reported(plan, results), HARM, temperature=0.0).scores[NUMBERS]
+    rule, strict = (
+        np.array([row.data["scores"][NUMBERS] for row in results if row.lane == lane])
+        for lane in (HARM, STRICT)
+    )
+    pairs = paired(rule, strict, np.arange(40) % 2, binary=True)
+    by_template = possible(ratio_interval(pairs), strict)
+    assert score.recovery_template == by_template
+    assert by_template.low < score.recovery.low
+    alone = replace(plan, suites=(suite,))
+    (blank,) = row_of(reported(alone, results), HARM, temperature=0.0).scores.values()
+    assert np.isnan(blank.recovery_template).all() and blank.recovery == score.recovery
+
+
 def test_harm_is_caught_at_every_temperature_and_suite(report: Report) -> None:
     """Of 40 prompts and more; 20 decide nothing."""
     for group, outcome in (
@@ -313,9 +346,9 @@ def test_all_suites_together_score_every_item_by_its_metric(
 def with_random(lost: float, **changed: Any) -> tuple[Plan, list[StoredResult]]:
     """A rule that loses 4 % of strict's answers, one that loses 30 %, and random relaxation in
     place of the first that loses ``lost``, in place of the second 30 %."""
-    lanes = with_placebos(LANES)
-    plan = study_plan(lanes=lanes, **changed)
-    loses = LOSES | {lanes[4].name: lost, lanes[5].name: 0.3, "always": 0.6}
+    plan = study_plan(lanes=with_placebos(LANES, 1), **changed)
+    first, second = (plan.lanes[plan.placebos(lane)[0]].name for lane in (MARS, HARM))
+    loses = LOSES | {first: lost, second: 0.3, "always": 0.6}
     return plan, drawn_results(plan, loses=loses)
 
 

@@ -3,8 +3,13 @@ one sentence and status 2."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import re
+import runpy
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -289,3 +294,34 @@ def test_a_study_of_another_sampler_is_not_gone_on_with(
         "with another sampler, whose texts above temperature 0 are others; resume it with that version"
         in capsys.readouterr().err
     )
+
+
+def test_the_documented_script_recomputes_a_report_from_its_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a study of the bundled pair, every number that it prints, to the last digits."""
+    text = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text("utf-8")
+    (script,) = re.findall(r"^```python\n(import sys\n.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "recompute.py").write_text(script, encoding="utf-8")
+    study = (
+        "--pair bundled --suite demo_arithmetic --limit 4 --seeds 2 --temperature 0,1 --batch 16"
+    )
+    store = f"--db sqlite:///{tmp_path / 'runs.db'}"
+    assert mars(f"eval run {study} --rules strict,mars --theta 0.8 {store} {HERE} --quiet") == 0
+    assert mars(f"eval report latest --folder {tmp_path / 'report'} {store}") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", ["recompute.py", str(tmp_path / "report" / "results.csv")])
+    runpy.run_path(str(tmp_path / "recompute.py"))
+    printed = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    with (tmp_path / "report" / "measured.csv").open(encoding="utf-8", newline="") as file:
+        measured = {
+            (row["temperature"], row["name"]): row for row in reversed([*csv.DictReader(file)])
+        }
+    rows = {(row["temperature"], row["name"]): row for row in printed}
+    assert rows.keys() < measured.keys() and len(rows) == 6
+    for key, row in rows.items():
+        for name, value in row.items():
+            if name not in ("group", "name") and value:
+                assert float(value) == pytest.approx(float(measured[key][name]), rel=1e-9), name
+    relaxed = [row for row in rows.values() if row["placebo_ratio"]]
+    assert len(relaxed) == 2 and {row["name"] for row in relaxed} == {"mars(theta=0.8)"}

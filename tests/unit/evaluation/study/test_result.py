@@ -22,7 +22,16 @@ from evaluation.study.result import (
     result_of,
 )
 from mars_core.telemetry import first_divergence
-from mars_core.types import DraftMode, Outcome, PromptConfig, RuleConfig, Status, StopReason, Trace
+from mars_core.types import (
+    UNKNOWN,
+    DraftMode,
+    Outcome,
+    PromptConfig,
+    RuleConfig,
+    Status,
+    StopReason,
+    Trace,
+)
 from storage import StudyProgress
 from tests.traces import make_trace
 from tests.unit.evaluation.calls import expect
@@ -154,3 +163,48 @@ def test_pace_and_time_to_go_are_of_this_session() -> None:
     assert line.endswith("| 120/400 [00:10<02:20,  2.00 results/s]")
     done = StudyProgress(tasks=2, done=2, results=8)
     assert progress_line(done, 4, 8, 0.0).endswith("8/8 [00:00<?, ? results/s]")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "thinking", "tokens", "answered"),
+    [
+        (["<think>", "a", "</think>", "b"], None, 3, True),
+        (["<thi", "nk>a</th", "ink>\n", "b"], None, 3, True),
+        (["a", "</think>", "b", "</think>", " "], None, 4, False),
+        (["<think>", "a", "b"], None, 3, False),
+        (["a", "b"], True, 2, False),
+        (["a", "b"], None, 0, True),
+        ([], None, 0, False),
+    ],
+)
+def test_reasoning_ends_at_its_last_mark_and_what_does_not_end_has_no_answer(
+    pieces: list[str], thinking: bool | None, tokens: int, answered: bool
+) -> None:
+    made = make_trace(new_tokens=len(pieces), k=1)
+    words = iter(pieces)
+    steps = tuple(
+        replace(step, tokens=tuple(replace(each, piece=next(words)) for each in step.emitted))
+        for step in made.steps
+    )
+    prompt = replace(made.config.prompt, thinking=thinking, stop=())
+    trace = replace(
+        made, steps=steps, text="".join(pieces), config=replace(made.config, prompt=prompt)
+    )
+    result = result_of([trace], {})
+    assert (result.reasoning_tokens, result.answered) == (tokens, answered)
+    ends = [0.0, *(step.elapsed_s for step in steps for _ in step.emitted)]
+    assert result.reasoning_s == ends[tokens]
+
+
+def test_a_loop_is_begun_by_relaxing_where_its_first_repeat_is() -> None:
+    made = make_trace(new_tokens=9, rule="mars")
+    for outcome, begun in ((Outcome.RELAXED, 1), (Outcome.ACCEPTED, 0)):
+        steps = tuple(
+            replace(step, tokens=tuple(replace(each, outcome=outcome) for each in step.emitted))
+            for step in made.steps
+        )
+        looping = replace(made.summary, loop_tokens=3, loop_start=3)
+        result = result_of([replace(made, steps=steps, summary=looping)], {})
+        assert (result.looped, result.loop_relaxed) == (1, begun)
+    straight = replace(made.summary, loop_tokens=0, loop_start=UNKNOWN)
+    assert result_of([replace(made, summary=straight)], {}).loop_relaxed == 0

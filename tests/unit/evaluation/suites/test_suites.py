@@ -469,3 +469,16 @@ def test_empty_file_and_no_file_are_reported(tmp_path: Path) -> None:
     for name in ("nowhere.jsonl", "", "a\x00b", str(tmp_path), "x" * 5000):
         with pytest.raises(ValueError, match="demo_arithmetic, demo_stories"):
             read_suite(name)
+
+
+def test_prompts_made_of_one_text_name_the_same_template(tmp_path: Path) -> None:
+    orders: dict[str, set[str]] = {}
+    for item in read_suite("instructions", None).items:
+        orders.setdefault(item.template, set()).add(item.turns[0].split()[0])
+    assert 15 < len(orders) < 25 and "" not in orders
+    assert orders["Name exactly 3 things of {topic}, as a list with “-”."] == {"Name"}
+    sums = read_suite("demo_arithmetic", None).items
+    assert {item.template for item in sums} >= {"+", "* -"} and all(item.template for item in sums)
+    path = tmp_path / "own.jsonl"
+    path.write_text('{"prompt": "1 + 1 =", "template": " sum "}\n{"prompt": "Hi"}\n', "utf-8")
+    assert [item.template for item in read_suite(str(path), None).items] == ["sum", ""]
