@@ -10,9 +10,8 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from evaluation.format import shorten
 from evaluation.records.counters import read_counters
@@ -29,7 +28,7 @@ from evaluation.records.streams import is_stream, streamed_answers
 from evaluation.served.answer import Broken
 from evaluation.served.trace import served_trace
 from evaluation.study.plan import SERVER
-from mars_core.text.files import read_text
+from mars_core.text.files import read_json, read_text
 from mars_core.types import UNKNOWN, StopReason, Trace
 from storage.importing import ImportedRun
 
@@ -57,7 +56,7 @@ def read_records(path: Path) -> list[ImportedRun]:
         records = []
         for position, row in streamed_answers(text) if streams else _rows(text):
             where = position
-            records += _records(_json(row) if isinstance(row, str) else row, path.name)
+            records += _records(read_json(row) if isinstance(row, str) else row, path.name)
     except (
         ValueError,
         LookupError,
@@ -87,7 +86,7 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
     """The entries of a JSON value, or the lines of a file with one value per line, each with its
     name."""
     try:
-        document = _json(text)
+        document = read_json(text)
     except json.JSONDecodeError:
         yield from (
             (f"line {number}", line)
@@ -97,13 +96,6 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
     else:
         rows = document if isinstance(document, list) else [document]
         yield from ((f"entry {number}", row) for number, row in enumerate(rows, 1))
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number of JSON")
-
-
-_json = partial(json.loads, parse_constant=_no_constant)
 
 
 def _records(row: Any, file: str) -> list[ImportedRun]:

@@ -111,7 +111,7 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
     logprobs: list[Position] = []
     ttft_s = 0.0
     for event in _events(answer, started):
-        events.append(_checked(event))
+        events.append(event)
         for choice in (event.get("choices") or ())[:1]:
             logprobs += _positions(choice.get("logprobs"))
             new = _token_ids(choice.get("token_ids"))
@@ -147,7 +147,11 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     choices: dict[int, dict[str, Any]] = {}
     texts: defaultdict[int, list[str]] = defaultdict(list)
     ids: defaultdict[int, list[int]] = defaultdict(list)
-    for event in map(_checked, events):
+    for event in events:
+        if "error" in event and not event.get("choices"):
+            error = event["error"]
+            message = error.get("message") if isinstance(error, dict) else error
+            raise Broken(f"ended its answer with an error: {message}")
         row |= _without(event, ("choices",))
         for choice in event.get("choices") or ():
             index = choice.get("index", 0)
@@ -159,15 +163,6 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         for index, choice in choices.items()
     ]
     return row | ({"choices": complete} if complete else {})
-
-
-def _checked(event: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Raises Broken for an error of the server."""
-    if "error" in event and not event.get("choices"):
-        error = event["error"]
-        message = error.get("message") if isinstance(error, dict) else error
-        raise Broken(f"ended its answer with an error: {message}")
-    return event
 
 
 def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from evaluation.item import Item, Suite, Tool
 from evaluation.suites import demo, instructions
 from evaluation.suites.grading import union, with_metrics
-from mars_core.text.files import read_lines
+from mars_core.text.files import read_json, read_lines
 
 BUILT_IN = {
     demo.ARITHMETIC: demo.arithmetic,
@@ -131,7 +131,7 @@ def _item(line: str, number: int) -> Item:
 
 def _object(line: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, parse_constant=_no_constant)
+        row = read_json(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
@@ -139,10 +139,6 @@ def _object(line: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError(f"it must be one JSON object, not {_kind(row)}")
     return row
-
-
-def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a JSON number")
 
 
 def _name_in(key: str, value: Any) -> str:

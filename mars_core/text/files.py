@@ -6,10 +6,11 @@ is no part of the text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 MAX_BYTES = 16 * 2**20  # of a file of prompts
 _BOM = "\ufeff"
@@ -57,6 +58,15 @@ def _decoded(line: bytes, where: str) -> str:
 def read_text(file: Path | BinaryIO, most: int = MAX_BYTES) -> str:
     """The full text. Raises as ``read_lines``."""
     return "".join(read_lines(file, most))
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
+    return json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def lines_of(text: str) -> list[str]:

@@ -484,7 +484,7 @@ STEP = LINE["steps"][1]
         (LINE | {"steps": [STEP | {"emitted": None}]}, "a field has another type"),
         (LINE | {"steps": [STEP | {"z1": [1e300, 2]}]}, "is not a number of at most"),
         (LINE | {"temperature": True}, "'True' is not a number"),
-        (json.dumps(LINE).replace("11.5", "NaN"), "NaN is not a number of JSON"),
+        (json.dumps(LINE).replace("11.5", "NaN"), "NaN is not a JSON number"),
         (
             {key: value for key, value in LINE.items() if key != "rule"},
             "it has no field 'rule'",
