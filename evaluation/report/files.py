@@ -40,6 +40,7 @@ LANE = (
 )
 LANE_NAMES = ("name", "drafts", "tv_kind")
 GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
+PLACEBOS = ("placebo", "ranked")  # fields of Score
 END = ("worker", "created_at", "run_ids")
 
 
@@ -48,7 +49,7 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
 
 
 RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
-_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "placebo")
+_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", *PLACEBOS)
 _TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow, "worst")
 _SCORED = (*fields(Score), *fields(PlaceboTest))
 _INTERVALS = {*METRICS, *(each.name for each in _SCORED if each.type == "Interval")}
@@ -112,7 +113,8 @@ def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
 def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
-    placebo = [f"placebo_{name}" for name in (*_spread(_PLACEBO), "outcome")]
+    tested = (*_PLACEBO, "outcome")
+    placebo = [f"{kind}_{name}" for kind in PLACEBOS for name in _spread(tested)]
     heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, placebo
     yield ["study", "margin", "equivalence", *chain(*heads)]
     plan = report.plan.margin, report.plan.equivalence
@@ -125,7 +127,7 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
                 *values,
                 *_values(score, _SCORE),
                 *_values(score.mcnemar, _TEST),
-                *_values(score.placebo, (*_PLACEBO, "outcome")),
+                *chain(*(_values(getattr(score, kind), tested) for kind in PLACEBOS)),
             ]
 
 

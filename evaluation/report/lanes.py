@@ -254,17 +254,20 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         recovery_template=recovered(baseline, template) if several else BLANK,
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),
-        placebo=_placebo(sample, lane, metric, binary),
+        placebo=_placebo(sample, lane, metric, binary, ranked=False),
+        ranked=_placebo(sample, lane, metric, binary, ranked=True),
         verdict=verdict(recovery, len(np.unique(prompt)), plan.margin)
         if compared and lane != plan.none
         else None,
     )
 
 
-def _placebo(sample: GroupSample, lane: int, metric: str, binary: bool) -> PlaceboTest | None:
+def _placebo(
+    sample: GroupSample, lane: int, metric: str, binary: bool, *, ranked: bool
+) -> PlaceboTest | None:
     """The mean score of the lanes that imitate this one against its own, on the runs that all
     have; before Holm's correction. None where it relaxed nothing."""
-    placebos, scores = sample.grid.plan.placebos(lane), sample.scores[metric]
+    placebos, scores = sample.grid.plan.placebos(lane, ranked=ranked), sample.scores[metric]
     random = scores[:, placebos].mean(axis=1) if placebos else np.full(len(scores), np.nan)
     every = sample.scored(metric, lane) & np.isfinite(random)
     if not sample.number("relaxed", lane)[every].any():

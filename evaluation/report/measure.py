@@ -94,12 +94,14 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
         if row.group in suites and row.lane != plan.none and row.main_score
     ]
     exact = iter(holm([score.mcnemar.p_by_prompt for _, score in family if score.mcnemar]))
-    random = iter(corrected([score.placebo for _, score in family if score.placebo]))
+    tests = [test for _, score in family for test in (score.placebo, score.ranked) if test]
+    random = iter(corrected(tests))
     for index, score in family:
         main = replace(
             score,
             mcnemar=score.mcnemar and replace(score.mcnemar, p_holm=next(exact)),
             placebo=score.placebo and next(random),
+            ranked=score.ranked and next(random),
         )
         scores = {**rows[index].scores, score.metric: main}
         adjusted[index] = replace(rows[index], scores=scores)

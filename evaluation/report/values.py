@@ -46,7 +46,8 @@ class Score:
     verdict: RecoveryOutcome | None  # at the margin; None for a baseline, none and placebos
     recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
     recovery_template: Interval = BLANK  # and where prompts of one template hang together
-    placebo: PlaceboTest | None = None  # against the lanes that imitate this one
+    placebo: PlaceboTest | None = None  # against the lanes that imitate this one among all tokens
+    ranked: PlaceboTest | None = None  # and among those of the ranks that it admits
 
 
 @dataclass(frozen=True, slots=True)

@@ -316,13 +316,11 @@ class Plan:
         assert placebo.imitates
         return self.lanes.index(Lane(placebo.imitates, placebo.drafter))
 
-    def placebos(self, lane: int, best: int = 0) -> list[int]:
-        """The numbers of the lanes that imitate this one, among so many best tokens (0: all)."""
-        here = self.lanes[lane].rule, self.lanes[lane].drafter, best
-        every = enumerate(self.lanes)
-        return [
-            number for number, each in every if (each.imitates, each.drafter, each.best) == here
-        ]
+    def placebos(self, lane: int, *, ranked: bool = False) -> list[int]:
+        """The numbers of the lanes that imitate this one, among all tokens or those of its ranks."""
+        here = self.lanes[lane].rule, self.lanes[lane].drafter, ranked
+        every = ((each.imitates, each.drafter, each.best > 0) for each in self.lanes)
+        return [number for number, each in enumerate(every) if each == here]
 
     @property
     def draws(self) -> tuple[tuple[int, ...], ...]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from evaluation.format import MINUS, MISSING, count, number, percent, plural
-from evaluation.recovery import RecoveryOutcome
+from evaluation.recovery import PlaceboTest, RecoveryOutcome
 from evaluation.report.document.blocks import TableCell
 from evaluation.report.values import Measured, Score
 from evaluation.statistics import Interval
@@ -84,6 +84,11 @@ def verdict_cell(verdict: RecoveryOutcome | None) -> TableCell:
         return TableCell(MISSING)
     sign, mark = LOOKS[verdict]
     return TableCell(f"{sign} {verdict}", "", mark)
+
+
+def placebo_cell(test: PlaceboTest | None) -> TableCell:
+    """The ratio of random's score to the rule's."""
+    return spread(test.ratio, percent) if test else TableCell(MISSING)
 
 
 def recovery_cell(score: Score | None) -> TableCell:

@@ -119,7 +119,12 @@ BOOTSTRAP = _share(
 PLACEBO = _scored(
     "Random",
     "mean score of random relaxation of as many tokens, over the rule's",
-    lambda score: spread(score.placebo.ratio, percent) if score.placebo else TableCell(MISSING),
+    lambda score: cells.placebo_cell(score.placebo),
+)
+RANKED = _scored(
+    "Random of its ranks",
+    "the same among the tokens of the ranks that the rule admits",
+    lambda score: cells.placebo_cell(score.ranked),
 )
 TEMPLATES = _share(
     "recovery_template",
@@ -147,6 +152,7 @@ SCORES = (
     TEMPLATES,
     OVER_NONE,
     PLACEBO,
+    RANKED,
     DIFFERENCE,
     LOST,
     TEST,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from evaluation.format import count, first_few, percent, plural
 from evaluation.recovery import (
@@ -27,19 +28,20 @@ UNFINISHED = (
 UNSCORED = "None of the suites has a metric, so there is no verdict; the texts are compared with strict's below."
 ORDER = (RecoveryOutcome.NOT_SUPPORTED, RecoveryOutcome.TOO_FEW, RecoveryOutcome.SUPPORTED)
 RANDOM = "random relaxation of as many tokens of each text"
-CLAIMS = {  # in this order
-    PlaceboOutcome.WORSE: (f"{RANDOM} scores more than the rule", "bad"),
-    PlaceboOutcome.UNPROVEN: (f"the rule is not shown to be better than {RANDOM}", "open"),
+RANKED = f"{RANDOM} among those of the ranks that it admits"
+CLAIMS = {  # in this order; of the rule and one of these two
+    PlaceboOutcome.WORSE: ("{} scores more than the rule", "bad"),
+    PlaceboOutcome.UNPROVEN: ("the rule is not shown to be better than {}", "open"),
     PlaceboOutcome.TOO_FEW: (
-        f"it is not decided whether the rule is better than {RANDOM}: at least {LEAST_PROMPTS} "
-        "prompts are needed",
+        f"it is not decided whether the rule is better than {{}}: at least {LEAST_PROMPTS} prompts "
+        "are needed",
         "open",
     ),
     PlaceboOutcome.EQUIVALENT: (
-        f"the rule scores as {RANDOM}: its signal does not tell which to relax",
+        "the rule scores as {}: its signal does not tell which of these to relax",
         "bad",
     ),
-    PlaceboOutcome.BETTER: (f"the rule scores more than {RANDOM}", "good"),
+    PlaceboOutcome.BETTER: ("the rule scores more than {}", "good"),
 }
 RELAXED_NOTHING = "the rule relaxed no token"
 TENTH = 0.1  # of the right answers, for a number of prompts
@@ -56,6 +58,7 @@ COLUMNS = (
     tables.RECOVERY,
     tables.TEMPLATES,
     tables.PLACEBO,
+    tables.RANKED,
     tables.AMOUNT,
     tables.SCORE,
     tables.BASELINE_SCORE,
@@ -109,33 +112,41 @@ def _meters(report: Report) -> Iterator[ReportTable]:
 
 
 def _against_placebos(report: Report) -> Iterator[Paragraph]:
-    """Whether rules beat the lanes that imitate them, by the main metric of a suite; those that do
-    not come first."""
-    plan, nothing = report.plan, list[str]()
-    settings: dict[PlaceboOutcome, list[str]] = {outcome: [] for outcome in CLAIMS}
-    for row in report.measured:
-        test = row.main_score and row.main_score.placebo
-        if row.group not in {suite.name for suite in plan.suites}:
-            continue
-        setting = plan.setting(plan.lanes[row.lane], row.group, row.temperature)
-        if test:
-            settings[test.outcome].append(f"{setting}: {_beside_random(test)}")
-        elif plan.placebos(row.lane) and row.relaxed_share.value == 0:
-            nothing.append(setting)
-    total = sum(map(len, settings.values())) + len(nothing)
-    tested = total - len(nothing) - len(settings[PlaceboOutcome.TOO_FEW])
-    every = [(*CLAIMS[outcome], named) for outcome, named in settings.items()]
-    for claim, tone, named in (*every, (RELAXED_NOTHING, "note", nothing)):
-        if named:
-            of = f"In {count(len(named))} of {plural(total, 'setting')}"
-            yield Paragraph(f"{of} {claim}: {first_few(named)}.", tone)
+    """By the main metric of a suite: first whether rules select at all, then whether they do beyond
+    the rank. What is not better comes first."""
+    plan, suites = report.plan, {suite.name for suite in report.plan.suites}
+    rows = [
+        (plan.setting(plan.lanes[row.lane], row.group, row.temperature), row)
+        for row in report.measured
+        if row.group in suites and plan.placebos(row.lane) and row.main_score
+    ]
+    tested = 0
+    for random, kind in ((RANDOM, "placebo"), (RANKED, "ranked")):
+        tests = [(setting, getattr(row.main_score, kind)) for setting, row in rows]
+        known: list[tuple[str, PlaceboTest]] = [each for each in tests if each[1]]
+        tested += sum(test.outcome is not PlaceboOutcome.TOO_FEW for _, test in known)
+        for outcome, (claim, tone) in CLAIMS.items():
+            named = [
+                f"{setting}: {_beside_random(test)}"
+                for setting, test in known
+                if test.outcome is outcome
+            ]
+            yield from _claimed(claim.format(random), tone, named, len(known))
+    nothing = [setting for setting, row in rows if row.relaxed_share.value == 0]
+    yield from _claimed(RELAXED_NOTHING, "note", nothing, len(rows))
     if tested:
         yield Paragraph(
             "In percent: random's score over the rule's, with its 95 % interval. "
-            f"{plural(tested, 'comparison')} (rule × drafter × suite × temperature), with Holm's "
-            "correction.",
+            f"{plural(tested, 'comparison')} (rule × drafter × suite × temperature × kind of "
+            "random), with Holm's correction.",
             "note",
         )
+
+
+def _claimed(claim: str, tone: str, named: Sequence[str], total: int) -> Iterator[Paragraph]:
+    if named:
+        of = f"In {count(len(named))} of {plural(total, 'setting')}"
+        yield Paragraph(f"{of} {claim}: {first_few(named)}.", tone)
 
 
 def _beside_random(test: PlaceboTest) -> str:
@@ -148,8 +159,9 @@ def _beside_random(test: PlaceboTest) -> str:
 
 
 def comparisons(plan: Plan) -> int:
-    """With random relaxation: rules × drafters × suites × temperatures."""
-    lanes = sum(bool(plan.placebos(lane)) for lane in range(len(plan.lanes)))
+    """With random relaxation: rules × drafters × suites × temperatures × kinds of it."""
+    kinds = product(range(len(plan.lanes)), (False, True))
+    lanes = sum(bool(plan.placebos(lane, ranked=ranked)) for lane, ranked in kinds)
     return lanes * len(plan.suites) * len(plan.temperatures)
 
 

@@ -369,7 +369,7 @@ def test_the_time_of_a_study_is_a_range_of_what_runs_of_its_models_took_here(
 {} -> It measures speed-up and τ ratio with intervals. It decides nothing about scores: 3 problems, 30 needed.
 {"purpose": "advise", "problems": 100, "margin": 0.9} -> ≥ 90 % takes 37 prompts that strict answers right, more where answers are lost.
 {"problems": 40, "margin": 0.95} -> 73 prompts that strict answers right if none is lost, about 310 if one in ten answers differs.
-{"problems": 40, "placebos": true} -> answers differs; equivalence to random within ± 5 % in 2 comparisons 101 and 500.
+{"problems": 40, "placebos": true} -> answers differs; equivalence to random within ± 5 % in 4 comparisons 125 and 570.
 {"suite": "prompts", "prompts": "a\nb\nc\nd\ne"} -> It measures speed-up and τ ratio with intervals; nothing is scored.
 """),
 )

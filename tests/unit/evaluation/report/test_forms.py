@@ -246,8 +246,8 @@ def test_the_number_that_verdicts_take_is_the_same_before_and_after_the_start(
     lanes = with_placebos(report.plan.lanes)
     assert prompts_needed(replace(report.plan, lanes=lanes, margin=0.95)) == (
         "Recovery ≥ 95 % takes 73 prompts that strict answers right if none is lost, about 310 if "
-        "one in ten answers differs; equivalence to random within ± 5 % in 32 comparisons 201 and "
-        "790."
+        "one in ten answers differs; equivalence to random within ± 5 % in 56 comparisons 221 and "
+        "850."
     )
     assert "by any number" in prompts_needed(replace(report.plan, margin=1))
 

@@ -102,7 +102,7 @@ def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
         ("always", "eagle3 12/6/2"),
     ]
     assert [made.placebos(lane) for lane in range(5)] == [[], [], [5, 6, 7], [], [11, 12, 13]]
-    assert [made.placebos(lane, 2) for lane in (2, 4)] == [[8, 9, 10], [14, 15, 16]]
+    assert [made.placebos(lane, ranked=True) for lane in (2, 4)] == [[8, 9, 10], [14, 15, 16]]
     assert [made.imitated(lane) for lane in (5, 10, 16)] == [2, 2, 4]
     assert made.draws[5:8] == ((5, 6, 7), (8, 9, 10), (11, 12, 13))
     assert with_placebos(made.lanes[17:]) == made.lanes[17:]
