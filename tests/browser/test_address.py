@@ -89,6 +89,8 @@ def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
     press_compare(page)
     page.wait_for_selector(".tok >> nth=3")
     expect(page).to_have_url(PERMALINK)
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
     page.reload()
     assert "Stopped." in wait_for(page, "cancelled")
     expect(page).to_have_url(PERMALINK)
@@ -96,6 +98,7 @@ def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
     open_settings(page)
     expect(page.get_by_label("Max new tokens", exact=True)).to_have_value("500")
     expected(page, "#settings [data-lane]").to_have_count(2)
+    assert said == []
 
 
 def test_expressions_are_typed_and_checked_and_settings_are_an_address(

@@ -358,6 +358,11 @@ def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: 
     sentence = compare(page, tokens=24)
     assert sentence.startswith("Strict and Target alone wrote the same text, token for token.")
     assert lane_text(page, 0) == lane_text(page, 1)
+
+    page.locator("#preset input").click()
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("option").locator("visible=true")).to_have_count(0)
     pick(page, "Runs per lane", "3")
     sentence = compare(page, tokens=12)
     assert "3 rounds" in sentence or "did the same work" in sentence

@@ -396,12 +396,49 @@ def test_a_key_and_a_button_go_to_the_next_relaxed_token(lane_page: LanePage) ->
     expect(active).to_have_attribute("data-i", str(relaxed[0]))
     expected(page, "#lane-1 .mars-pop.pinned").to_be_visible()
     expected(page, "#lane-1 .mars-text").to_be_focused()
+    page.keyboard.press("n")  # as the arrows: Enter pins what it goes to, and closes it again
+    expected(page, "#lane-1 .mars-pop.pinned").to_be_hidden()
+    page.keyboard.press("Enter")
+    expected(page, "#lane-1 .mars-pop.pinned").to_be_visible()
+    page.keyboard.press("Enter")
+    expected(page, "#lane-1 .mars-pop").to_be_hidden()
+    page.keyboard.press("Shift+N")
     for key, at in (("n", 1), ("n", 2), ("Shift+N", 1), ("Shift+N", 0), ("Shift+N", -1), ("n", 0)):
         page.keyboard.press(key)
         expect(active).to_have_attribute("data-i", str(relaxed[at]))
     page.focus("#lane-0 .mars-text")  # which has none
     page.keyboard.press("n")
     expect(active).to_have_attribute("data-i", str(relaxed[1]))
+
+
+def test_a_letter_of_several_tokens_is_whole_unless_all_outcomes_are_visible(
+    lane_page: LanePage,
+) -> None:
+    """The last token may be the beginning of a letter that never came."""
+    view = ended_view(STRICT, "x/0")
+    texts = ("", "ש", "ל", "", "ם", "")
+    rows = tuple(
+        (text, *row[1:2], text, *row[3:])
+        for text, row in zip(texts, view.rows[: len(texts)], strict=True)
+    )
+    page = lane_page(replace(view, rows=rows, shared=(), diverges=None))
+    assert full_text(page, 0) == "שלם"
+    widths = "all => all.map(each => Math.round(each.getBoundingClientRect().width))"
+    bytes_ = page.locator("#lane-0 .tok.byte")
+    first, second, last = bytes_.evaluate_all(widths)
+    assert first == second == 0 < last
+    page.get_by_label("Show all outcomes").check()
+    assert all(bytes_.evaluate_all(widths))
+
+
+@pytest.mark.parametrize("words", [1, 400])
+def test_a_text_is_as_high_as_it_needs_and_scrolls_beyond_that(
+    lane_page: LanePage, words: int
+) -> None:
+    page = lane_page(ended_view(make_trace(new_tokens=words), "x/0"))
+    text = page.locator("#lane-0 .mars-text")
+    height, content = text.evaluate("text => [text.offsetHeight, text.scrollHeight]")
+    assert (height < 150) if words == 1 else (150 < height < content)
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,14 @@ document.addEventListener("mars:compare-running", () => {
   const block = matchMedia("(max-width: 640px), (max-height: 600px)").matches ? "start" : "nearest";
   document.querySelector("#compare-strip").scrollIntoView({ block, behavior: "smooth" });
 });
+// The list of a dropdown that is left by the keyboard: Gradio opens it again.
+document.addEventListener("focusout", ({ target }) => {
+  if (!target.matches('[role="combobox"]')) return;
+  setTimeout(() => {
+    if (document.activeElement !== target)
+      target.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", bubbles: true }));
+  }, 100);
+});
 document.addEventListener("keydown", (event) => {
   const run = document.querySelector("#compare");
   if (

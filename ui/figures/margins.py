@@ -66,7 +66,11 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
         height=CELL_PX * max(rows, LEAST_ROWS) + 30,
         margin={"l": 36, "r": 8, "t": 10, "b": 20},
         showlegend=False,
-        xaxis=axis(range=[-0.5, ROW - 0.5], tickvals=[0, 8, 16, 24, 31], **plain),
+        xaxis=axis(
+            range=[-0.5, scale.columns - 0.5],
+            tickvals=[at for at in (0, 8, 16, 24, 31) if at < scale.columns],
+            **plain,
+        ),
         yaxis=axis(
             range=[max(rows, LEAST_ROWS) - 0.5, -0.5], tickvals=ticks, ticktext=names, **plain
         ),
@@ -88,8 +92,8 @@ def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> P
 
 
 def _heatmap(run: PlottedRun, scale: Scale, cells: Mapping[int, float], rows: int) -> FigurePart:
-    z: list[list[float | None]] = [[None] * ROW for _ in range(rows)]
-    hover: list[list[Sequence[str]]] = [[()] * ROW for _ in range(rows)]
+    z: list[list[float | None]] = [[None] * scale.columns for _ in range(rows)]
+    hover: list[list[Sequence[str]]] = [[()] * scale.columns for _ in range(rows)]
     greedy = run.trace.config.sampling.temperature == 0
     for token in run.trace.tokens:
         x, y = scale.grid_cell(token.position)

@@ -25,7 +25,7 @@ FigurePart = dict[str, Any]  # of a Plotly figure: a trace, a marker, a shape, a
 INK = "#15171C"  # marks on coloured cells: the same in both themes
 TEXT = "#1B1E24"  # labels on the ground
 FAINT = "#A9AEB8"  # opaque lines that may lie on each other
-ROW = 32  # tokens in a row of a heatmap
+ROW, LEAST_COLUMNS = 32, 8  # tokens in a row of a heatmap, and places in that of a short text
 DEFAULT_THETA = 0.9
 GAP = "e^−gap"
 LEGEND: FigurePart = {
@@ -147,6 +147,11 @@ def axis(title: str = "", **more: Any) -> FigurePart:
     return {"fixedrange": True, "automargin": True, "title": label, **lines} | more
 
 
+def integer_range(least: int, most: int) -> FigurePart:
+    """The range of an axis of whole numbers; without ticks between them where they are few."""
+    return {"range": [least - 0.6, most + 0.6]} | ({"dtick": 1} if most - least < 8 else {})
+
+
 def bars(x: Sequence[Any], y: Sequence[Any], marker: FigurePart, **more: Any) -> FigurePart:
     return {"type": "bar", "x": x, "y": y, "marker": marker} | more
 
@@ -179,7 +184,7 @@ def plotly_text(piece: str) -> str:
 
 class Scale(NamedTuple):
     """What the heatmaps of all runs share. ``border``: the margin from which a rule may relax;
-    ``first``: their upper row."""
+    ``first``: their upper row; ``columns``: tokens in a row."""
 
     name: str  # "r" or GAP
     border: float
@@ -187,6 +192,7 @@ class Scale(NamedTuple):
     low: float
     high: float
     first: int = 0
+    columns: int = ROW
 
     @property
     def title(self) -> str:
@@ -228,7 +234,9 @@ def margin_scale(traces: Sequence[Trace]) -> Scale:
     ]
     low = max(0.0, math.floor(10 * min([*margins, border - 0.1])) / 10)
     first = min((trace.tokens[0].position // ROW for trace in traces if trace.tokens), default=0)
-    return Scale(name, border, caption, low, 1.0, first)
+    last = max((trace.tokens[-1].position for trace in traces if trace.tokens), default=0)
+    columns = last % ROW + 1 if last // ROW == first else ROW
+    return Scale(name, border, caption, low, 1.0, first, max(LEAST_COLUMNS, columns))
 
 
 def margin(token: Token, name: str) -> float:

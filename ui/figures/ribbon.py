@@ -18,6 +18,7 @@ from ui.figures.plot import (
     by_run,
     drawn_rows,
     filled,
+    integer_range,
     legend,
     plotly_text,
 )
@@ -39,7 +40,7 @@ def ribbon_plot(runs: Sequence[PlottedRun]) -> Plot:
     present = {token.outcome for run in runs for token in run.trace.tokens}
     steps = max(len(run.trace.steps) for run in runs)
     top = max(_depth(step) + 1 for run in runs for step in run.trace.steps)
-    across = {"title": "decoding step", "range": [-0.7, steps - 0.3]}
+    across = {"title": "decoding step"} | integer_range(0, steps - 1)
     figure = drawn_rows(
         [
             SubplotRow(
@@ -51,7 +52,7 @@ def ribbon_plot(runs: Sequence[PlottedRun]) -> Plot:
         row_px=ROW_PX,
         room_px=92,
         x=across | {"showgrid": False, "zeroline": False, "fixedrange": False},
-        y={"range": [0, top + 0.15], "nticks": 4},
+        y={"range": [0, top + 0.15], "nticks": min(4, top + 1)},
         key=legend(
             {outcome.value: marker for outcome, marker in MARKERS.items() if outcome in present}
         ),

@@ -21,6 +21,7 @@ from ui.figures.plot import (
     drawn,
     drawn_rows,
     filled,
+    integer_range,
     plotly_text,
 )
 
@@ -41,7 +42,7 @@ def shift_plot(runs: Sequence[PlottedRun]) -> Plot:
     tokens = [(run, token) for run in runs for token in run.trace.tokens]
     positions = [token.position for _, token in tokens]
     top = max([0.01, *(token.tv for _, token in tokens if not math.isnan(token.tv))])
-    across = {"title": "position", "range": [min(positions) - 0.6, max(positions) + 0.6]}
+    across = {"title": "position"} | integer_range(min(positions), max(positions))
     figure = drawn_rows(
         [
             SubplotRow(f"{run.label}, {KINDS[run.trace.config.shift_kind]}", [_bars(run)])
@@ -88,15 +89,18 @@ def _bars(run: PlottedRun) -> FigurePart:
 
 def cumulative_plot(runs: Sequence[PlottedRun]) -> Plot:
     """Every run's TV summed up to each position: a flat line is lossless."""
+    positions = [[token.position for token in run.trace.tokens] for run in runs]
+    there = [position for each in positions for position in each]
     sums = [list(accumulate(token.tv for token in run.trace.tokens)) for run in runs]
     figure = drawn(
         [_line(run, totals) for run, totals in zip(runs, sums, strict=True)],
         height=300,
         hovermode="x unified" if len(runs) > 1 else "closest",
-        xaxis=axis("position", showgrid=False, fixedrange=False),
+        xaxis=axis(
+            "position", showgrid=False, fixedrange=False, **integer_range(min(there), max(there))
+        ),
         yaxis=axis("TV, summed", rangemode="tozero"),
     )
-    positions = [[token.position for token in run.trace.tokens] for run in runs]
     rows = [zip(at, totals, strict=True) for at, totals in zip(positions, sums, strict=True)]
     data = by_run(("position", "tv_cumulative"), zip(runs, rows, strict=True))
     return Plot(figure, data, "Total variation, summed up to each position")

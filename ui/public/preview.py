@@ -1,6 +1,7 @@
 """What a link to the page shows where it is posted: title, description and address in the page's
 head, instead of Gradio's tags. A comparison is described only where the address has a link
-that shows it; the page itself, where it is public, has a picture."""
+that shows it; the page itself, where it is public, has a picture. Before what Gradio loads it also
+has a script, ``leaving.js``."""
 
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ PICTURE = "public/preview.png"  # below ui, and as an address
 ABOUT = (
     "Margin-aware speculative decoding on your own prompts and models: the texts of strict and "
     "relaxed verification side by side, token by token, with what each gains and changes."
+)
+LEAVING = Markup("<script>{}</script>").format(
+    Markup((Path(__file__).parents[1] / "assets/leaving.js").read_text(encoding="utf-8"))
 )
 _STOCK = re.compile(rb'<meta\s+(?:property="og:|name="(?:twitter:|description"))[^>]*>\s*')
 # behind it, because what reads previews reads only the beginning of a page
@@ -109,5 +113,6 @@ def head_tags(title: str, description: str, address: str, picture: str) -> bytes
             "_large_image" if picture else ""
         ),
         Markup('<link rel="canonical" href="{}" />').format(address),
+        LEAVING,
     ]
     return "\n".join(tags).encode("utf-8", "xmlcharrefreplace")

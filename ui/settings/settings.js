@@ -3,6 +3,7 @@
 const box = element.firstElementChild;
 const edited = new Map(); // id of a field → when a visitor changed it, for what comes back meanwhile
 let unanswered = []; // changes on which other fields depend: an event may take the place of one that waits
+const asked = {}; // the data of what is asked for
 const arranged = {}; // the data of what is done with the lanes
 let now = 0,
   newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
@@ -50,7 +51,7 @@ function redraw(changed, node) {
   now += 1;
   keep();
   unanswered.push({ changed, at: now, ...(lane ? { lane: Number(lane.dataset.lane) } : {}) });
-  trigger("select", { changes: unanswered });
+  trigger("select", marsLatest(asked, { changes: unanswered }));
 }
 
 const state = (field) =>

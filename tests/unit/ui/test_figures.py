@@ -91,6 +91,16 @@ def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
     assert len({trace.marker.symbol for trace in marks.values()}) == len(marks)
 
 
+def test_a_short_text_fills_its_row_and_has_no_ticks_between_whole_numbers() -> None:
+    run = PlottedRun(make_trace(rule="mars", new_tokens=6), 0, "run")
+    assert margin_scale([run.trace]).columns == 8 and margin_scale([RIGHT]).columns == ROW
+    (row,) = margins(run.trace).data[0].z
+    assert len(row) == 8 and len(margins(RIGHT).data[0].z[0]) == ROW
+    for plot in (ribbon_plot, shift_plot, cumulative_plot):
+        assert plot([run]).figure.layout.xaxis.dtick == 1
+        assert plot([PlottedRun(RIGHT, 0, "run")]).figure.layout.xaxis.dtick is None
+
+
 def test_the_gap_rule_is_drawn_on_its_quantity() -> None:
     trace = make_trace(rule="mars-gap")
     trace = replace(trace, config=replace(trace.config, rule=RuleConfig("mars-gap", {"gap": 0.7})))

@@ -55,14 +55,14 @@ function line(direction) {
 }
 
 // The relaxed token after the one that was read last, or before it; round the end.
-function nextRelaxed(back) {
+function nextRelaxed(back, pins) {
   const all = Array.from(text.querySelectorAll(".relaxed:not(.later)"), ({ dataset }) =>
     Number(dataset.i),
   );
   const here = active >= 0 ? active : rested || -1,
     next = back ? all.findLast((index) => index < here) : all.find((index) => index > here);
-  if (!all.length) return tell("mars:relaxed"); // of another lane
-  jump({ lane: props.lane, position: next ?? all.at(back ? -1 : 0) });
+  if (!all.length) return tell("mars:relaxed", { pins }); // of another lane
+  jump({ lane: props.lane, position: next ?? all.at(back ? -1 : 0), pins });
 }
 
 const MOVES = {
@@ -78,7 +78,7 @@ function press(event) {
   if (event.key === "Escape") return hide(true);
   if (event.key === "Enter" && active >= 0) return pinned ? hide(true) : pin(active);
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key.toLowerCase() === "n") return nextRelaxed(event.shiftKey);
+  if (event.key.toLowerCase() === "n") return nextRelaxed(event.shiftKey, false);
   if (!(event.key in MOVES) || !length()) return;
   event.preventDefault();
   const next =
@@ -104,7 +104,7 @@ function click(event) {
   if (!again) pin(index);
 }
 
-function jump({ lane: side, position }) {
+function jump({ lane: side, position, pins = true }) {
   hide(true);
   const target = text.children[position];
   if (!target || !state.rows.length) return;
@@ -115,7 +115,7 @@ function jump({ lane: side, position }) {
   });
   if (side !== props.lane) return;
   text.focus({ preventScroll: true });
-  pinned = true;
+  pinned = pins;
   show(position, true);
 }
 
@@ -141,8 +141,8 @@ pop.addEventListener("keydown", (event) => {
 });
 listen("mars:show", jump);
 listen("mars:point", point);
-listen("mars:next", ({ run }) => {
-  if (run === state.run) nextRelaxed();
+listen("mars:next", ({ run, pins }) => {
+  if (run === state.run) nextRelaxed(false, pins);
 });
 const look = () =>
   setTimeout(() => {

@@ -6,8 +6,9 @@ function span(row, index) {
   if (index && fieldOf(row, "step") !== fieldOf(state.rows[index - 1], "step") && row[3])
     node.classList.add("step");
   if (content === "") {
-    node.classList.add("hollow");
-    node.textContent = piece.length > 2 ? piece : "◌";
+    const byte = piece.length < 3 || /^<0x..>$/.test(piece); // of a character that a later token ends
+    node.classList.add("hollow", ...(byte ? ["byte"] : []));
+    node.textContent = byte ? "" : piece;
   } else if (content.includes("\n")) {
     for (const part of content.split(/(\n)/)) {
       if (part === "\n") node.append(make("i", "newline", "↵"), "\n");

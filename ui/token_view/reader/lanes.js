@@ -6,7 +6,7 @@ more.addEventListener("click", () =>
 );
 const wrote = (lane) => lane.rows.length > 0;
 const relaxes = (lane) => lane.rows.some((row) => outcomeOf(row) === "relaxed");
-const next = () => tell("mars:next", { run: lanes().findLast(relaxes)?.run });
+const next = ({ pins }) => tell("mars:next", { run: lanes().findLast(relaxes)?.run, pins });
 at("next").addEventListener("click", next);
 listen("mars:relaxed", next);
 const card = (lane) => lane.element.closest(".mars-card");
