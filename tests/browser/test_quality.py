@@ -185,7 +185,7 @@ def test_the_fastest_setting_within_a_margin_is_opened_in_compare(
     expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run [0-9]+ of at most"))
     expect(page.locator(strip)).to_have_attribute("data-state", "done", timeout=600_000)
     certificate = page.locator("#quality-first .mq-section").first
-    expect(certificate).to_contain_text(re.compile(r"Use mars\(theta=[0-9.]+\): with probability"))
+    expect(certificate).to_contain_text(re.compile(r"Use mars\(theta=[0-9.]+\): it is supported"))
     expect(certificate.locator(".mq-code").first).to_contain_text("mars compare")
     setting = re.search("theta=([0-9.]+)", certificate.inner_text())
     page.set_viewport_size({"width": 390, "height": 844})

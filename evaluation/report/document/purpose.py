@@ -25,6 +25,7 @@ from evaluation.report.document.cells import (
 from evaluation.report.document.verdicts import verdict_section
 from evaluation.report.values import Measured, Report
 
+WORTH = 1.05  # a smaller gain over strict is hardly worth it
 MARKS = {
     CandidateOutcome.SUPPORTED: "good",
     CandidateOutcome.BELOW: "bad",
@@ -51,7 +52,8 @@ RULES = (
 DIFFERENCES = (
     Head("Rules"),
     Head(
-        "Difference", "of their scores, with a 95 % interval that holds for any number of prompts"
+        "Difference",
+        "of their scores, with an anytime 95 % interval: wider, for any number of prompts",
     ),
     Head("n", "prompts"),
 )
@@ -113,11 +115,14 @@ def sentence(report: Report, certificate: Certificate) -> str:
         if math.isnan(row.speedup_strict.value)
         else f"speed-up over strict {beside(row.speedup_strict, ratio)}"
     )
+    gain = row.speedup_strict.value if row.speedup_strict.value > 0 else row.tau_ratio.value
+    hardly = "" if gain >= WORTH else " It is hardly worth it."
     return (
-        f"Use {chosen.name}: with probability {percent(1 - certificate.alpha)} its score is at "
-        f"least {margin(certificate.margin)} of strict's ({plural(chosen.prompts, 'prompt')}, p = "
-        f"{probability(chosen.p)}, recovery at least {percent(chosen.bound)}). τ "
-        f"{beside(row.tau)}, over strict's {beside(row.tau_ratio, ratio)}; {pace}."
+        f"Use {chosen.name}: it is supported at {margin(certificate.margin)} of strict's score; a "
+        f"setting below that would be in at most {percent(certificate.alpha)} of studies "
+        f"({plural(chosen.prompts, 'prompt')}, p = {probability(chosen.p)}, recovery at least "
+        f"{percent(chosen.bound)}). τ {beside(row.tau)}, over strict's "
+        f"{beside(row.tau_ratio, ratio)}; {pace}.{hardly}"
     )
 
 

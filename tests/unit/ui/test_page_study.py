@@ -201,7 +201,8 @@ def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
     report = measure(store, study)
     assert report.certificate is not None and report.certificate.chosen is not None
     html = first_html(report)
-    assert f"Use {report.certificate.chosen.name}: with probability 95.0 %" in html
+    assert f"Use {report.certificate.chosen.name}: it is supported at" in html
+    assert "in at most 5.0 % of studies" in html
     assert "mars compare" in html and 'href="?prompt=' in html and "pair=bundled" in html
     assert not resumable(store, study)
 
