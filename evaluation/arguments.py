@@ -103,6 +103,12 @@ _PLAN: OptionTable = (
             f"draws of the random places for each prompt, averaged (default {PLACEBO_SEEDS})",
             PLACEBO_SEEDS,
         ),
+        "--interventions": _number(
+            "afterwards relax up to N rejected tokens of each text of strict, each alone, to see "
+            "what follows (default 0)",
+            0,
+            metavar="N",
+        ),
         "--margin": _number(
             "required recovery, chosen before the run (default 0.98)", 0.98, kind=float
         ),
@@ -144,7 +150,7 @@ _PLAN: OptionTable = (
 _NOT_CHOSEN = (
     *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
     *("--theta", "--set", "--scope", "--no-placebos", "--placebo-seeds"),
-    *("--equivalence", "--plan-only"),
+    *("--equivalence", "--interventions", "--plan-only"),
 )
 
 

@@ -47,6 +47,7 @@ _SAME = (
     "execute_code",
     "limit",
     "skip_long",
+    "interventions",
 )
 
 
@@ -68,6 +69,7 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
     options.rules = ",".join([BASELINE, *names])
     options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
     options.equivalence, options.placebo_seeds = EQUIVALENCE, PLACEBO_SEEDS
+    options.interventions = 0
     return read_plan_options(options, pair)
 
 

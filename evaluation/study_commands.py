@@ -35,7 +35,7 @@ from mars_core.types import DrafterConfig, DraftMode, value_text
 def study_command(plan: Plan) -> str | None:
     """The command that plans and runs a study again; None where no single one does. Of a study
     whose lanes were chosen from strict's runs, the command that chooses them."""
-    (chosen, placebos), seeds = _without_placebos(plan), _seeds(plan)
+    (chosen, placebos), seeds = _without_placebos(plan), plan.placebo_seeds
     lanes, purpose = _lanes(plan, chosen), plan.advice or plan.matching
     typed_items = [item for suite in plan.suites if suite.source == SOURCE for item in suite.items]
     answers = ["".join(item.references) for item in typed_items]
@@ -60,10 +60,11 @@ def study_command(plan: Plan) -> str | None:
         "skip_long": plan.skip_long,
         "batch": _batch(plan),
         "time_alone": plan.alone or None,
+        "interventions": plan.interventions or None,
         "execute_code": plan.execute_code,
         "equivalence": f"{plan.equivalence:g}" if plan.equivalence != EQUIVALENCE else None,
         "no_placebos": not (placebos or purpose),
-        "placebo_seeds": seeds if placebos and seeds != PLACEBO_SEEDS else None,
+        "placebo_seeds": seeds if seeds != PLACEBO_SEEDS and seeds else None,
         **_purpose(plan),
         "name": plan.name,
     }
@@ -122,14 +123,10 @@ def _purpose(plan: Plan) -> CommandOptions:
 def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
     """The lanes that were requested, and whether placebos are added to them, if they have any."""
     chosen = [lane for lane in plan.lanes if not lane.is_placebo]
-    if sorted(map(repr, with_placebos(chosen, _seeds(plan)))) == sorted(map(repr, plan.lanes)):
+    draws = 1 if plan.averages else plan.placebo_seeds or 1
+    if sorted(map(repr, with_placebos(chosen, draws))) == sorted(map(repr, plan.lanes)):
         return chosen, True
     return plan.lanes, plan.served is not None
-
-
-def _seeds(plan: Plan) -> int:
-    """Draws of each placebo; the default where there is none."""
-    return max(map(len, plan.draws)) if any(lane.imitates for lane in plan.lanes) else PLACEBO_SEEDS
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> CommandOptions | None:

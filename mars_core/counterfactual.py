@@ -1,6 +1,7 @@
 """What would have followed if a relaxed token had been rejected: strict continues from just before
 it, with the target's token instead, and from just after it. Both texts have the noise of the run,
-which depends on the output position, and so differ by this one decision."""
+which depends on the output position, and so differ by this one decision. And what would have
+followed if a token that strict rejected had been relaxed alone."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from mars_core.types import (
     RunConfig,
     Status,
     StopReason,
+    Token,
     Trace,
 )
 
@@ -61,6 +63,36 @@ class Ending(NamedTuple):
 def relaxed_positions(run: Trace) -> list[int]:
     """The output positions of its relaxed tokens."""
     return [token.position for token in run.tokens if token.outcome is Outcome.RELAXED]
+
+
+def rejected_tokens(run: Trace) -> dict[int, Token]:
+    """Output position → the drafted token that was rejected there, of siblings the one with the
+    best rank."""
+    rejected: dict[int, Token] = {}
+    for token in (token for step in run.steps for token in step.tokens):
+        if token.outcome is Outcome.REJECTED:
+            other = rejected.setdefault(token.position, token)
+            rejected[token.position] = min(other, token, key=lambda each: each.rank)
+    return rejected
+
+
+def relaxed_alone(run: Trace, token: Token, eos: Collection[int]) -> Trace:
+    """The beginning of a text of strict, up to one of its rejected tokens, which is relaxed
+    instead. It ends the text if it is one of ``eos``, or ends a stop string."""
+    at, ends = token.position - len(run.given), token.id in eos
+    text = run.text[: token.start] + ("" if ends else token.piece)
+    stopped = any(stop in text for stop in run.config.prompt.stop)
+    kept = (*run.tokens[:at], replace(token, outcome=Outcome.RELAXED))
+    return replace(
+        run,
+        text=text,
+        steps=(replace(run.steps[0], tokens=kept),),
+        stop_reason=StopReason.EOS
+        if ends
+        else StopReason.STOP_STRING
+        if stopped
+        else StopReason.LENGTH,
+    )
 
 
 def starts(run: Trace, positions: Collection[int]) -> dict[int, tuple[int, int]]:

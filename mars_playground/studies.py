@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from mars_core.numbers import read_integers
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
+    from evaluation.study.follow import FollowProgress
     from evaluation.study.plan import Plan
     from mars_core.models import Pair, PairSpec
     from mars_core.session import Session
@@ -192,7 +193,8 @@ def _work(
         session = session or open_session(options, spec)
         in_waves = in_sequence if plan.advice else in_trials if plan.auto else in_threads
         waves = in_waves(work, plan, session, InProcess(session))
-        return follow(work, plan, waves, quiet=options.quiet)
+        status = follow(work, plan, waves, quiet=options.quiet)
+        return status or _intervene(options, work, plan, session)
     if plan.advice:
         raise ValueError("The candidates are tested one after the other; leave out --ray.")
     try:
@@ -202,7 +204,38 @@ def _work(
     del session
     with Cluster(options, plan, spec) as cluster:
         waves = iter([[cluster.events(work)]])
-        return follow(work, plan, waves, quiet=options.quiet)
+        status = follow(work, plan, waves, quiet=options.quiet)
+    if status or not plan.interventions:
+        return status
+    return _intervene(options, work, plan, open_session(options, spec))
+
+
+def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> int:
+    """After all lanes: relax rejected tokens of strict's texts, each alone."""
+    from evaluation.study.follow import intervene
+    from evaluation.study.launch import INTERRUPTED
+
+    if not plan.interventions:
+        return 0
+    try:
+        with work:
+            progress = intervene(work.store, work.study_id, session, plan.batch)
+            return _followed(progress, "rejected tokens were relaxed alone", quiet=options.quiet)
+    except KeyboardInterrupt:
+        _note(f"Stopped. Continue with: mars eval resume {work.study_id}")
+        return INTERRUPTED
+
+
+def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> int:
+    """Exit status 1 where a continuation failed."""
+    from tqdm import tqdm
+
+    with tqdm(unit=" runs", disable=quiet) as bar:
+        for progress in tokens:
+            bar.total, bar.n = progress.runs, progress.done
+            bar.refresh()
+    _note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
+    return 1 if progress.failed else 0
 
 
 def _list(_: Namespace, store: RunStore) -> int:
@@ -275,8 +308,6 @@ def _judge(options: Namespace, store: RunStore) -> int:
 
 def _follow(options: Namespace, store: RunStore) -> int:
     """Follow the relaxed tokens of a study. Exit status 1 where a continuation failed."""
-    from tqdm import tqdm
-
     from evaluation.commands import spec_of_models
     from evaluation.study.batch import batch_of
     from evaluation.study.check import check_models, longest
@@ -290,12 +321,8 @@ def _follow(options: Namespace, store: RunStore) -> int:
     session = open_session(options, spec_of_models(plan.models))
     check_models(plan, session.pair)
     batch = batch_of(options.batch, session.pair, longest(plan, session))
-    with tqdm(unit=" runs", disable=options.quiet) as bar:
-        for progress in follow_tokens(store, study_id, session, batch, options.sample):
-            bar.total, bar.n = progress.runs, progress.done
-            bar.refresh()
-    _note(f"{progress.tokens:,} relaxed tokens were followed; {progress.failed:,} failed.")
-    return 1 if progress.failed else 0
+    progress = follow_tokens(store, study_id, session, batch, options.sample)
+    return _followed(progress, "relaxed tokens were followed", quiet=options.quiet)
 
 
 def _delete(options: Namespace, store: RunStore) -> int:

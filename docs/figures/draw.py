@@ -45,10 +45,10 @@ HARMLESS = torch.zeros(1, 1)  # what a classifier says of every drafted token
 
 def distribution_of(rule: Rule, example: tuple[float, ...]) -> Tensor:
     """P [5]; of a rule that draws its places the mean over all draws."""
-    if rule.places is None:
+    if rule.lot is None:
         return _enumerated(rule, example)
     share = rule.values({})["relaxed"] / rule.values({})["of"]
-    return torch.lerp(*(_enumerated(rule, example, RunState(places=at)) for at in (0, 1)), share)
+    return torch.lerp(*(_enumerated(rule, example, RunState(lot=at)) for at in (0, 1)), share)
 
 
 def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState()) -> Tensor:  # noqa: B008

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from storage import RunStore
 
 KINDS = ("number", "word", "punctuation", "code")
 NUMBERS = ("r", "gap", "entropy", "position")
+LEAST = 10  # tokens of a row; smaller parts are joined
 PARTS = 4  # of the values of a property, with equally many tokens of the study
 
 
@@ -50,8 +51,8 @@ def followed_rows(store: RunStore, grid: Grid) -> tuple[FollowedRow, ...]:
     return tuple(
         _row(*key, part, chosen)
         for key, some in sorted(tokens.items())
-        for part in (_Part(), *parts)
-        if (chosen := [token for token in some if part.has(token.at)])
+        for part, chosen in ((_Part(), some), *_joined(parts, some))
+        if chosen
     )
 
 
@@ -69,6 +70,16 @@ class _Part(NamedTuple):
             return token.kind == self.text
         return not self.by or self.low <= getattr(token, self.by) < self.high
 
+    def with_(self, other: _Part, here: int, there: int) -> _Part:
+        """Of both; an empty one adds no text. ``here``, ``there``: their tokens."""
+        if not (here and there):
+            return other if there else self
+        text = f"{self.text}, {other.text}"
+        if self.by != "kind":
+            text = f"{self.text.split(' to ')[0]} to {other.text.split(' to ')[-1]}"
+        x = (self.x * here + other.x * there) / (here + there)
+        return self._replace(text=text, x=x, high=other.high)
+
 
 def _parts(tokens: Sequence[_Token]) -> Iterator[_Part]:
     for by in NUMBERS:
@@ -81,6 +92,22 @@ def _parts(tokens: Sequence[_Token]) -> Iterator[_Part]:
                 text = f"{number(inside[0])} to {number(inside[-1])}"
                 yield _Part(by, text, statistics.fmean(inside), low, high)
     yield from (_Part("kind", kind, float(at)) for at, kind in enumerate(KINDS))
+
+
+def _joined(
+    parts: Sequence[_Part], tokens: Sequence[_Token]
+) -> Iterator[tuple[_Part, list[_Token]]]:
+    """The tokens of each part; parts of a property with fewer than LEAST are joined with the next, or
+    at its end with the one before."""
+    for _, same in groupby(parts, lambda part: part.by):
+        rows = list[tuple[_Part, list[_Token]]]()
+        for part in same:
+            inside = [token for token in tokens if part.has(token.at)]
+            if rows and (len(rows[-1][1]) < LEAST or len(inside) < LEAST):
+                before, some = rows.pop()
+                part, inside = before.with_(part, len(some), len(inside)), some + inside
+            rows.append((part, inside))
+        yield from rows
 
 
 def _row(lane: int, temperature: float, part: _Part, tokens: Sequence[_Token]) -> FollowedRow:

@@ -16,8 +16,10 @@ from evaluation.recovery import corrected
 from evaluation.report.caveats import other_texts, warnings
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
+from evaluation.report.interventions import intervention_rows
 from evaluation.report.lanes import measured
 from evaluation.report.loads import errors, load_rows, predicted
+from evaluation.report.placebos import placebo_rows
 from evaluation.report.texts import records_of
 from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
 from evaluation.statistics import Interval, count_interval, holm
@@ -59,6 +61,8 @@ def measure(store: RunStore, study_id: str) -> Report:
         loads=tuple(load_rows(batches)),
         judged=_judged(store.judgements(study_id), plan),
         followed=followed_rows(store, results),
+        interventions=intervention_rows(store, results),
+        placebos=tuple(placebo_rows(results, every)),
         certificate=certify(plan, stored) if plan.advice else None,
         differences=differences(plan, stored) if plan.matching else (),
     )

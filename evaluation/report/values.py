@@ -375,6 +375,58 @@ class FollowedRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceboRow:
+    """A rule beside a placebo of it, on the runs that have both. ``relaxed``, ``shortfall``: tokens
+    a text; ``same``: share of texts that are strict's own. Of draws the mean."""
+
+    group: str
+    temperature: float
+    lane: int
+    placebo: int  # its lane
+    runs: int
+    rule_relaxed: float
+    relaxed: float
+    shortfall: float  # of what the rule relaxed; nan in studies that were not exact
+    rule_same: float
+    same: float
+    test: PlaceboTest | None  # by the main metric
+
+    @property
+    def exact(self) -> bool:
+        """Whether the placebo relaxes as many tokens of each text, and not of all in the mean."""
+        return not math.isnan(self.shortfall)
+
+
+ALONE = ("score", "changed", "logprob")  # fields of InterventionRow that are compared
+
+
+@dataclass(frozen=True, slots=True)
+class InterventionRow:
+    """Tokens that strict rejected and that were relaxed alone (``Plan.interventions``): all, those
+    of some ranks, or those that a rule would relax. Intervals are by prompt; a score and ``changed``
+    are minus strict's. ``…_others``: minus the others of the same text where the rule decides;
+    ``…_near``: minus those of them that have the ranks that the rule admits."""
+
+    lane: int  # strict
+    temperature: float
+    name: str
+    rule: int | None  # its lane
+    tokens: int
+    prompts: int
+    score: Interval
+    changed: Interval
+    meets: Interval
+    meets_after: Interval  # tokens until both texts meet again: median and quartiles
+    logprob: Interval  # mean ln p of the text after the token − that of strict's, nats
+    score_others: Interval
+    changed_others: Interval
+    logprob_others: Interval
+    score_near: Interval
+    changed_near: Interval
+    logprob_near: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """One study. ``measured``: groups × temperatures × lanes in the order of the plan, ``ALL`` last
     where there are several suites."""
@@ -392,6 +444,8 @@ class Report:
     judged: tuple[VoteRow, ...] = ()  # votes of a language model, both orders
     loads: tuple[LoadRow, ...] = ()  # of a study on servers or in batches
     followed: tuple[FollowedRow, ...] = ()
+    interventions: tuple[InterventionRow, ...] = ()
+    placebos: tuple[PlaceboRow, ...] = ()
     certificate: Certificate | None = None  # of a study for advice
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 

@@ -1,27 +1,32 @@
 """What follows the relaxed tokens of a study: for each, strict continues from just before and from
-just after it. What is saved is not decoded again; a run is saved when all of its tokens are known.
+just after it; and what would follow tokens that strict rejected, each relaxed alone. What is saved is
+not decoded again.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
 from evaluation.scoring.extraction import answers
 from evaluation.scoring.metrics import METRICS, scores
-from evaluation.study.plan import Plan, read_plan
+from evaluation.study.plan import BASELINE, Plan, read_plan
 from evaluation.study.result import NAN, answer, read_result
 from mars_core.counterfactual import (
     Counterfactual,
     compared,
     continued,
     ending,
+    rejected_tokens,
+    relaxed_alone,
     relaxed_positions,
     starts,
 )
-from mars_core.types import RunConfig, Status, StopReason, Trace
+from mars_core.types import DraftMode, RunConfig, Status, StopReason, Token, Trace
 from storage import RunStore, StoredResult
 from storage.scope import batches
 
@@ -55,20 +60,20 @@ class RelaxedRun(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """A run whose continuations are being decoded, by their start."""
+    """Tokens of a run whose continuations are being decoded, by their start."""
 
     run: RelaxedRun
     of_token: dict[int, tuple[int, int]]
     continuations: dict[int, Trace] = field(default_factory=dict)
 
     @property
-    def starts(self) -> list[int]:
+    def starts(self) -> set[int]:
         """Where strict continues."""
-        return sorted({start for both in self.of_token.values() for start in both})
+        return {start for both in self.of_token.values() for start in both}
 
     @property
-    def complete(self) -> bool:
-        return len(self.continuations) == len(self.starts)
+    def missing(self) -> list[int]:
+        return sorted(self.starts - self.continuations.keys())
 
 
 def followed_plan(store: RunStore, study_id: str) -> Plan:
@@ -88,47 +93,115 @@ def follow_tokens(
     would be another."""
     plan = followed_plan(store, study_id)
     relaxed = [each for each in store.results(study_id) if read_result(each.data).relaxed > 0]
-    progress = FollowProgress(sum(len(each.run_ids) for each in relaxed))
-    opened: list[_Open] = []
-    keys: list[tuple[_Open, int]] = []
+
+    def opened() -> Iterator[list[_Open]]:
+        for run, saved in _runs(store, relaxed):
+            wanted = _sampled(run, relaxed_positions(run.trace), sample)
+            left = [position for position in wanted if position not in saved]
+            yield [_Open(run, starts(run.trace, left))] if left else []
+
+    return _follow(store, plan, session, slots, relaxed, opened())
+
+
+def intervene(
+    store: RunStore, study_id: str, session: Session, slots: int
+) -> Iterator[FollowProgress]:
+    """Relaxes rejected tokens of strict's texts, each alone: as many of each text as the plan says,
+    at random. Protected tokens and sampled drafts, with which strict draws its text otherwise than
+    the continuation, are left out. As ``follow_tokens`` else."""
+    from mars_core.engine.build import protected  # imported here because it loads transformers
+
+    plan, eos = followed_plan(store, study_id), session.pair.eos_ids
+    ids = protected(session.pair, plan.processors.protect)
+    strict = [each for each in store.results(study_id) if intervened(plan, each)]
+
+    def opened() -> Iterator[list[_Open]]:
+        for run, saved in _runs(store, strict):
+            tokens = {
+                position: token
+                for position, token in rejected_tokens(run.trace).items()
+                if token.id not in ids
+            }
+            wanted = _sampled(run, tokens, plan.interventions)
+            yield [_alone(run, tokens[each], eos) for each in wanted if each not in saved]
+
+    return _follow(store, plan, session, slots, strict, opened())
+
+
+def intervened(plan: Plan, result: StoredResult) -> bool:
+    """Whether rejected tokens of a result's runs are relaxed alone."""
+    lane, task = plan.lanes[result.lane], plan.task(result.task)
+    sampled = lane.drafter.mode is DraftMode.SAMPLED and task.temperature > 0
+    return lane.rule.name == BASELINE and not sampled and plan.writes_anew(result.task)
+
+
+def _alone(run: RelaxedRun, token: Token, eos: Collection[int]) -> _Open:
+    alone = relaxed_alone(run.trace, token, eos)
+    of_token = starts(alone, [token.position])
+    begin, _ = of_token[token.position]
+    return _Open(run._replace(turns=(*run.turns[:-1], alone)), of_token, {begin: run.trace})
+
+
+def _follow(
+    store: RunStore,
+    plan: Plan,
+    session: Session,
+    slots: int,
+    results: Sequence[StoredResult],
+    runs: Iterable[Sequence[_Open]],
+) -> Iterator[FollowProgress]:
+    """``runs``: those of the results, with what is left of each."""
+    progress = FollowProgress(sum(len(each.run_ids) for each in results))
+    left, ready = Counter[str](), deque[_Open]()
+    waiting, number = dict[int, tuple[_Open, int]](), count()
 
     def configs() -> Iterator[RunConfig]:
         nonlocal progress
-        for run, positions in _runs(store, relaxed, sample):
-            if not positions:
+        for some in runs:
+            if not some:
                 progress = progress._replace(done=progress.done + 1)
-                continue
-            one = _Open(run, starts(run.trace, positions))
-            opened.append(one)
-            for start in one.starts:
-                if config := continued(run.trace, start):
-                    keys.append((one, start))
-                    yield config
-                else:
-                    one.continuations[start] = run.trace
+            for one in some:
+                left[one.run.id] += 1
+            for one in some:
+                for start in one.missing:
+                    if config := continued(one.run.trace, start):
+                        waiting[next(number)] = one, start
+                        yield config
+                    else:
+                        one.continuations[start] = one.run.trace
+                if not one.missing:
+                    ready.append(one)
 
-    for number, continuation in session.together(configs(), slots):
-        of_run, start = keys[number]
-        of_run.continuations[start] = continuation.trace()
-        if of_run.complete:
-            opened.remove(of_run)
-            followed = list(_followed(plan, of_run))
+    def saved() -> Iterator[FollowProgress]:
+        nonlocal progress
+        while ready:
+            one = ready.popleft()
+            followed = list(_followed(plan, one))
             if followed:
-                store.save_counterfactuals(of_run.run.id, followed)
+                store.save_counterfactuals(one.run.id, followed)
+            left[one.run.id] -= 1
             progress = FollowProgress(
                 progress.runs,
-                progress.done + 1,
+                progress.done + (not left[one.run.id]),
                 progress.tokens + len(followed),
-                progress.failed + len(of_run.of_token) - len(followed),
+                progress.failed + len(one.of_token) - len(followed),
             )
             yield progress
+
+    for at, continuation in session.together(configs(), slots):
+        one, start = waiting.pop(at)
+        one.continuations[start] = continuation.trace()
+        if not one.missing:
+            ready.append(one)
+        yield from saved()
+    yield from saved()
     yield progress
 
 
 def _runs(
-    store: RunStore, results: Sequence[StoredResult], sample: int | None
-) -> Iterator[tuple[RelaxedRun, list[int]]]:
-    """Every run with the positions that are to be followed and are not saved."""
+    store: RunStore, results: Sequence[StoredResult]
+) -> Iterator[tuple[RelaxedRun, frozenset[int]]]:
+    """Every run with the positions that are saved."""
     for some in batches(results, RESULTS_A_READ):
         ids = [run_id for result in some for run_id in result.run_ids]
         traces, saved = store.traces(ids), store.counterfactuals(ids)
@@ -142,16 +215,15 @@ def _runs(
                         f"The study has runs of version {version} with another sampler; only that "
                         "version can follow them."
                     )
-                known = {token.position for token in saved.get(run_id, ())}
-                wanted = _sampled(trace, random.Random(run_id), sample)
-                left = [position for position in wanted if position not in known]
-                yield RelaxedRun(run_id, result.task, tuple(turns)), left
+                known = frozenset(token.position for token in saved.get(run_id, ()))
+                yield RelaxedRun(run_id, result.task, tuple(turns)), known
 
 
-def _sampled(run: Trace, chance: random.Random, sample: int | None) -> list[int]:
-    """A larger sample contains a smaller one."""
-    positions = relaxed_positions(run) if run.status is Status.COMPLETED else []
-    return sorted(chance.sample(positions, len(positions))[:sample])
+def _sampled(run: RelaxedRun, positions: Collection[int], sample: int | None) -> list[int]:
+    """Of a completed run. A larger sample contains a smaller one."""
+    if run.trace.status is not Status.COMPLETED:
+        return []
+    return sorted(random.Random(run.id).sample(sorted(positions), len(positions))[:sample])
 
 
 def _followed(plan: Plan, done: _Open) -> Iterator[Counterfactual]:

@@ -231,6 +231,8 @@ class Plan:
     alone: int = 0  # tasks, chosen at random, whose runs are decoded alone nevertheless
     advice: Advice | None = None  # the lanes are candidates, of which one is chosen
     matching: Matching | None = None  # the lanes are rules at equal τ
+    averages: int = 0  # draws for which one lane stands, of ``averaged``
+    interventions: int = 0  # rejected tokens of each text of strict that are relaxed alone, at most
 
     def __post_init__(self) -> None:
         _check(self)
@@ -333,7 +335,14 @@ class Plan:
     @property
     def averaged(self) -> Plan:
         """The plan of a report, in which one lane stands for all draws of a placebo."""
-        return replace(self, lanes=tuple(self.lanes[each[0]].first_draw for each in self.draws))
+        lanes = tuple(self.lanes[each[0]].first_draw for each in self.draws)
+        return replace(self, lanes=lanes, averages=self.placebo_seeds)
+
+    @property
+    def placebo_seeds(self) -> int:
+        """Draws of each placebo; 0 without one."""
+        drawn = [each for each in self.draws if self.lanes[each[0]].imitates]
+        return self.averages or max(map(len, drawn), default=0)
 
     def title(self, lane: Lane) -> str:
         """The rule, with its drafter if the plan has several."""
@@ -400,6 +409,7 @@ def _check(plan: Plan) -> None:
             f"time_alone is {plan.alone}; with several batches it must be 0: one of them can be 1."
         )
     _check_range("time_alone", plan.alone, 0, plan.tasks)
+    _check_range("interventions", plan.interventions, 0, 0 if plan.served else 10**6)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
 
 

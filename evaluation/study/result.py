@@ -169,7 +169,7 @@ def result_of(
         ),
         reasoning_tokens=math.fsum(tokens for tokens, _ in reasoning),
         reasoning_s=math.fsum(seconds for _, seconds in reasoning),
-        **_places(traces),
+        **_due(traces),
         **sums,
     )
 
@@ -200,7 +200,7 @@ def _reasoning(trace: Trace) -> tuple[float, float]:
     return tokens, trace.steps[at - 1].elapsed_s if at else 0.0
 
 
-def _places(traces: Sequence[Trace]) -> dict[str, float]:
+def _due(traces: Sequence[Trace]) -> dict[str, float]:
     """The sums of what a placebo's runs were to relax, and of how many rejections."""
     rules = [trace.config.rule for trace in traces]
     if any(rule.name != PLACEBO.name for rule in rules):

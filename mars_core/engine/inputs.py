@@ -24,7 +24,7 @@ class WrittenText:
     """A text that is being written."""
 
     verifier: Verifier
-    parameters: Parameters  # of its rule; a capture's verifier may have others for ``Rule.places``
+    parameters: Parameters  # of its rule; a capture's verifier may have others for ``Rule.lot``
     ids: list[int]  # prompt and output so far
     first: int  # position of the first output token
     end: int  # tokens of the text at most

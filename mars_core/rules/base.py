@@ -27,7 +27,7 @@ class State(NamedTuple):
     tv: torch.Tensor  # of the output before the step
     regret: torch.Tensor  # what relaxed tokens before the position have charged (``Rule.charge``)
     relaxed: torch.Tensor  # how many of them are in this draft
-    places: torch.Tensor  # of the next rejections, bit by bit, which are relaxed (``Rule.places``)
+    lot: torch.Tensor  # of the next rejections, bit by bit, which are relaxed (``Rule.lot``)
     left: torch.Tensor  # drafted tokens from the position on
     charge: torch.Tensor | None  # [N, 1] of each drafted token
     parameters: Mapping[str, torch.Tensor]  # values of those that are expressions
@@ -195,9 +195,9 @@ class Rule:
     rules with a margin threshold. ``chance``: the probability of relaxing, of rules for which it
     is the same for all tokens above temperature 0. ``switch`` → bool [E, 1]: where every token is
     kept, and none is relaxed elsewhere. ``charge`` → [E, C]: what a relaxed token adds to the
-    regret of the run's State, of rules with such a ledger. ``places``: of its parameters and the
-    number of eligible rejections so far, the State's ``places``, of a rule that draws them
-    beforehand; then rejected tokens charge too. ``planned``: the parameters that ``places`` alone
+    regret of the run's State, of rules with such a ledger. ``lot``: of its parameters and the
+    number of eligible rejections so far, the State's ``lot``, of a rule that draws them
+    beforehand; then rejected tokens charge too. ``planned``: the parameters that ``lot`` alone
     reads, so that texts with other values are judged together."""
 
     name: str
@@ -219,7 +219,7 @@ class Rule:
     chance: RelaxationChance | None = None
     switch: Function | None = None
     charge: Function | None = None
-    places: Callable[[Values, int], float] | None = None
+    lot: Callable[[Values, int], float] | None = None
     planned: tuple[str, ...] = ()
     reach: Reach = Reach.TOKEN
     relaxes: int | None = (

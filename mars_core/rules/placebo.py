@@ -32,7 +32,7 @@ def eligible(evidence: Evidence, values: Values) -> torch.Tensor:
     return torch.stack([evidence.is_top(rank) for rank in ranks]).any(0).double()
 
 
-def places(values: Values, passed: int) -> float:
+def lot(values: Values, passed: int) -> float:
     """Return which of the next eligible rejections are relaxed: bit i is that of number ``passed`` +
     i."""
     drawn = _drawn(*(int(values[name]) for name in ("relaxed", "of", "draw")))
@@ -47,10 +47,10 @@ def _drawn(relaxed: int, of: int, draw: int) -> tuple[int, ...]:
     return tuple(shuffled(draw, of)[:relaxed])
 
 
-def at_places(evidence: Evidence, values: Values) -> torch.Tensor:
+def by_lot(evidence: Evidence, values: Values) -> torch.Tensor:
     """1 at the eligible rejections whose number was drawn; else strict."""
     assert evidence.state is not None, "the rule has a ledger"
-    due, before = map(evidence.per_row, (evidence.state.places, evidence.state.relaxed))
+    due, before = map(evidence.per_row, (evidence.state.lot, evidence.state.relaxed))
     drawn = (due / 2**before).floor() % 2 > 0
     return torch.where(drawn & (eligible(evidence, values) > 0), 1.0, evidence.strict)
 
@@ -86,9 +86,9 @@ PLACEBO = Rule(
     summary="Relaxes a given number of a text's rejections, at random places: a placebo for rules that relaxed as many.",
     formula="relax N of the first E eligible rejections of a text, drawn without replacement",
     source="ours",
-    accept=at_places,
+    accept=by_lot,
     charge=eligible,
-    places=places,
+    lot=lot,
     planned=("relaxed", "of", "draw"),
     parameters=(
         Parameter("relaxed", "N", 1, 0, _COUNT, "N: rejections that are relaxed; 0 is strict"),

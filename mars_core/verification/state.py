@@ -36,19 +36,19 @@ class Span(NamedTuple):
 
 class RunState(NamedTuple):
     """Of a text before a step. ``tv`` and ``regret``: sums over its output; nan where unknown.
-    ``places``: of ``Rule.places``, else 0."""
+    ``lot``: of ``Rule.lot``, else 0."""
 
     position: int = 0  # of the next output token
     thinking: bool = False
     tv: float = 0.0
     regret: float = 0.0
-    places: float = 0.0
+    lot: float = 0.0
 
     def planned(self, rule: Rule, parameters: Parameters) -> RunState:
         """Return it with the places of the rule, which charges 1 for every rejection."""
-        if rule.places is None:
+        if rule.lot is None:
             return self
-        return self._replace(places=rule.places(numbers(parameters), int(self.regret)))
+        return self._replace(lot=rule.lot(numbers(parameters), int(self.regret)))
 
     def after(
         self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None, rule: Rule
@@ -60,7 +60,7 @@ class RunState(NamedTuple):
             self.position + len(ids),
             span is not None and span.inside(ids, self.thinking),
             self.tv + sum(tv[node] for node in path),
-            self.regret + nodes.charge(path, rejected=rule.places is not None),
+            self.regret + nodes.charge(path, rejected=rule.lot is not None),
         )
 
     @property
@@ -91,7 +91,7 @@ def with_state(
     run = target.uniform.new_zeros(len(RunState._fields)) if run is None else run
     shape = drafts.texts, draft.size + 1
     runs = run.double().expand(drafts.texts, -1)[:, None].expand(*shape, -1)
-    position, thinking, tv, regret, places = in_order(runs)[:, :, None].unbind(1)
+    position, thinking, tv, regret, lot = in_order(runs)[:, :, None].unbind(1)
     depths = in_order(draft.depths.expand(shape))[:, None].double()
     state = State(
         position + depths,
@@ -99,7 +99,7 @@ def with_state(
         tv,
         regret,
         torch.zeros_like(regret),
-        places,
+        lot,
         draft.depth - depths,
         None,
         {},

@@ -11,8 +11,10 @@ from evaluation.report.document.blocks import Bullets, Paragraph, Picture, Repor
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
+from evaluation.report.document.interventions import intervention_section
 from evaluation.report.document.loads import load_pictures, load_section
 from evaluation.report.document.panels import drawings
+from evaluation.report.document.placebos import placebo_section
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import Report
@@ -34,6 +36,8 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
     pictures = texts is not None
     sections = (
         *first_sections(report),
+        placebo_section(report),
+        intervention_section(report),
         warning_section(report),
         tables.overview_section(report),
         picture_section(report) if pictures else None,

@@ -13,7 +13,7 @@ from evaluation.study.plan import Lane
 from evaluation.study.result import placebo_of
 from mars_core.engine import Engines
 from mars_core.models import Pair
-from mars_core.rules.placebo import places
+from mars_core.rules.placebo import lot
 from mars_core.session import Session
 from mars_core.types import (
     DrafterConfig,
@@ -77,7 +77,7 @@ def test_it_relaxes_as_many_rejections_as_it_is_due_unless_the_text_ends_first(
         trace = decoded(pair, config_of(pair, name, temperature, relaxed, of, draw, best))
         happened = [*rejections(trace, best)]
         values = {"relaxed": relaxed, "of": of, "draw": draw}
-        drawn = [int(places(values, number)) % 2 == 1 for number in range(max(of, len(happened)))]
+        drawn = [int(lot(values, number)) % 2 == 1 for number in range(max(of, len(happened)))]
         assert sum(drawn) == relaxed and not any(drawn[of:])
         assert happened == drawn[: len(happened)]
         shortfall = relaxed - trace.summary.relaxed
@@ -89,7 +89,7 @@ def test_it_relaxes_as_many_rejections_as_it_is_due_unless_the_text_ends_first(
 def test_every_set_of_places_is_equally_likely() -> None:
     draws = 6000
     counts = Counter(
-        tuple(number for number in range(5) if int(places(values, number)) % 2)
+        tuple(number for number in range(5) if int(lot(values, number)) % 2)
         for draw in range(draws)
         for values in ({"relaxed": 2, "of": 5, "draw": draw},)
     )
@@ -101,15 +101,15 @@ def test_every_set_of_places_is_equally_likely() -> None:
 
 def test_bits_go_on_where_the_text_is() -> None:
     values = {"relaxed": 30, "of": 200, "draw": 7}
-    first = [int(places(values, number)) % 2 for number in range(200)]
+    first = [int(lot(values, number)) % 2 for number in range(200)]
     assert sum(first) == 30
     for passed in range(0, 200, 9):
-        bits = int(places(values, passed))
+        bits = int(lot(values, passed))
         assert [bits >> at & 1 for at in range(53)] == (first + [0] * 53)[passed : passed + 53]
 
 
 @pytest.mark.parametrize(("name", "temperature"), CASES)
-def test_runs_in_a_batch_and_captured_ones_have_the_same_places(
+def test_runs_in_a_batch_and_captured_ones_have_the_same_due(
     pair: Pair, name: str, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With other numbers in every row, which are decided together."""

@@ -163,7 +163,9 @@ def test_a_report_has_shares_by_properties_of_the_tokens(
         change = [token.relaxed_logprob - token.strict_logprob for token, _ in of_lane]
         assert every.logprob.value == pytest.approx(mean(change))
         for by in {row.by for row in rows} - {""}:
-            assert sum(row.tokens for row in rows if row.by == by) == len(of_lane)
+            amounts = [row.tokens for row in rows if row.by == by]
+            assert sum(amounts) == len(of_lane)
+            assert min(amounts) >= 10 or len(amounts) == 1  # smaller parts are joined
     text = markdown_of(report)
     assert "What follows a relaxed token" in text and "entropy of p" in text
 

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
+from statistics import fmean
 
 import pytest
 
@@ -18,12 +19,15 @@ from evaluation.advise.certificate import Candidate, CandidateOutcome, certify
 from evaluation.advise.conduct import in_sequence
 from evaluation.advise.tuning import shuffled
 from evaluation.item import Item, Suite
+from evaluation.report.files import markdown_of
+from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess, config_of
 from evaluation.study.plan import with_placebos
 from evaluation.study.purpose import Advice, Prediction
-from evaluation.study.result import read_relative, read_result
+from evaluation.study.result import LaneResult, read_relative, read_result
 from evaluation.study.runner import LaneEnded, LaneProgress, Runner
 from evaluation.study.worker import LaneSaved, Work, Worker
+from evaluation.study_commands import study_command
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
@@ -123,6 +127,32 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
         (ended,) = (event for event in events if isinstance(event, LaneEnded))
         assert ended.lane == placebos[0]
         assert "mars(theta=0.5) has no completed run here" in ended.result.error
+
+
+def test_a_report_says_how_closely_placebos_imitate_their_rule(
+    store: RunStore, session: Session
+) -> None:
+    """As many tokens of each text, less what was due where the text ended first."""
+    plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
+    study = run_study(store, plan, session)
+    report, results = measure(store, study), defaultdict[int, list[LaneResult]](list)
+    for row in store.results(study):
+        results[row.lane].append(read_result(row.data))
+    for row in (each for each in report.placebos if each.group == "all"):
+        best = report.plan.lanes[row.placebo].best
+        draws = [results[lane] for lane in plan.placebos(row.lane, ranked=best > 0)]
+        for rule, *drawn in zip(results[row.lane], *draws, strict=True):
+            assert {each.due for each in drawn} == {rule.relaxed}
+            assert all(0 <= each.relaxed <= rule.relaxed for each in drawn)
+        every = [each for draw in draws for each in draw]
+        assert row.rule_relaxed == pytest.approx(fmean(each.relaxed for each in results[1]))
+        assert row.relaxed == pytest.approx(fmean(each.relaxed for each in every))
+        assert row.shortfall == pytest.approx(fmean(each.due - each.relaxed for each in every))
+        assert row.exact and 0 <= row.same <= 1
+    assert [report.plan.lanes[row.placebo].best for row in report.placebos[-2:]] == [0, 2]
+    assert "Random relaxation of as many tokens" in markdown_of(report)
+    assert "--placebo-seeds=2" in (study_command(report.plan) or "")
+    assert study_command(report.plan) == study_command(plan)
 
 
 def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(

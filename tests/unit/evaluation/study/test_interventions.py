@@ -1,0 +1,190 @@
+"""Tokens that strict rejected are relaxed one at a time in its own text, and serve every rule."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from dataclasses import replace
+
+import pytest
+import torch
+
+from evaluation.advise.recorded import decides, is_recorded, relaxes
+from evaluation.report.files import markdown_of
+from evaluation.report.measure import measure
+from evaluation.study.follow import intervene
+from evaluation.study.plan import Lane, Plan
+from evaluation.study_commands import study_command
+from mars_core.counterfactual import Ending, meets_after, rejected_tokens, relaxed_alone
+from mars_core.session import Session
+from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, Sampling, Trace
+from mars_playground.__main__ import main as mars
+from storage import RunStore
+from tests.live_pairs import config_for, decoded, random_pair
+from tests.unit.evaluation.study.test_follow import by_hand, mean
+from tests.unit.evaluation.study.working import STRICT, run_study, small_plan
+
+DRAFTER = STRICT.drafter
+SAMPLED = replace(DRAFTER, mode=DraftMode.SAMPLED)
+RULES = {
+    "mars": {"theta": 0.5},
+    "mars-gap": {"gap": "3 if position < 20 else 1"},
+    "mars-algorithm1": {"theta": 0.5},
+    "lenience": {"lenience": 0.05, "where": "entropy > 1"},
+    "topk-ratio": {"n": 4, "ratio": 0.05},
+    "topk-delta": {"n": 3, "delta": 0.3},
+    "threshold": {"single": 0.02},
+}
+
+
+def planned(session: Session) -> Plan:
+    mars, lenient = RuleConfig("mars", {"theta": 0.864}), RuleConfig("lenience", RULES["lenience"])
+    rules = Lane(mars, DRAFTER), Lane(lenient, DRAFTER)
+    lanes = (STRICT, *rules, Lane(RuleConfig("strict"), SAMPLED))
+    return small_plan(session, lanes=lanes, temperatures=(0.0, 1.0), repeats=2, interventions=100)
+
+
+@pytest.fixture
+def study(store: RunStore, session: Session) -> str:
+    return run_study(store, planned(session), session)
+
+
+@torch.inference_mode()
+def test_each_text_differs_from_that_of_strict_by_one_relaxed_token(
+    store: RunStore, session: Session, study: str
+) -> None:
+    plan = planned(session)
+    deque(intervene(store, study, session, 3), maxlen=0)
+    checked = Counter[float]()
+    for row in store.results(study):
+        saved, task = store.counterfactuals(row.run_ids), plan.task(row.task)
+        if row.lane != 0 and not (row.lane == 3 and task.temperature == 0):
+            assert not saved
+            continue
+        for run_id, run in store.traces(row.run_ids).items():
+            rejected = rejected_tokens(run)
+            assert [each.position for each in saved.get(run_id, ())] == sorted(rejected)
+            for found in saved.get(run_id, ()):
+                token, at = rejected[found.position], found.position
+                alone = relaxed_alone(run, token, session.pair.eos_ids)
+                ids, ln = by_hand(session, alone, at + 1)
+                assert ids[at] == token.id != run.token_ids[at]
+                assert found.relaxed_tokens == len(ids) - at
+                assert found.strict_tokens == len(run.tokens) - at
+                assert found.relaxed_logprob == pytest.approx(mean(ln[at:]), abs=1e-4)
+                own = [each.logprob for each in run.tokens[at:]]
+                assert found.strict_logprob == pytest.approx(mean(own), abs=1e-6)
+                limit = run.config.max_new_tokens
+                both = (run.token_ids, tuple(ids))
+                ends = (Ending(each[at:], (), len(each) < limit, "") for each in both)
+                assert found.meets_after == meets_after(*ends)
+                checked[task.temperature] += 1
+    assert min(checked[0.0], checked[1.0]) >= 10, checked
+
+
+def test_what_is_saved_is_not_decoded_again(
+    store: RunStore, session: Session, study: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, first = intervene(store, study, session, 3)
+    assert first.tokens and not first.failed and first.done == first.runs
+    monkeypatch.setattr(session.pair.target, "forward", None)
+    *_, again = intervene(store, study, session, 3)
+    assert (again.tokens, again.done) == (0, first.runs)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_relaxes_first_what_is_read_from_the_text_of_strict(
+    name: str, temperature: float
+) -> None:
+    rule = RuleConfig(name, RULES[name])
+    if temperature and name not in ("mars", "mars-gap"):
+        assert not is_recorded(rule, temperature)
+        return
+    pair, seen = random_pair(noise=0.05, eos=frozenset()), Counter[str]()
+    drafter = DrafterConfig("model", k=4)
+    for seed, prompt in enumerate(("once", "a day", "the red bird", "7 + 8 =")):
+
+        def run(rule: str, seed: int = seed, prompt: str = prompt, **values: float) -> Trace:
+            options = {"prompt": prompt, "rule": rule, "seed": seed, "new": 40}
+            config = config_for(pair, drafter, Sampling(temperature), **options, **values)
+            return decoded(pair, config)
+
+        strict, relaxed = run("strict"), run(name, **RULES[name])
+        happened = [t.position for t in relaxed.tokens if t.outcome is Outcome.RELAXED]
+        first = min(happened, default=math.inf)
+        for position, token in rejected_tokens(strict).items():
+            if position <= first:
+                assert relaxes(rule, token, temperature) is (position == first)
+                assert decides(rule, token) or position != first
+                seen["relaxed" if position == first else "not"] += 1
+    assert seen["relaxed"]
+
+
+def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
+    store: RunStore, session: Session, study: str
+) -> None:
+    assert not measure(store, study).interventions
+    deque(intervene(store, study, session, 4), maxlen=0)
+    plan, report, compared = planned(session), measure(store, study), 0
+    for temperature in plan.temperatures:
+        of_rule, of_others, near, every = [], [], [], []
+        items: dict[int, list[tuple[object, object]]] = {}
+        for row in store.results(study):
+            task = plan.task(row.task)
+            if row.lane or task.temperature != temperature:
+                continue
+            traces = store.traces(row.run_ids)
+            for run_id, tokens in store.counterfactuals(row.run_ids).items():
+                rejected = rejected_tokens(traces[run_id])
+                some = [(each, rejected[each.position]) for each in tokens]
+                items.setdefault(plan.position(task), []).extend(some)
+        for some in items.values():
+            change = [each.relaxed_logprob - each.strict_logprob for each, _ in some]
+            marks = [relaxes(plan.lanes[1].rule, token, temperature) for _, token in some]
+            inside = [value for value, mark in zip(change, marks, strict=True) if mark]
+            outside = [value for value, mark in zip(change, marks, strict=True) if not mark]
+            ranked = [
+                value
+                for value, mark, (_, token) in zip(change, marks, some, strict=True)
+                if not mark and token.rank <= 2
+            ]
+            every.append(mean(change))
+            of_rule += [mean(inside)] if inside else []
+            of_others += [mean(inside) - mean(outside)] if inside and outside else []
+            near += [mean(inside) - mean(ranked)] if inside and ranked else []
+        rows = {
+            row.name: row
+            for row in report.interventions
+            if (row.lane, row.temperature) == (0, temperature)
+        }
+        assert rows["all"].tokens == sum(map(len, items.values()))
+        assert rows["all"].logprob.value == pytest.approx(mean(every))
+        assert math.isnan(rows["all"].logprob_others.value)  # there are no others
+        rule = rows[plan.lanes[1].name]
+        assert rule.rule == 1 and rule.logprob.value == pytest.approx(mean(of_rule))
+        assert rule.logprob_others.value == pytest.approx(mean(of_others))
+        expected = mean(near) if near else math.nan
+        assert rule.logprob_near.value == pytest.approx(expected, nan_ok=True)
+        compared += len(near)
+        assert (plan.lanes[2].name in rows) is (temperature == 0)
+        ranks = [row.tokens for name, row in rows.items() if name.startswith("rank")]
+        assert sum(ranks) == rows["all"].tokens
+    assert compared
+    text = markdown_of(report)
+    assert "One relaxed token in strict's own text" in text and "minus others" in text
+    assert "--interventions=100" in (study_command(replace(plan, lanes=plan.lanes[:3])) or "")
+
+
+def test_the_command_intervenes_after_the_study_and_when_it_is_resumed(
+    url: str,
+    store: RunStore,
+    session: Session,
+    study: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("evaluation.study.launch.open_session", lambda *_: session)
+    assert mars(["eval", "resume", study, "--db", url, "--quiet"]) == 0
+    assert "rejected tokens were relaxed alone; 0 failed" in capsys.readouterr().err
+    assert measure(store, study).interventions
