@@ -46,6 +46,7 @@ from ui.settings.parameters import EXAMPLES
 from ui.settings.readers import read_processors, read_prompt, read_rule
 from ui.settings.values import parse, read_form
 from ui.sharing import READ_ONLY
+from ui.tabs.compare.arrange import request_json
 from ui.tabs.compare.opening import FILLED, Opening
 from ui.tabs.compare.tab import CompareTab
 
@@ -318,3 +319,20 @@ def test_a_custom_pair_that_is_not_offered_is_displayed_without_its_settings(
     assert opening.prompt_panel.prompt not in updates and updates[opening.displayed] is None
     assert "pairs of its list" in updates[opening.view.strip]
     assert "a lantern" in updates[opening.note]  # the prompt above is another one
+
+
+def test_a_result_is_of_other_settings_only_by_what_its_drafters_take() -> None:
+    """The rest comes from a stored run with other defaults than the pair's."""
+    entered = {"drafter": "model", "k": 3, "shape": "tree", "tree_tokens": 12, "seed": 1}
+    lanes = [
+        {"rule": "mars", "drafter": "above", "k": 9},
+        {"rule": "mars", "drafter": "eagle3", "shape": "tree", "k": 9, "tree_depth": 6},
+    ]
+    values = json.loads(request_json("Hello", entered | {"lanes": lanes}))["values"]
+    assert values == {
+        **{"drafter": "model", "k": 3, "seed": 1},
+        "lanes": [
+            {"rule": "mars", "drafter": "above"},
+            {"rule": "mars", "drafter": "eagle3", "shape": "tree", "tree_depth": 6},
+        ],
+    }
