@@ -42,7 +42,7 @@ from storage.traces.packing import checked, unpack
 
 TOKENS_A_TABLE = 20_000
 _HEAD = ("comparison_id", "run_id", "lane", "rule")
-Heads = dict[str, dict[str, Any]]  # runs by id
+HeadRows = dict[str, dict[str, Any]]  # runs by id
 _OF_VOTE = {
     "vote_id": "id",
     "left_run_id": "left_run",
@@ -120,7 +120,7 @@ def _trace_values(
     dictionary-encoded."""
     schema = arrow_schema(columns)
 
-    def built(store: RunStore, heads: Heads, some: list[str]) -> Iterator[pa.Table]:
+    def built(store: RunStore, heads: HeadRows, some: list[str]) -> Iterator[pa.Table]:
         flat, there = _opened(store, {id_: heads[id_]["seed"] for id_ in some})
         runs = [heads[id_] for id_ in there]
         if not runs:
@@ -201,7 +201,7 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
 
 
 def _counterfactual_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-    def read(heads: Heads, some: list[str]) -> list[pa.Table]:
+    def read(heads: HeadRows, some: list[str]) -> list[pa.Table]:
         tokens = store.counterfactuals(some)
         rows = [heads[id_] | asdict(token) for id_ in some for token in tokens.get(id_, ())]
         return [_table(COUNTERFACTUALS, rows)]
@@ -234,10 +234,10 @@ EXPORTS = {
 }
 
 
-def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[Heads]:
+def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[HeadRows]:
     """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
     run."""
-    batch: Heads = {}
+    batch: HeadRows = {}
     for page in pages_of(store, wanted):
         for run in runs_of(store, page, *_HEAD, TV_KIND, "seed", "new_tokens"):
             tokens = sum(each["new_tokens"] for each in batch.values())

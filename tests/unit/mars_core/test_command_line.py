@@ -214,7 +214,7 @@ def test_a_prompt_that_is_not_utf_8_is_named(models: str, call: Call, tmp_path: 
 def test_a_bias_without_a_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "--prompt", "abc", "--logit-bias", "cat"])
-    assert "--logit-bias: 'cat' is not WORD=VALUE; the value" in capsys.readouterr().err
+    assert "--logit-bias is 'cat'; it must be WORD=VALUE, the value" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--tree chain --k 4", None)])

@@ -104,7 +104,12 @@ def test_rules_are_compared_at_equal_tau(
     assert mars(f"{match} --rules mars,random") == 2
     assert mars(f"{match} --rules mars,random --speed 2") == 2
     capsys.readouterr()
-    for wrong in ("--tau 0", "--tau nan", "--tau inf", "--tau -1", "--speed 0", "--speed nan"):
+    for wrong in ("--tau nan", "--tau inf", "--speed nan"):
+        with pytest.raises(SystemExit):  # of argparse
+            mars(f"{match} --rules none,mars {wrong} --batch 1")
+        option, value = wrong.split()
+        assert f"{option} is '{value}'; it must be a number" in capsys.readouterr().err, wrong
+    for wrong in ("--tau 0", "--tau -1", "--speed 0"):
         assert mars(f"{match} --rules none,mars {wrong} --batch 1") == 2
         option, value = wrong.split()
         sentence = f"{option} is {value}; it must be a finite number above 0."

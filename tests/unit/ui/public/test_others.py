@@ -56,6 +56,7 @@ EVENTS = {
         "lambda",
         "link",
         "look",
+        "measure",
         "measured",
         "narrow",
         "open",
