@@ -77,9 +77,9 @@ def stat_tiles(counts: LaneCounts, kind: ShiftKind = ShiftKind.EXACT) -> tuple[T
         0.0 if counts.tv_max <= FLOAT_ERROR and not missing else counts.tv_sum
     )  # without rounding
     mean = over(tv_sum, counts.tokens) if began else math.nan
-    shift, unit = bounded(number(100 * mean), kind), "% of the distribution" if began else ""
+    shift, unit = bounded(number(100 * mean), kind), "% of p" if began else ""
     shift_help = (
-        "total variation between the emitted distribution and p, mean per token; largest at one "
+        "share of the distribution p that is shifted (total variation), mean per token; largest at one "
         "token, of 1: "
     )
     shift_help += bounded(number(math.nan if missing else counts.tv_max), kind)
