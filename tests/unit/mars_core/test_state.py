@@ -20,6 +20,7 @@ from mars_core.session import Session
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
+    Outcome,
     Processors,
     RunConfig,
     Sampling,
@@ -346,6 +347,45 @@ def test_the_phase_begins_in_the_prompt_and_ends_with_its_token() -> None:
     )
     assert {token.parameter for token in answer.tokens} == {0}
     assert answer.token_ids == strict.token_ids and sum(t.tv for t in answer.tokens) == 0
+
+
+@pytest.mark.parametrize("scope", [True, False], ids=["thinking", "answer"])
+@pytest.mark.parametrize("name", [name for name in LIVE if "chain" in name])
+def test_a_scope_begins_and_ends_with_the_token_after_the_mark_within_an_accepted_block(
+    name: str, scope: bool
+) -> None:
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_tokens([AddedToken("<think>"), AddedToken("</think>")])
+    target = tiny_model("llama", vocab_size=len(tokenizer))
+    pair = headed(pair_of(target, disturbed(target, 0.05), tokenizer, frozenset()))
+    end = tokenizer.convert_tokens_to_ids("</think>")
+    often = Sampling(
+        2.0, processors=Processors(logit_bias=(("<think>", -math.inf), (f"[{end}]", 8)))
+    )
+    after = 0
+    for seed in range(6):
+        trace = decoded(
+            pair,
+            config_for(
+                pair,
+                LIVE[name],
+                often,
+                rule="always",
+                prompt="once <think> upon",
+                seed=seed,
+                where="thinking" if scope else "1 - thinking",
+            ),
+        )
+        ended = False
+        for step in trace.steps:
+            before = ended
+            for token in step.emitted:
+                inside = ended is not scope
+                assert token.parameter == inside
+                assert inside or token.outcome is not Outcome.RELAXED
+                after += ended and not before
+                ended = ended or token.id == end
+    assert after > 0
 
 
 @pytest.mark.parametrize(
