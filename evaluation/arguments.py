@@ -226,7 +226,7 @@ _COMMANDS: dict[str, tuple[str, OptionTable]] = {
         },
     ),
     "export": (
-        "write answers in the formats of lm-eval and Spec-Bench, as JSON",
+        "write answers in the format of Spec-Bench, as JSON lines",
         _STUDY | {"--folder": {"metavar": "FOLDER", "required": True}},
     ),
     "judge": (

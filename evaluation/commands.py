@@ -1,4 +1,4 @@
-"""Command lines that repeat the runs of a comparison, and lm-eval's ``--model_args``."""
+"""Command lines that repeat the runs of a comparison."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evaluation.study.plan import BASELINE, SERVER, Lane, Models, Plan
+from evaluation.study.plan import BASELINE, SERVER, Models, Plan
 from mars_core.drafting import described
 from mars_core.drafting.model import MODEL
 from mars_core.models import CATALOG, PairSpec, custom_pair
-from mars_core.rules import PLAIN, RULES, reads_score
+from mars_core.rules import PLAIN, RULES
 from mars_core.types import (
     PROTECTED,
     DrafterConfig,
@@ -168,17 +168,6 @@ def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
         and offered.name == used.name
         and offered.revision in (None, used.revision)
     )
-
-
-def model_args(models: Models, lane: Lane, protect: Sequence[str]) -> dict[str, Any]:
-    """A lane as ``--model_args`` of the model mars."""
-    model = described(lane.drafter.kind).model(models)
-    rule = {"target": models.target.name, "rule": lane.rule.name, **lane.rule.parameters}
-    if protect != PROTECTED and lane.drafter.kind != SERVER:
-        rule["protect"] = " ".join(protect) or PLAIN
-    if models.classifier and reads_score(lane.rule):
-        rule["classifier"] = models.classifier.name
-    return {**rule, **_drafter(lane.drafter, model.name if model else "")}
 
 
 def spec_of_models(models: Models, catalog: Iterable[PairSpec] = CATALOG) -> PairSpec:

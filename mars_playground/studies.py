@@ -280,10 +280,9 @@ def _plan(options: Namespace, store: RunStore) -> int:
 
 
 def _export(options: Namespace, store: RunStore) -> int:
-    from evaluation.report.shapes import write_answers, write_lm_eval
+    from evaluation.report.shapes import write_answers
 
-    study_id, folder = _find(store, options.study), Path(options.folder)
-    _note(*write_lm_eval(store, study_id, folder), *write_answers(store, study_id, folder))
+    _note(*write_answers(store, _find(store, options.study), Path(options.folder)))
     return 0
 
 

@@ -1,18 +1,17 @@
 """The texts of a study's stored runs: of its worst prompts, and of every lane for
-export to the formats of other tools."""
+export and for judging."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from evaluation.item import Item
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan, Task, read_plan
-from evaluation.study.result import LaneResult, answer, read_result
+from evaluation.study.result import answer, read_result
 from mars_core.types import UNKNOWN, Status
 from storage import RunRecord, RunStore, StoredResult
 
@@ -57,36 +56,19 @@ class StoredAnswer(NamedTuple):
 
     stored: StoredResult
     task: Task
-    result: LaneResult
     runs: tuple[RunRecord, ...]
     texts: tuple[str, ...]
     lengths: tuple[tuple[int, ...], ...]
 
 
 class Answered(NamedTuple):
-    """All completed answers of a lane at a temperature. ``name`` is safe in a path; ``gone``:
-    answers with deleted runs."""
+    """All completed answers of a lane at a temperature whose runs are stored. ``name`` is safe in a
+    path."""
 
     plan: Plan
     lane: int
-    temperature: float
     name: str
     answers: tuple[StoredAnswer, ...]
-    failed: int
-    gone: int
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The environment of the first answer."""
-        return dict(self.answers[0].runs[0].config.environment) if self.answers else {}
-
-    @property
-    def saved_at(self) -> datetime:
-        """When the last answer was saved."""
-        return max(
-            (answer.stored.created_at for answer in self.answers),
-            default=datetime.fromtimestamp(0, UTC),
-        )
 
     def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[StoredAnswer, ...]]]:
         """Number, item and answers by seed, of every answered item of a suite."""
@@ -108,36 +90,31 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
             groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
     names: set[str] = set()
     for (lane, temperature), stored in sorted(groups.items()):
-        completed = [
-            (one, result)
-            for one in stored
-            if (result := read_result(one.data)).status is Status.COMPLETED
-        ]
+        completed = [one for one in stored if read_result(one.data).status is Status.COMPLETED]
         answers = tuple(_stored_answers(store, plan, completed, steps=steps))
         model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
         name = f"{file_name(model)}-temperature-{temperature:g}"
         if name in names:
             name += f"-lane-{lane}"
         names.add(name)
-        failed, gone = len(stored) - len(completed), len(completed) - len(answers)
-        yield Answered(plan, lane, temperature, name, answers, failed, gone)
+        yield Answered(plan, lane, name, answers)
 
 
 def _stored_answers(
-    store: RunStore, plan: Plan, results: Sequence[tuple[StoredResult, LaneResult]], *, steps: bool
+    store: RunStore, plan: Plan, results: Sequence[StoredResult], *, steps: bool
 ) -> Iterator[StoredAnswer]:
     """Of completed results, without those of which a run was deleted."""
-    run_ids = [run_id for one, _ in results for run_id in one.run_ids]
+    run_ids = [run_id for one in results for run_id in one.run_ids]
     records = records_of(store, run_ids)
     accepted_of = store.accepted_by_step(run_ids) if steps else {}
-    for one, result in results:
+    for one in results:
         runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
         if len(runs) == len(one.run_ids):
             lengths = tuple(
                 _lengths(accepted_of.get(run.id, ()), run.summary.new_tokens) for run in runs
             )
             task, texts = plan.task(one.task), tuple(map(answer, runs))
-            yield StoredAnswer(one, task, result, runs, texts, lengths)
+            yield StoredAnswer(one, task, runs, texts, lengths)
 
 
 def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:

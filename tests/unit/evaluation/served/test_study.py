@@ -241,7 +241,7 @@ def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path
         for file in tmp_path.rglob("*.jsonl")
         for line in file.read_text("utf-8").splitlines()
     ]
-    choices = [choice for row in rows for choice in row.get("choices", ())]
+    choices = [choice for row in rows for choice in row["choices"]]
     assert choices
     for choice in choices:
         assert (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == (
@@ -249,9 +249,3 @@ def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path
             [None],
             [],
         )
-    (results, *_) = tmp_path.rglob("results_*.json")
-    pooled = json.loads(results.read_text("utf-8"))["config"]["mars"]
-    assert (
-        pooled["new_tokens"] > 0
-        and pooled["steps"] is pooled["tau"] is pooled["acceptance_rate"] is None
-    )

@@ -21,7 +21,7 @@ from evaluation.report.document.loads import predicted_document
 from evaluation.report.document.render import markdown
 from evaluation.report.files import csv_text, markdown_of, results_table
 from evaluation.report.measure import measure, predict
-from evaluation.report.shapes import write_answers, write_lm_eval
+from evaluation.report.shapes import write_answers
 from evaluation.study.batch import batch_of, decode
 from evaluation.study.plan import Lane
 from evaluation.study.result import read_result
@@ -77,7 +77,7 @@ def test_a_study_in_batches_has_the_tokens_of_single_runs(
     text = markdown_of(report)
     assert "Tokens a second of a batch" in text and "--batch=3 --time-alone=2" in text
     assert "the 2 tasks whose runs were decoded alone" in text
-    assert write_lm_eval(store, study, tmp_path) and write_answers(store, study, tmp_path)
+    assert write_answers(store, study, tmp_path)
 
 
 def test_times_are_those_of_the_tasks_that_ran_alone(store: RunStore, session: Session) -> None:
