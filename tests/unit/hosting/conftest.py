@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from storage import RunStore
+from storage.database import url_of
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(f"sqlite:///{tmp_path / 'a folder #1?' / 'runs.db'}") as opened:
+    with RunStore(url_of(tmp_path / "a folder #1?" / "runs.db")) as opened:
         yield opened

@@ -159,7 +159,7 @@ def test_a_study_is_reported_and_exported(
     capsys.readouterr()
     assert mars(f"eval report latest --db {url}") == 0
     printed = capsys.readouterr().out
-    assert "random as mars(theta=0.9)" in printed and "| always |" in printed
+    assert "placebo as mars(theta=0.9)" in printed and "| always |" in printed
     assert "--no-placebos" not in printed
     assert "mars(theta=0.9)" in printed and "too few prompts" in printed
     assert "--limit=1" in printed  # the command that makes it again
