@@ -141,7 +141,12 @@ class Application:
             0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())
         )
         more["routes"] += health_routes(
-            needed, {"backup": self._backed_up, "damaged": self._damaged}
+            needed,
+            {
+                "backup": self._backed_up,
+                "damaged": self._damaged,
+                "locks": lambda: self.services.store.warning or "kept",
+            },
         )
         if chosen.metrics:
             more["routes"].append(self.metrics.route)

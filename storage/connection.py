@@ -36,7 +36,8 @@ class Connected:
         parsed = parse_url(url)
         self.path: Path | None = file_of(parsed)  # None for a server
         self.location: str = location_of(parsed)  # for messages; without the password
-        self._engine = open_database(parsed)
+        # the warning is for /ready
+        self._engine, self.warning = open_database(parsed)
         self._writing = turns_of(self.path) if self.path else Turns()
         self._emptying = Emptying(self._engine)
         self._processes = {

@@ -8,6 +8,7 @@ migrated in one transaction; a newer or foreign one raises an error before anyth
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 import time
@@ -35,11 +36,12 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError
 
 from storage.errors import StorageError, explained
-from storage.journal import set_journal
+from storage.journal import WITHOUT_LOCKS, keeps_locks, set_journal
 from storage.runs.index import create_index
 from storage.schema.columns import Base, UtcTime, loads
 from storage.turns import Turns, patiently
 
+LOG = logging.getLogger("mars.storage")
 BUSY_TIMEOUT_S = 10.0  # how long a transaction waits for others
 # execution option: the end of the waits of a writing transaction, by the monotonic clock
 UNTIL = "mars_until"
@@ -110,19 +112,23 @@ def database_file(url: str | None = None) -> Path | None:
     return file_of(parse_url(url))
 
 
-def open_database(url: URL) -> Engine:
-    """An engine on the current schema; creates the folder of a SQLite file. Raises StorageError."""
-    location, path = location_of(url), file_of(url)
+def open_database(url: URL) -> tuple[Engine, str]:
+    """An engine on the current schema, and a warning about its file system, if any, without a path;
+    creates the folder of a SQLite file. Raises StorageError."""
+    location, path, warning = location_of(url), file_of(url), ""
     with explained("The database could not be opened", location):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+            warning = "" if keeps_locks(path.parent) else WITHOUT_LOCKS
         engine = _create(url)
         try:
             _prepare(engine, location)
         except BaseException:
             engine.dispose()
             raise
-    return engine
+    if warning:
+        LOG.warning("%s (%s)", warning, location)
+    return engine, warning
 
 
 def clock(connection: Connection) -> datetime:

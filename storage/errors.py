@@ -19,6 +19,7 @@ _ADVICE = (
         "unable to open database file",
         "Check that the path names a file in a folder that may be written to.",
     ),
+    ("no locks available", "Move it to a file system with locks, such as that of a local disk."),
     ("malformed", "The file is damaged: move it away or restore a backup."),
     ("permission denied", "Make the file and its folder writable."),
     ("not a database", "Move the file away or choose another one."),

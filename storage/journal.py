@@ -4,9 +4,13 @@ undone after a power failure, and nothing that was removed stays in it."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sqlite3
+import struct
+import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,6 +37,10 @@ LOCAL = frozenset(
     ]
 )
 SIDES = ("-journal", "-wal", "-shm")
+WITHOUT_LOCKS = (
+    "The file system of the database keeps no locks: let only one process use it at a time, or move "
+    "it to a local disk."
+)
 LOG = logging.getLogger("mars.storage")
 
 
@@ -43,6 +51,31 @@ def mount_of(path: Path) -> Any:
     return max(
         reversed(containing), key=lambda mount: len(Path(mount.mountpoint).parts), default=None
     )
+
+
+def keeps_locks(folder: Path) -> bool:
+    """Whether a lock on a file in ``folder`` excludes others; True where it cannot be tried. Raises
+    OSError where there are no locks, with which SQLite would take the file for locked.
+
+    Not tried on the database itself, whose locks that would drop, and with locks of open files:
+    those of SQLite do not exclude others within one process."""
+    if sys.platform != "linux":
+        return True
+    from fcntl import F_OFD_SETLK, F_WRLCK, fcntl
+
+    lock = struct.pack("hhqqi0q", F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock: all of the file
+    try:
+        with (
+            tempfile.TemporaryFile(dir=folder) as file,
+            Path(f"/proc/self/fd/{file.fileno()}").open("rb+") as again,
+        ):
+            fcntl(file, F_OFD_SETLK, lock)
+            fcntl(again, F_OFD_SETLK, lock)
+    except OSError as error:
+        if error.errno == errno.ENOLCK:
+            raise
+        return True
+    return False
 
 
 def safe_journal_mode(path: Path, version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:

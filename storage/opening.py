@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError
 from storage import database
 from storage.database import database_file, url_of
 from storage.errors import StorageError, explained
-from storage.journal import SIDES, synced
+from storage.journal import SIDES, keeps_locks, synced
 from storage.store import RunStore
 from storage.turns import turns_of
 
@@ -147,6 +147,7 @@ def check_file(path: Path) -> None:
     with explained("The database could not be opened", str(path)):
         if not path.is_file() or path.stat().st_size == 0:
             return
+        keeps_locks(path.parent)
         # rw, so that the journal of a killed writer can be rolled back first
         uri = f"{path.as_uri()}?mode=rw"
         with closing(

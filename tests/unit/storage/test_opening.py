@@ -3,6 +3,8 @@ nothing is lost or deleted."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -16,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from storage import RunStore, Shared, open_or_set_aside, opening, url_of
+from storage.journal import WITHOUT_LOCKS
 from storage.opening import TemporaryStore
 from tests.traces import make_trace
 from tests.unit.children import Child
@@ -172,6 +175,44 @@ def test_a_question_mark_in_a_url_names_no_other_file(tmp_path: Path) -> None:
         with failing("write %3F"):
             open_or_set_aside(f"sqlite:///{tmp_path}/{path}")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_system_that_keeps_no_locks_is_warned_of_and_loses_nothing(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kept: bool,
+) -> None:
+    """A network share that grants every lock to everybody."""
+    if not kept:
+        monkeypatch.setattr(fcntl, "fcntl", lambda *_: 0)
+    with opened(path) as (store, notice):
+        assert (notice, store.path, store.count()) == ("", path, 3)
+        assert (store.warning, store.of("anna").warning) == ("" if kept else WITHOUT_LOCKS,) * 2
+        assert_works(store)
+    assert [each.getMessage() for each in caplog.records] == (
+        [] if kept else [f"{WITHOUT_LOCKS} ({path})"]
+    )
+    assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-journal"}
+
+
+@pytest.mark.parametrize("name", ["runs.db", "new/runs.db"])
+def test_a_file_system_without_locks_is_not_taken_for_another_writer(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refused(*_: object) -> None:
+        monkeypatch.undo()  # the store of the page is elsewhere
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    before = path.read_bytes()
+    monkeypatch.setattr(fcntl, "fcntl", refused)
+    with opened(path.parent / name) as (store, notice):
+        assert isinstance(store, TemporaryStore)
+        assert notice.startswith(f"{NOT_STORED}could not be opened: [Errno 37] No locks available")
+        assert notice.endswith("Move it to a file system with locks, such as that of a local disk.")
+        assert_works(store)
+    assert path.read_bytes() == before
 
 
 def open_it(pipe: Connection, path: Path) -> None:
