@@ -27,7 +27,6 @@ from storage.export.tables import EXPORTS
 from storage.store import RunStore
 
 ROWS_A_GROUP = 20_000  # per row group of a Parquet file
-MAX_ROWS, MAX_BYTES = 2**22, 2**30  # of a row group that is read
 _CODED = [
     "top.list.element.id",
     "top.list.element.piece",
@@ -71,16 +70,6 @@ def write_parquet(
                 group = next(groups, None)
             writer.add_key_value_metadata(
                 {**schema.metadata, "ARROW:schema": b64encode(schema.serialize())}
-            )
-
-
-def check_groups(file: pq.ParquetFile) -> None:
-    """Raise ValueError for row groups that do not fit in memory, before they are read."""
-    for group in map(file.metadata.row_group, range(file.num_row_groups)):
-        if group.num_rows > MAX_ROWS or group.total_byte_size > MAX_BYTES:
-            size = f"{group.num_rows:,} rows and {group.total_byte_size:,} bytes"
-            raise ValueError(
-                f"a row group has {size}; at most {MAX_ROWS:,} and {MAX_BYTES:,} are read"
             )
 
 

@@ -38,8 +38,7 @@ votes.csv         one row per blind vote.
 studies.json      each study: its name and its plan. Its runs are in the tables.
 shares.json       what is shared by a link. The links themselves are not stored, so they are not included.
 
-All .csv are also included as .parquet, bit-exact: `mars import` reads runs, tokens and nodes, with
-comparisons.json, into another database.
+All .csv are also included as .parquet, bit-exact.
 
 CSV files are UTF-8 with a header. A text that a spreadsheet would read as a formula begins with an apostrophe, and a
 character that cannot be displayed is written as \\uXXXX. Ids are the same in all files.

@@ -34,7 +34,7 @@ from storage.export.columns import (
 from storage.export.reading import TV_KIND, checked_ids, pages_of, runs_of
 from storage.runs.votes import votes_of
 from storage.schema import RunTrace
-from storage.schema.text import decode, encode, mapped
+from storage.schema.text import encode, mapped
 from storage.store import RunStore
 from storage.traces.derived import TraceShape, judged
 from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, index_in_group, numbered, starts
@@ -98,17 +98,6 @@ def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]])
     return pa.Table.from_pylist(
         [{"schema_version": SCHEMA_VERSION, **row} for row in values], arrow_schema(columns)
     )
-
-
-def read_values(columns: tuple[ExportColumn, ...], row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a table as the database has it."""
-    values = mapped(row, decode)
-    for each in columns:
-        if each.kind == "JSON":
-            values[each.name] = json.loads(values[each.name], strict=False)
-        elif each.kind in STRUCTS and each.name in values:
-            values[each.name] = [list(item.values()) for item in values[each.name]]
-    return dict(values)
 
 
 def _trace_values(

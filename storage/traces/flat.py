@@ -148,15 +148,6 @@ def steps_of(flat: Flat) -> tuple[Step, ...]:
     return tuple(group(Step, STEP, index=range(len(flat["step.tokens"])), **parts))
 
 
-def read_row(kind: type, row: Mapping[Any, Any]) -> Any:
-    """A Token or DraftNode from a row of an export."""
-    values = {each.name: row[RENAMED.get(each.name, each.name)] for each in fields(kind)}
-    values["outcome"] = Outcome(values["outcome"])
-    if "top" in values:
-        values["top"] = tuple(Alternative(id_, piece, float(p)) for id_, piece, p in values["top"])
-    return kind(**values)
-
-
 def _parts(items: Sequence[Any], counts: Any) -> Iterator[tuple[Any, ...]]:
     """``items`` in order, split into parts of these lengths."""
     return (

@@ -8,8 +8,9 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from mars_core.types import Alternative, Outcome, Trace
+from mars_core.types import Alternative, DraftNode, Outcome, Token, Trace
 from storage import Choice, RunStore, write_csv, write_everything, write_parquet
 from storage.export.cells import cell
+from storage.export.columns import STRUCTS
 from storage.export.tables import EXPORTS
 from storage.schema.text import decode, mapped
+from storage.schema.trace import FIELDS, PROMPT
+from storage.traces.flat import RENAMED
 from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import csv_of, failing, parsed, peak, read_parquet, save
 from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
@@ -74,6 +78,22 @@ def read_cell(column: pa.Field, text: str) -> Any:
     return float(text or "nan") if pa.types.is_floating(column.type) else text
 
 
+def exact(kind: str, value: Any) -> Any:
+    """What a value in Parquet stands for."""
+    value = [list(item.values()) for item in value] if kind in STRUCTS else value
+    return mapped(json.loads(value) if kind == "JSON" else value, decode)
+
+
+def plain(kind: str, value: Any) -> Any:
+    """A value of a trace, as lists, texts and numbers; JSON has no infinity and no nan."""
+
+    def number(value: Any) -> Any:
+        odd = kind == "JSON" and isinstance(value, float) and not math.isfinite(value)
+        return str(value) if odd else value
+
+    return mapped(value, str, number)
+
+
 def expected(column: pa.Field, value: Any) -> Any:
     """Of a value in Parquet."""
     if column.name in ("piece", "own_piece"):
@@ -84,8 +104,7 @@ def expected(column: pa.Field, value: Any) -> Any:
 def test_csv_says_what_parquet_has(
     lasting_store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cell by cell, whatever it holds, and no cell breaks a reader. That Parquet has what was saved
-    is in test_importing.py."""
+    """Cell by cell, whatever it holds, and no cell breaks a reader."""
     monkeypatch.setattr("storage.export.ROWS_A_GROUP", 50)
     monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
     hostile = "".join(HOSTILE)
@@ -103,9 +122,9 @@ def test_csv_says_what_parquet_has(
         write_parquet(name, lasting_store, path)
         assert text.startswith("schema_version,comparison_id,") and text.endswith("\n")
         assert not UNREADABLE.search(text)
-        rows, exact = parsed(text), read_parquet(path)
-        assert [*rows[0]] == [*exact[0]] == export.schema.names
-        for row, values in zip(rows, exact, strict=True):
+        rows, there = parsed(text), read_parquet(path)
+        assert [*rows[0]] == [*there[0]] == export.schema.names
+        for row, values in zip(rows, there, strict=True):
             for column in export.schema:
                 read = read_cell(column, row[column.name])
                 wanted = expected(column, values[column.name])
@@ -113,6 +132,40 @@ def test_csv_says_what_parquet_has(
                 assert same(read, wanted) or (column.name == "top" and read == wanted)
     with pq.ParquetFile(tmp_path / "tokens") as file:
         assert file.num_row_groups > 5 and file.schema_arrow.metadata[b"schema_version"] == b"8"
+
+
+@pytest.mark.parametrize("name", ["runs", "tokens", "nodes"])
+def test_parquet_has_exactly_what_was_saved(
+    name: str, sqlite_store: RunStore, tmp_path: Path
+) -> None:
+    traces = [make() for make in TRACES.values()]
+    traces += [hostile_trace("".join(HOSTILE)), odd_numbers(), with_alternatives(), with_odds()]
+    for trace in traces:
+        made = save(sqlite_store, trace)
+    notes = {"name": "=1\ud800", "tags": ["a\x00", "b"], "comment": "".join(HOSTILE)}
+    sqlite_store.annotate(made, **notes)
+    write_parquet(name, sqlite_store, tmp_path / name)
+    if name == "runs":
+        fields_of: dict[str, Callable[[Any], Any]] = {each.column: each.of for each in FIELDS}
+        fields_of |= {
+            column: attrgetter(f"config.prompt.{path}")
+            for column, path in zip(PROMPT, ("text", *PROMPT[1:]), strict=True)
+        }
+        saved: list[Any] = traces
+    else:
+        of_kind = fields(Token if name == "tokens" else DraftNode)
+        fields_of = {RENAMED.get(each.name, each.name): attrgetter(each.name) for each in of_kind}
+        saved = [item for trace in traces for step in trace.steps for item in getattr(step, name)]
+    kinds = {each.name: each.kind for each in EXPORTS[name].columns}
+    rows = read_parquet(tmp_path / name)
+    assert len(rows) == len(saved) > 0
+    for column in fields_of.keys() & kinds.keys():
+        kind, of = kinds[column], fields_of[column]
+        assert same(
+            [exact(kind, row[column]) for row in rows], [plain(kind, of(item)) for item in saved]
+        )
+    if name == "runs":
+        assert {column: exact("text", rows[-1][column]) for column in notes} == notes
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:

@@ -21,7 +21,7 @@ from evaluation.records.read import read_records
 from mars_core.models import CATALOG
 from mars_core.types import UNKNOWN, Exchange, Status
 from storage import RunRecord, RunStore, Source
-from storage.importing import import_files
+from storage.importing import import_runs
 from tests.panels import Element, assert_inert, read_panel
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.ui.helpers import HOSTILE, failing, keep, latest, rows_of, services_of
@@ -532,7 +532,7 @@ METRICS = "sglang:spec_accept_length 2.5\n"
 def opened(store: RunStore, folder: Path, content: Any) -> Any:
     path = folder / "record"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
-    import_files(store, [path], read_records)
+    import_runs(store, read_records(path))
     return latest(store)
 
 

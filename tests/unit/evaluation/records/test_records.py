@@ -14,7 +14,7 @@ import pytest
 from evaluation.records.read import read_records
 from mars_core.types import UNKNOWN, Outcome, StopReason, Trace
 from storage import RunStore
-from storage.importing import import_files
+from storage.importing import import_runs
 from tests.unit.evaluation.calls import expect, mars
 
 
@@ -449,10 +449,10 @@ def test_a_file_is_imported_once_and_displayed_as_records_of_servers(
     lines = [LINE, hostile, LINE]
     path = file("\n".join(map(json.dumps, lines)) + "\n\n")
     with RunStore(url) as store:
-        assert import_files(store.of("ann"), [path], read_records).runs == 2
-        assert import_files(store.of("ann"), [path], read_records).known == 3
+        assert import_runs(store.of("ann"), read_records(path)) == 2
+        assert import_runs(store.of("ann"), read_records(path)) == 0
         file("\n".join(map(json.dumps, [*lines, VLLM])))
-        assert import_files(store.of("ann"), [path], read_records).runs == 1
+        assert import_runs(store.of("ann"), read_records(path)) == 1
         assert (store.of("ann").count(), store.of("bob").count()) == (3, 0)
         ids = [str(id_) for id_ in store.comparisons()["id"]]
         stored = [store.load(id_) for id_ in ids]
@@ -530,4 +530,4 @@ def test_the_command_says_how_many(
     assert mars(f"import {file([VLLM, SGLANG, LLAMA])} --db {url}") == 0
     assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
     assert mars(f"import {tmp_path}/none.json --db {url}") == 2
-    assert "does not exist" in capsys.readouterr().err
+    assert f"Nothing was imported: {tmp_path}/none.json cannot be read" in capsys.readouterr().err
