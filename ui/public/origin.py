@@ -11,6 +11,7 @@ HTTP they do not, and then ``Origin`` must be the page's own. No script can chan
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 from collections.abc import Sequence
@@ -31,7 +32,15 @@ SAFE = ("GET", "HEAD")
 _FORWARDED = (b"forwarded", b"x-forwarded-")
 PORTS = {"http": 80, "https": 443}
 _SCHEMES = {"ws": "http", "wss": "https"}
-OTHER_PAGE = "This page is private: it answers neither pages of other origins nor their scripts."
+BEHIND_A_PROXY = (
+    "Behind a proxy with another scheme or port, set MARS_PROXY=on and let it send X-Forwarded-Proto "
+    "and X-Forwarded-Host, with the port."
+)
+OTHER_PAGE = (
+    "This page is private: it answers neither pages of other origins nor their scripts. "
+    f"{BEHIND_A_PROXY}"
+)
+LOG = logging.getLogger("mars.origin")
 Origin = tuple[str, str, int | None]  # scheme, host, port
 
 
@@ -49,7 +58,7 @@ class OriginGuard:
     def __init__(
         self, app: ASGIApp, *, trust_proxy: bool = False, hosts: Sequence[str] | None = None
     ) -> None:
-        self._app, self._trust_proxy = app, trust_proxy
+        self._app, self._trust_proxy, self._warned = app, trust_proxy, False
         machine = socket.gethostname()
         names = None if hosts is None else ("localhost", machine, f"{machine}.local", *hosts)
         self._hosts = names and [name.lower() for name in names]
@@ -61,6 +70,9 @@ class OriginGuard:
                 for each in scope["headers"]
                 if self._trust_proxy or not each[0].startswith(_FORWARDED)
             ]
+            if len(headers) < len(scope["headers"]) and not self._warned:
+                self._warned = True
+                LOG.warning("Forwarding headers are removed. %s", BEHIND_A_PROXY)
             scope = {**scope, "headers": headers}
             if self._hosts is not None and (refusal := self._refusal(scope)):
                 await JSONResponse({"detail": refusal}, 403)(scope, receive, send)

@@ -15,7 +15,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
@@ -27,7 +27,14 @@ from ui.jobs.services import Services
 from ui.public import access
 from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.latest import Latest
-from ui.public.origin import OriginGuard, VisitorCookie, new_cookie, page_origin, root_path
+from ui.public.origin import (
+    BEHIND_A_PROXY,
+    OriginGuard,
+    VisitorCookie,
+    new_cookie,
+    page_origin,
+    root_path,
+)
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
 SECRET, OTHER = "a" * 22, "b" * 43
@@ -488,6 +495,34 @@ def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:
     assert known("POST", inside, origin=inside, **PROXY)
     assert seen(base=inside, forwarded="host=x", **PROXY)[2] == []
     assert len(seen(base=inside, proxy=True, **PROXY)[2]) == 2
+
+
+@pytest.mark.parametrize("proxy", [True, False])
+@pytest.mark.parametrize("public", [True, False])
+def test_behind_a_proxy_of_another_scheme_and_port_the_page_works_or_names_the_setting(
+    services: Services, caplog: pytest.LogCaptureFixture, public: bool, proxy: bool
+) -> None:
+    """Links, previews, origin checks and the cookie."""
+
+    def html(_: Request) -> HTMLResponse:
+        return HTMLResponse('<meta charset="utf-8">')
+
+    layers = page_layers(
+        replace(services, public=public), trust_proxy=proxy, hosts=("mars.example",)
+    )
+    app = Starlette(routes=[Route("/", html, methods=["GET", "POST"])], middleware=layers)
+    page, outside = TestClient(app, base_url="http://127.0.0.1:7860"), "https://mars.example:8443"
+    forwarded = PROXY | {"host": "mars.example:8443", "x-forwarded-host": "mars.example:8443"}
+    for _ in range(2):
+        shown = page.get("/", headers=forwarded)
+    assert (f'rel="canonical" href="{outside}/"' in shown.text) is proxy
+    cookie = TestClient(app, base_url=page.base_url).get("/", headers=forwarded).headers
+    assert ("Secure" in cookie.get("set-cookie", "")) is (proxy and public)
+    posted = page.post("/", headers=forwarded | {"origin": outside})
+    assert (posted.status_code == 200) is (proxy or public)
+    assert (BEHIND_A_PROXY in posted.text) is not (proxy or public)
+    warned = [each.getMessage() for each in caplog.records if each.name == "mars.origin"]
+    assert warned == ([] if proxy else [f"Forwarding headers are removed. {BEHIND_A_PROXY}"])
 
 
 def test_the_origin_of_a_request() -> None:
