@@ -6,7 +6,7 @@ than everything else.
 
 from typing import TYPE_CHECKING
 
-from mars_core.models.catalog import BUNDLED_PAIR, CATALOG, PairSpec, custom_pair
+from mars_core.models.catalog import BUNDLED_PAIR, CATALOG, CUSTOM, PairSpec, custom_pair
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import MemoryFit
 from mars_core.models.pool import ModelPool
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BUNDLED_PAIR",
     "CATALOG",
+    "CUSTOM",
     "MemoryFit",
     "ModelError",
     "ModelPool",

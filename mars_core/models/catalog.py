@@ -67,6 +67,7 @@ BUNDLED_TEXT = (
 )
 
 
+CUSTOM = "custom"  # the key of every pair of the user's models
 USUAL_TREE = TreeShape()
 SMALL_TREE = TreeShape(12, 6, 2)  # for targets too small to check more at no cost
 
@@ -137,7 +138,7 @@ def custom_pair(
     title = _short(first) if second is None else f"{_short(second)} → {_short(first)}"
     sizes = (_stored(first), 0 if second is None else _stored(second))
     note = "Your own models."
-    return PairSpec("custom", title, first, second, *sizes, note, head=third, classifier=fourth)
+    return PairSpec(CUSTOM, title, first, second, *sizes, note, head=third, classifier=fourth)
 
 
 def _short(ref: ModelRef) -> str:

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 
 from mars_core.lazy import torch
 from mars_core.models import smollm2, source
+from mars_core.models.catalog import PairSpec
 from mars_core.models.checks.untrusted import check_count
 from mars_core.models.errors import ModelError, brief, explained
 from mars_core.models.memory import free_bytes, gigabytes
@@ -88,6 +90,17 @@ def fetch_default(progress: Progress, file: Path | None = None) -> Path:
     return weights(ref, progress)[0]
 
 
+def measured(spec: PairSpec) -> PairSpec:
+    """Return the pair with the parameters of its GGUF files on this machine, which takes some
+    seconds for a file that was not read yet. Raises ModelError."""
+    sizes = [spec.target_parameters, spec.draft_parameters]
+    for at, ref in enumerate((spec.target, spec.draft)):
+        if ref and ref.name.endswith(GGUF) and (file := folder_of(ref)).is_file():
+            with explained(ref):
+                sizes[at] = _once(_check, file, ref.name)
+    return replace(spec, target_parameters=sizes[0], draft_parameters=sizes[1])
+
+
 def source_file(ref: ModelRef, folder: str | None) -> str:
     """Name and SHA-256 of the GGUF file whose model was loaded from ``folder``; empty for other
     models."""
@@ -115,7 +128,7 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf."
         )
     progress(f"Reading {label(ref)}, {size_of(file)}: configuration and tokenizer")
-    digest = _hashed(file)
+    digest = _once(_hashed, file)
     return _described(file, digest, ref.name), ModelRef(
         ref.name, revision or f"local:{digest[:12]}"
     )
@@ -123,21 +136,26 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 def _default(file: Path) -> None:
     """Puts the default model's file into the cache. Raises ModelError if it is another."""
-    if (digest := _hashed(file)) != smollm2.SHA256:
+    if (digest := _once(_hashed, file)) != smollm2.SHA256:
         raise ModelError(
             f"{smollm2.FILE} has the SHA-256 {digest}; it must be {smollm2.SHA256}: fetch it again."
         )
     _described(file, digest, smollm2.NAME)
 
 
-def _hashed(file: Path) -> str:
-    """SHA-256; computed again only for a file that has changed."""
+def _once(read: Callable[..., Any], file: Path, *more: str) -> Any:
+    """Return what ``read`` returns; it is called again only for a file that has changed."""
     stat = file.stat()
-    return _hash(file, stat.st_size, stat.st_mtime_ns)
+    return _kept(read, stat.st_size, stat.st_mtime_ns, file, *more)
 
 
 @cache
-def _hash(file: Path, _size: int, _time: int) -> str:
+def _kept(read: Callable[..., Any], _size: int, _time: int, *arguments: Any) -> Any:
+    return read(*arguments)
+
+
+def _hashed(file: Path) -> str:
+    """SHA-256."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
@@ -184,7 +202,7 @@ def _described(file: Path, digest: str, name: str) -> Path:
 def _describe(file: Path, folder: Path, name: str) -> None:
     from transformers import AutoConfig, AutoTokenizer
 
-    _check(file, name)
+    _once(_check, file, name)
     folder.mkdir()
     try:
         os.link(file.resolve(), folder / SOURCE)
@@ -195,9 +213,9 @@ def _describe(file: Path, folder: Path, name: str) -> None:
         read(folder, gguf_file=SOURCE, trust_remote_code=False).save_pretrained(folder)
 
 
-def _check(file: Path, name: str) -> None:
-    """Raises ModelError for a file that is damaged, would exhaust memory when it is read, or would
-    be read as another model."""
+def _check(file: Path, name: str) -> int:
+    """Return its parameters. Raises ModelError for a file that is damaged, would exhaust memory
+    when it is read, or would be read as another model."""
     from gguf import GGUFReader
 
     class Strict(GGUFReader):
@@ -239,6 +257,7 @@ def _check(file: Path, name: str) -> None:
                     f"{name} has {token[:40]!r} as its tokens {before} and {index}, which "
                     "transformers reads as one: give the model as a folder or a Hub id."
                 )
+        return sum(int(tensor.n_elements) for tensor in read.tensors)
     except ModelError:
         raise
     except _DAMAGE as error:
@@ -250,12 +269,10 @@ def _check(file: Path, name: str) -> None:
 def _convert(folder: Path, part: Path, ref: ModelRef, progress: Progress) -> None:
     """Writes the weights in float32: those of small formats, a scale and a minimum for a few
     weights, fit into no smaller one."""
-    from gguf import GGUFReader
     from transformers import AutoModelForCausalLM
 
     reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
-    tensors = GGUFReader(folder / SOURCE).tensors
-    needed = int(_PEAK * 4 * sum(tensor.n_elements for tensor in tensors))
+    needed = int(_PEAK * 4 * _once(_check, folder / SOURCE, ref.name))
     if needed > (free := free_bytes(torch.device("cpu"))):
         raise ModelError(
             f"Converting {ref.name} needs about {gigabytes(needed)} of memory, and "

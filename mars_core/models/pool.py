@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mars_core.lazy import torch
 from mars_core.margins import Margins
-from mars_core.models.catalog import PairSpec
+from mars_core.models.catalog import CUSTOM, PairSpec
 from mars_core.models.errors import ModelError
 from mars_core.models.memory import (
     FLOAT32_BYTES,
@@ -41,9 +41,10 @@ _Key = tuple[ModelRef | None, ...]
 
 
 class ModelPool:
-    """Pairs on one device. ``device``: auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16,
-    float16, int4. ``graphs``: record steps as CUDA graphs; not where every run is a process of its
-    own (ZeroGPU). Loading is serialised by a lock; ``fits`` and ``loaded`` never wait for it."""
+    """Pairs on one device. One of the user's models is freed once another pair is used. ``device``:
+    auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16, int4. ``graphs``: record
+    steps as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is
+    serialised by a lock; ``fits`` and ``loaded`` never wait for it."""
 
     def __init__(
         self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True
@@ -89,7 +90,9 @@ class ModelPool:
         with self._lock, contained():
             if key not in self._pairs:
                 self._pairs[key] = self._load(spec, progress)
-            self._pairs.move_to_end(key)
+            else:
+                self._free_own(key, progress)
+                self._pairs.move_to_end(key)
             return self._pairs[key]
 
     def fits(self, spec: PairSpec) -> MemoryFit:
@@ -148,13 +151,11 @@ class ModelPool:
     def _free_memory(self, name: str, dtype: torch.dtype, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it
         never fits."""
+        self._free_own((), progress)
         while self._pairs and (
             len(self._pairs) >= self._max_pairs or needed > free_bytes(self.device)
         ):
-            _, pair = self._pairs.popitem(last=False)
-            progress(f"Freeing {pair.spec.title}")
-            del pair
-            collect()
+            self._free(next(iter(self._pairs)), progress)
         available = free_bytes(self.device) + elsewhere_bytes(self.device)
         if needed > available:
             raise ModelError(
@@ -162,6 +163,16 @@ class ModelPool:
                 f"{str(dtype).removeprefix('torch.')}, and {gigabytes(available)} are free here: "
                 "choose a smaller pair or a smaller dtype."
             )
+
+    def _free_own(self, besides: _Key, progress: Progress) -> None:
+        """Frees the pairs that nobody can come back to by a name of the catalog."""
+        for key in [key for key, pair in self._pairs.items() if pair.spec.key == CUSTOM]:
+            if key != besides:
+                self._free(key, progress)
+
+    def _free(self, key: _Key, progress: Progress) -> None:
+        progress(f"Freeing {self._pairs.pop(key).spec.title}")
+        collect()
 
 
 def collect() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mars_core.models import PairSpec
+from mars_core.models import CUSTOM, PairSpec
 from ui.jobs.admission import LIST_ONLY, job_errors
 from ui.jobs.services import Services
-from ui.settings.form import CUSTOM, Form, RunForm
+from ui.settings.form import Form, RunForm
 from ui.settings.readers import catalog_pair, read_custom_pair, read_prompt
 
 

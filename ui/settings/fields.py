@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from markupsafe import Markup
 
 from mars_core.drafting import described, offered
-from mars_core.models import PairSpec
+from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
@@ -20,7 +20,6 @@ from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
-from ui.settings.form import CUSTOM
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
 from ui.settings.values import SHARED, EnteredValues, as_text
 

@@ -11,7 +11,6 @@ from mars_core.types import PROTECTED, TreeShape
 from ui.kit.labels import rule_label, value_text
 from ui.settings.drafters import TREE, TREE_NUMBERS, taken
 
-CUSTOM = "custom"
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 AUTO_REPEATS, AUTO_S = (
     3,

@@ -16,7 +16,8 @@ from typing import Any
 import gradio as gr
 
 from evaluation.format import memory, parameters
-from mars_core.models import PairSpec
+from mars_core.models import CUSTOM, PairSpec
+from mars_core.models.gguf import measured
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
@@ -26,7 +27,7 @@ from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import CUSTOM_MODELS, Fields, LaneFields, lane
-from ui.settings.form import CUSTOM, LEAST_LANES, MOST_LANES
+from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.readers import read_custom_pair, read_rule
 from ui.settings.values import (
@@ -135,7 +136,8 @@ class SettingsPanel:
         if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
         try:
-            return read_custom_pair(*(as_text(values.get(name)) for name in CUSTOM_MODELS)), ""
+            names = (as_text(values.get(name)) for name in CUSTOM_MODELS)
+            return measured(read_custom_pair(*names)), ""
         except ValueError as error:
             return None, str(error)
 
@@ -179,22 +181,26 @@ class SettingsPanel:
         index, lanes = changed.get("lane"), lanes_of(values)
         at_index = (each for at, each in enumerate(lanes) if at == index)
         where = values if index is None else next(at_index, {})
-        what, theta = changed.get("changed"), default_theta(self.spec(values))
+        what, spec = changed.get("changed"), self.spec(values)
+        resets = RESETS.get(str(what), ())
         kind, _, name = str(what).partition(" ")
         if what == "other theta":
             rules: Sequence[RuleConfig] = ()
             with suppress(ValueError):
                 rules = self._rules(values, None if index is None else where)
-            other = other_theta(rules, theta).value
+            other = other_theta(rules, default_theta(spec)).value
             where.update({"values": f"{other:g}"} if index is None else {"theta": other})
         elif what == "pair":  # a default gives way to that of another pair
-            known = {default_theta(spec).value for spec in (None, *self.services.catalog)}
+            others = None, *self.services.catalog
+            kept, known = {what, *resets}, {default_theta(each).value for each in others}
+            if spec is None:  # an own pair has no settings of its own: those that were chosen stay
+                kept, known, resets = {*kept, "values"}, set(), ()
             for each in lanes:
                 if number_of(each.get("theta")) in known:
                     del each["theta"]
-            for spec in (None, *self.services.catalog):
-                for name, field in self._fields({}, spec).by_name.items():
-                    if name != "pair" and values.get(name) == field.value:
+            for pair in others:
+                for name, field in self._fields({}, pair).by_name.items():
+                    if name not in kept and values.get(name) == field.value:
                         del values[name]
         elif kind == "expression" and name in EXPRESSIBLE:
             typed = where.pop(name, None)
@@ -203,7 +209,7 @@ class SettingsPanel:
                 where[name] = "" if number is None else str(float(number))
             elif number is not None:
                 where[name] = number
-        for reset in RESETS.get(str(what), ()):
+        for reset in resets:
             where.pop(reset, None)
 
     def _rules(self, values: EnteredValues, lane: EnteredValues | None) -> Sequence[RuleConfig]:

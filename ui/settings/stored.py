@@ -8,12 +8,12 @@ from typing import Any
 
 from evaluation.commands import model_name, pair_key
 from mars_core.drafting import described
-from mars_core.models import PairSpec
+from mars_core.models import CUSTOM, PairSpec
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig, TreeShape
 from storage import StoredComparison
 from ui.settings.drafters import CHAIN, TREE
-from ui.settings.form import CUSTOM, MOST_LANES, DraftForm, Form, LaneForm
+from ui.settings.form import MOST_LANES, DraftForm, Form, LaneForm
 from ui.settings.readers import processor_values, thinking_word
 
 

@@ -8,6 +8,7 @@ import resource
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +27,7 @@ from mars_core.models import (
     memory,
 )
 from mars_core.models import pool as pool_module
+from mars_core.models.catalog import CUSTOM
 from mars_core.models.memory import PeakMemory, bytes_each
 from tests.checkpoints import tiny_checkpoint
 
@@ -36,7 +38,9 @@ def specs(tmp_path_factory: pytest.TempPathFactory) -> tuple[PairSpec, ...]:
         tiny_checkpoint("llama", tmp_path_factory.mktemp(f"m{seed}"), seed=seed)
         for seed in range(3)
     ]
-    return tuple(custom_pair(str(folder), str(folder)) for folder in folders)
+    return tuple(
+        replace(custom_pair(str(folder), str(folder)), key=folder.parent.name) for folder in folders
+    )
 
 
 def test_the_least_recently_used_pair_is_freed_for_one_too_many(
@@ -60,6 +64,22 @@ def test_the_least_recently_used_pair_is_freed_for_one_too_many(
     assert dead() is None
     pool.clear()
     assert pool.loaded() == ()
+
+
+def test_a_pair_of_own_models_is_freed_once_another_pair_is_used(
+    specs: tuple[PairSpec, ...],
+) -> None:
+    pool = ModelPool(device="cpu", max_pairs=3)
+    own, other = (replace(spec, key=CUSTOM) for spec in specs[1:])
+    listed = pool.get(specs[0])
+    for following in (specs[0], other):
+        left = weakref.ref(pool.get(own).target)
+        assert pool.get(own).target is left() and pool.loaded() == (specs[0], own)
+        messages: list[str] = []
+        pool.get(following, messages.append)
+        assert f"Freeing {own.title}" in messages
+        gc.collect()
+        assert left() is None and pool.get(specs[0]) is listed and pool.loaded() == (specs[0],)
 
 
 def test_pairs_are_freed_while_memory_is_short(

@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from evaluation.advise.usage import uses
 from evaluation.commands import OTHER_SAMPLER
 from evaluation.study.plan import Lane, Models
-from mars_core.models import CATALOG
+from mars_core.models import CATALOG, CUSTOM
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
@@ -40,7 +40,7 @@ from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
 from ui.public.preview import PICTURE
 from ui.report.picture import picture_json
-from ui.settings.form import CUSTOM, DraftForm, LaneForm
+from ui.settings.form import DraftForm, LaneForm
 from ui.settings.link import read_link, settings_link
 from ui.settings.parameters import EXAMPLES
 from ui.settings.readers import read_processors, read_prompt, read_rule

@@ -6,25 +6,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
+from evaluation import format as words
 from mars_core.demo.corpus import held_out
 from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
-from mars_core.models.catalog import PAPER_THETA, Theta
+from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
 from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
 from storage import RunStore
+from tests.checkpoints import tiny_checkpoint
+from tests.gguf_files import tiny_llama, write_gguf
 from tests.panels import Element, read_panel
 from tests.unit.ui.helpers import FORM, services_of
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
 from ui.settings.fields import DEFAULT_RULES, rule_html
-from ui.settings.form import CUSTOM, DraftForm, Form, LaneForm
+from ui.settings.form import DraftForm, Form, LaneForm
 from ui.settings.panel import SettingsPanel
 from ui.settings.parameters import UNMEASURED, step_of
 from ui.settings.presets import PRESETS, presets_for
@@ -250,6 +254,46 @@ def test_the_theta_of_a_pair_is_its_default_with_a_reason_and_the_papers_one_cli
         == 0.9
     )
     assert not any(reason in note for note in notes_of(compare, {"lanes": mars}))
+
+
+def test_a_pair_of_own_models_keeps_the_numbers_that_were_set(store: RunStore) -> None:
+    services = services_of(store, catalog=CATALOG)
+    for panel, names in (
+        (PromptPanel(services).panel, ("k", "temperature", "shape", "theta")),
+        (QualityTab(services).panel, ("ks", "temperatures", "values")),
+    ):
+        lanes = [{"rule": "strict"}, {"rule": "mars"}]
+        first = parse(panel.value({"pair": CATALOG[0].key, "lanes": lanes}))
+        for target in ("", "a/b"):
+            after = redrawn(panel, first | {"pair": CUSTOM, "own_target": target}, changed="pair")
+            for name in names:
+                before, now = ([each, *lanes_of(each)] for each in (first, after))
+                assert [each.get(name) for each in now] == [each.get(name) for each in before]
+        listed = redrawn(panel, after | {"pair": BUNDLED_PAIR.key}, changed="pair")
+        assert any(listed.get(name) != first.get(name) for name in names)
+
+
+def test_size_and_memory_of_own_files_are_said_before_they_are_loaded(
+    panel: SettingsPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+    shown = words.parameters(tiny_llama().num_parameters())
+    folder = tiny_checkpoint("llama", tmp_path / "folder")
+    for target, draft, sizes in (
+        (file, "", f"{shown} parameters"),
+        (file, file, f"{shown} → {shown} parameters"),
+        (folder, "", " parameters"),
+        (folder, file, f"{shown} → "),
+    ):
+        values = {"pair": CUSTOM, "own_target": str(target), "own_draft": str(draft)}
+        (note,) = fields_of(panel, values).all(".mars-note")
+        assert sizes in note.text and "needs " in note.text and ": fits" in note.text
+    monkeypatch.setattr("gguf.GGUFReader", None)  # a file that did not change is not read again
+    assert sizes in fields_of(panel, values).all(".mars-note")[0].text
+    file.write_bytes(b"no model")
+    monkeypatch.undo()
+    (note,) = fields_of(panel, values).all(".mars-note")
+    assert f"{file} is damaged, or no GGUF file" in note.text
 
 
 def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) -> None:
