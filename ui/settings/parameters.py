@@ -34,7 +34,7 @@ def suggestion(parameter: Parameter, spec: PairSpec | None) -> str:
             float(round(value)) if parameter.is_integer else float(f"{value:.3g}")
             for value in fitting
         ]
-    return ", ".join(f"{value:g}" for value in dict.fromkeys(values))
+    return ", ".join(f"{value:.16g}" for value in dict.fromkeys(values))
 
 
 def step_of(parameter: Parameter) -> float:
