@@ -109,7 +109,7 @@ def test_values_are_parted_at_commas_outside_of_parentheses_and_quotes() -> None
     assert split_values("0.9,min(1, max(p1, 0.2)), 1") == ["0.9", "min(1, max(p1, 0.2))", "1"]
     quoted = ["thinking('(', ')')", "thinking(')', '\\')')", "1", 'thinking(",", "it\'s")', "2"]
     assert split_values(", ".join(quoted)) == quoted
-    assert split_values("it's, 2") == ["it's", "2"]
+    assert split_values("it's, 2") == ["it's, 2"]  # to the end where no quote closes it
     with pytest.raises(ValueError, match="one whole number"):
         RULES["topk-ratio"].values({"n": "position"})
     assert RULES["mars"].values({"theta": "0.5", "where": 1}) == {"theta": 0.5, "where": "1"}
