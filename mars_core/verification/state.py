@@ -17,7 +17,7 @@ from mars_core.rules.base import WHERE, Rule, State
 from mars_core.rules.expression import SCORE, Expression, expressions
 from mars_core.sampling import row_sums
 from mars_core.types import Parameters, numbers
-from mars_core.verification.draft import Draft, FlatDrafts, TargetValues, ancestors, in_order
+from mars_core.verification.draft import Draft, FlatDrafts, TargetValues, ancestors, chain, in_order
 from mars_core.verification.verdict import StepVerdict
 
 
@@ -150,7 +150,7 @@ def _before_in_tree(draft: FlatDrafts, charge: Tensor, strict: Tensor) -> Tensor
     """Sums over the nodes above each one, of the largest charge of their children, [N] → [P, 1];
     nothing of a node whose children strict, bool [N], keeps one of."""
     parents = draft.parents.view(draft.texts, -1)
-    parents = parents - parents.new_tensor(range(draft.texts))[:, None] * parents.shape[1]
+    parents = parents - chain(draft.texts, parents.device)[0][:, None] * parents.shape[1]
     shape = draft.texts, parents.shape[1] + 1
     most = charge.new_zeros(shape).scatter_reduce_(1, parents, charge.view(parents.shape), "amax")
     kept = charge.new_zeros(shape).scatter_reduce_(

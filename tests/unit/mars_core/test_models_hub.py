@@ -93,7 +93,7 @@ def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(
     messages: list[str] = []
     pair = ModelPool(device="cpu").get(custom_pair(text, text), messages.append)
     assert pair.target_ref == pair.draft_ref == ModelRef("org/tiny", COMMIT)
-    assert messages[0] == "Loading org/tiny: configuration"
+    assert messages[1].startswith("Loading org/tiny: configuration")
 
 
 def test_what_is_not_cached_is_not_there_offline(cache: Path) -> None:

@@ -140,6 +140,6 @@ def test_the_placebo_of_a_run_counts_what_it_relaxed_and_what_might_have_been(
         happened = [*rejections(trace, best)]
         relaxed, of = trace.summary.relaxed, len(happened)
         assert values == {"relaxed": relaxed, "of": of, "draw": 17, "best": best}
-        assert relaxed == sum(happened) > 0
+        assert relaxed == sum(happened) and (relaxed or temperature)
     protected = {node.id for step in trace.steps for node in step.nodes}
     assert placebo_of(trace, lane, 17, protected).parameters["of"] == trace.summary.relaxed

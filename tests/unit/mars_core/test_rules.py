@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -283,7 +284,7 @@ def test_bad_parameters_are_named_with_their_range(name: str) -> None:
         rule.values({"nonsense": 1})
     for parameter in rule.parameters:
         for value in (parameter.low - 1, parameter.high + 1, math.nan, math.inf, -math.inf):
-            range_ = f"{parameter.low:g} to {parameter.high:g}"
+            range_ = re.escape(f"{parameter.low:g} to {parameter.high:g}")
             with pytest.raises(ValueError, match=rf"{parameter.name} is .*{name} takes {range_}"):
                 rule.values({parameter.name: value})
         assert rule.values({})[parameter.name] == parameter.default

@@ -90,7 +90,7 @@ def compare(
     logits, draft = drawn(shape, texts, size)
     random = numbers(texts, draft.depth + 2, size, mode, sampling)
     values, raw = rule.values(varied(rule) if dynamic else {}), logits * 1.5
-    runs = torch.arange(texts)[:, None] * torch.tensor([3.0, 1.0, 0.2, 0.4]) % 2
+    runs = torch.arange(texts)[:, None] * torch.tensor([3.0, 1.0, 0.2, 0.4, 5.0]) % 2
     if dynamic:
         draft.ids[0, 1], draft.ids[1, 1] = SPAN
     if protect:
