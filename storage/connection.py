@@ -109,12 +109,12 @@ class Connected:
                 raise
             self._note(what, error)
             cause = error.__cause__ if isinstance(error, StorageError) else error
-            reason = str(cause).encode("ascii", "backslashreplace").decode()
-            raise StorageError(f"The {what} cannot be read: {reason}.") from cause
+            raise StorageError(f"The {what} cannot be read: {_readable(cause)}.") from cause
 
     def _note(self, name: str, error: Exception) -> None:
         if name not in self.damaged:
-            LOG.warning("The %s cannot be read; it is left out.", name, exc_info=error)
+            reason = _readable(error.__cause__ or error)
+            LOG.warning("The %s cannot be read; it is left out: %s", name, reason)
         for names in (self.damaged, self.left_out):
             if len(names) < MOST_NAMED:
                 names[name] = type(error.__cause__ or error).__name__
@@ -159,3 +159,8 @@ class Connected:
         if removed:
             self._emptying.begin()
         return removed
+
+
+def _readable(cause: BaseException | None) -> str:
+    """Return the reason without the bytes of a damaged text, which no log could be written with."""
+    return str(cause).encode("ascii", "backslashreplace").decode()

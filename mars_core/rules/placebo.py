@@ -93,8 +93,8 @@ PLACEBO = Rule(
     parameters=(
         Parameter("relaxed", "N", 1, 0, _COUNT, "N: rejections that are relaxed; 0 is strict"),
         Parameter("of", "E", 4, 0, _COUNT, "E: first eligible rejections, of which N are drawn"),
-        Parameter("draw", "draw", 0, 0, 2**53 - 1, "the number of the draw"),
-        Parameter("best", "best", 0, 0, 2, "of the target's best tokens; 0: any drafted token"),
+        Parameter("draw", "d", 0, 0, 2**53 - 1, "d: number of the draw"),
+        Parameter("best", "b", 0, 0, 2, "b: of the target's best tokens; 0: any drafted token"),
     ),
 )
 ALWAYS = Rule(
