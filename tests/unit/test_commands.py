@@ -73,8 +73,10 @@ RUN = {
     "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
     "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
+    "mars eval run --pair bundled --suite demo_arithmetic --rules strict,mars --theta 0.9,0.97 --batch 16 "
+    "--interventions 1000": f"{SMALL} --interventions 2 --placebo-seeds 1",
     "mars advise --pair bundled --suite demo_arithmetic --margin 0.98 --rules mars,mars-gap "
-    "--batch 8": "--margin 0.8 --alpha 0.1 --limit 26 --max-new-tokens 80 --quiet",
+    "--batch 8 --time-alone 16": "--time-alone 1 --margin 0.8 --alpha 0.1 --limit 26 --max-new-tokens 80 --quiet",
     "mars eval match --pair bundled --suite demo_arithmetic --rules mars,mars-gap,random --tau 4.2 "
     "--batch 8": "--tau 4.1 --limit 18 --max-new-tokens 60 --quiet",
     "mars eval run --help": "",
@@ -101,6 +103,7 @@ NOT_RUN = {  # expressions of full commands, without variables of the environmen
     r"python -m (evaluation|ui)\.[\w.]+( STUDY)?": "serves, or writes an example that is part of the program",
     r"python docs/figures/draw\.py": "writes the figures; test_docs.py draws them",
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
+    r"mars eval report STUDY --folder F": "writes files; tests/unit/evaluation/study/test_command.py does",
     r"mars eval follow STUDY.*": "decodes for long; tests/unit/evaluation/study/test_follow.py runs it",
     r"mars eval run … --ray.*": "starts processes, as tests/unit/evaluation/study/test_cluster.py does",
     r"\.venv/bin/lm_eval .+": "reads 10,000 files first; tests/unit/evaluation/harness/test_command.py runs it without them",
