@@ -123,6 +123,7 @@ EXAMPLES = {  # pages with examples in Python, and the tests that run them
     "api": "ui/test_api.py",
     "contributing": "test_docs.py",
     "data": "storage/test_data_docs.py",
+    "evaluation": "evaluation/study/test_command.py",
     "token-view": "ui/test_token_view.py",
 }
 VARIABLES = re.compile(r"^(?:[A-Z_]+=(?:\"[^\"]*\"|\$\([^)]*\)|\S+) +)+")
@@ -237,7 +238,7 @@ def test_every_page_with_examples_in_python_has_a_test_that_runs_them() -> None:
     } == EXAMPLES.keys()
     for page, file in EXAMPLES.items():
         text = (ROOT / "tests/unit" / file).read_text(encoding="utf-8")
-        assert f"{page}.md" in text and "exec(" in text, file
+        assert f"{page}.md" in text and ("exec(" in text or "run_path(" in text), file
 
 
 @pytest.mark.parametrize("command", sorted(everything()))

@@ -142,6 +142,7 @@ OWN = {  # what the program wrote, or the system, or an error says
         "evaluation/report/document/render.py",
         "hosting/backup/service.py",
         "hosting/deploy/files.py",
+        "ui/public/preview.py",
         "mars_core/models/memory.py",
         "ui/kit/assets.py",
         "ui/kit/documents.py",

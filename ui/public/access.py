@@ -117,8 +117,10 @@ class Access:
 
 
 def _without_gradios(query: bytes) -> bytes:
+    """Return the query without names of Gradio's; as it is where it has none."""
     pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    return urlencode([pair for pair in pairs if pair[0] not in GRADIO_NAMES]).encode("ascii")
+    left = [pair for pair in pairs if pair[0] not in GRADIO_NAMES]
+    return query if left == pairs else urlencode(left).encode("ascii")
 
 
 def is_open(path: str) -> bool:

@@ -264,7 +264,7 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
 {"drafter": "ngram", "lanes": [["ensemble", {"weight": 0.7}]]} -> needs the drafter's probabilities
 {"lanes": []} -> 0 rules were chosen
 {"lanes": [["strict", {}], ["mars", {"theta": -1.0}]]} -> theta is -1
-{"lanes": [["strict", {}], ["mars", {"theta": NaN}]]} -> theta is nan
+{"lanes": [["strict", {}], ["mars", {"theta": NaN}]]} -> θ is nan
 {"lanes": [["strict", {}], ["mars", {"theta": null}]]} -> θ is empty
 {"lanes": [["strict", {}], ["vars", {}]]} -> The rule is 'vars'
 """),

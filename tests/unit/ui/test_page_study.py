@@ -283,7 +283,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"purpose": "advise", "problems": 400} -> The study has 2,850 runs; from the page
 {"purpose": "advise", "problems": 100, "margin": 0.9, "rules": ["random"]} -> The rule is 'random'; it has no margin threshold
 {"purpose": "advise", "problems": 100, "margin": 0.9, "ks": "3, 5"} -> Settings are chosen for one drafter and one temperature
-{"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, instructions, prompts.
+{"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, instructions, instructions_fresh
 {"problems": 0} -> limit is 0; it must be at least 1
 {"problems": null} -> the number of problems is empty
 {"rules": []} -> No rule is chosen

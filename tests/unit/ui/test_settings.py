@@ -344,7 +344,7 @@ def test_the_questions_of_a_pair_are_replaced_by_those_of_another_and_typed_ones
 
 def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
     panel = QualityTab(services).panel
-    assert "378 runs" in estimated(services, read_study(panel.value({})))
+    assert "35 runs" in estimated(services, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
     form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
     plan = form.plan(services.catalog[0])

@@ -115,7 +115,7 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
     fields.check(
         "placebos",
         "Placebos",
-        True,
+        False,
         visible=not advise,
         help="For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft.",
     )

@@ -72,7 +72,7 @@ class StudyForm(RunForm):
     parameter: str = "theta"
     values: str
     others: str = ""
-    placebos: bool = True
+    placebos: bool = False
     temperatures: str
     ks: str
     repeats: float | None = 1
