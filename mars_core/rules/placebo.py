@@ -16,7 +16,7 @@ from functools import lru_cache
 from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Rule, Values
 
-_AHEAD = 53  # rejections whose places a float64 holds, bit by bit; a draft has fewer
+_AHEAD = 53  # rejections whose places a float64 holds, bit by bit; of one draft no more are relaxed
 
 
 def random(evidence: Evidence, values: Values) -> torch.Tensor:
