@@ -14,9 +14,9 @@ from huggingface_hub.errors import HfHubHTTPError
 
 DATABASE = "runs.db"  # restored at a start
 DAMAGED = "damaged.db"  # pushed instead of it where SQLite cannot read all of the database
-OTHER = "other-{:%Y%m%dT%H%M%SZ}.db"  # of a page that did not know what was there
+OTHER = "other-{:%Y%m%dT%H%M%S%fZ}.db"  # of a page that did not know what was there
 _CARD = "README.md"
-_FILE = re.compile(r"(?:runs|damaged|other-\d{8}T\d{6}Z)\.db|README\.md|\.gitattributes")
+_FILE = re.compile(r"(?:runs|damaged|other-\d{8}T\d{6,12}Z)\.db|README\.md|\.gitattributes")
 
 
 class BackupError(Exception):

@@ -200,7 +200,7 @@ def test_bad_input_is_one_sentence_and_status_2(
     code, out, err = call(f"compare {models} {arguments}")
     assert (code, out) == (2, "")
     *stages, sentence = err.splitlines()
-    assert message in sentence and all(each.startswith("Loading ") for each in stages)
+    assert message in sentence and all(each.startswith(("Loading ", "Freeing ")) for each in stages)
 
 
 def test_a_prompt_that_is_not_utf_8_is_named(models: str, call: Call, tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
+from itertools import chain
 from time import thread_time
 from typing import Any
 
 import gradio as gr
 import pytest
+from gradio.block_function import BlockFunction
 
 from tests.unit.ui.helpers import one_loop
 from ui.app import build_app
@@ -40,16 +44,22 @@ def test_no_event_reads_a_value_that_is_too_long(
     monkeypatch.setattr(gr.Blocks, "process_api", _read)
     events = [event for event in page.fns.values() if event.fn]
     assert len(events) > 60
-    for event in events:
-        empty: list[Any] = [None] * len(event.inputs)
-        for long in (LONG, WIDE, {"a": [{"b": LONG}]}, {LONG: 1}):
-            sent = [([*empty[:at], long, *empty[at + 1 :]], None) for at in range(len(empty))]
-            if event.collects_event_data:
-                sent += [(empty, long), (empty, {"changes": [{"changed": long}]})]
-            for values, reported in sent:
-                data = gr.EventData(None, reported)
-                with pytest.raises(gr.Error, match=REFUSED):
-                    asyncio.run(page.process_api(event, values, event_data=data))
+    with ThreadPoolExecutor(1) as thread:  # in this one a browser may be driven
+        for event, values, data in chain.from_iterable(map(_too_long, events)):
+            refused = page.process_api(event, values, event_data=gr.EventData(None, data))
+            with pytest.raises(gr.Error, match=REFUSED):
+                thread.submit(asyncio.run, refused).result()
+
+
+def _too_long(event: BlockFunction) -> Iterator[tuple[BlockFunction, list[Any], Any]]:
+    """An event, what is sent to it, what the browser reports with it: one of them is too long."""
+    empty: list[Any] = [None] * len(event.inputs)
+    for long in (LONG, WIDE, {"a": [{"b": LONG}]}, {LONG: 1}):
+        for at in range(len(empty)):
+            yield event, [*empty[:at], long, *empty[at + 1 :]], None
+        if event.collects_event_data:
+            yield event, empty, long
+            yield event, empty, {"changes": [{"changed": long}]}
 
 
 async def _read(*_: object, **__: object) -> None:
