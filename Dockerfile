@@ -36,6 +36,7 @@ COPY docs/ docs/
 COPY hosting/ hosting/
 COPY storage/ storage/
 COPY mars_core/ mars_core/
+COPY display/ display/
 COPY evaluation/ evaluation/
 COPY ui/ ui/
 COPY mars_playground/ mars_playground/

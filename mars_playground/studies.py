@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.format import shorten
+from display.format import shorten
 from evaluation.options import (
     read_choosing_options,
     read_plan_options,
@@ -66,9 +66,9 @@ def _run(options: Namespace, store: RunStore) -> int:
 
 def _choose(options: Namespace, store: RunStore) -> int:
     """``mars advise`` and ``mars eval match``: plan from strict's runs, run, and print the result."""
+    from display.render import markdown
     from evaluation.advise.plans import advised, matched
     from evaluation.report.document.build import purpose_document
-    from evaluation.report.document.render import markdown
     from evaluation.report.files import purpose_json
     from evaluation.report.measure import measure
 
@@ -262,8 +262,8 @@ def _report(options: Namespace, store: RunStore) -> int:
 
 
 def _plan(options: Namespace, store: RunStore) -> int:
+    from display.render import markdown
     from evaluation.report.document.loads import predicted_document
-    from evaluation.report.document.render import markdown
     from evaluation.report.files import write_document
     from evaluation.report.measure import predict
     from mars_core.types import MAX_DRAFT

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import Receive, Scope, Send
 
-from evaluation.format import displayable
+from display.format import displayable
 from ui.api.endpoints import build_api
 from ui.jobs.listeners import Listeners
 from ui.jobs.services import Services

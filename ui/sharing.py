@@ -17,7 +17,7 @@ from typing import Any
 import gradio as gr
 from starlette.requests import Request
 
-from evaluation.format import displayable, plural, shorten
+from display.format import displayable, plural, shorten
 from storage import RunStore, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import ID, TOKEN

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from display.format import count, number, percent
 from evaluation.advise.certificate import compared
 from evaluation.advise.predict import (
     StrictRuns,
@@ -19,7 +20,6 @@ from evaluation.advise.predict import (
 )
 from evaluation.advise.tuning import decoded, divided
 from evaluation.betting import least_prompts, ratio_bound
-from evaluation.format import count, number, percent
 from evaluation.study.plan import BASELINE, Lane, Plan
 from evaluation.study.purpose import Advice, Matching
 from evaluation.study.runner import LaneEnded

@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from evaluation.format import count, displayable, plural
+from display.format import count, displayable, plural
 from evaluation.lossless.greedy import greedy_findings
 from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.values import Finding, LosslessVerdict, overall

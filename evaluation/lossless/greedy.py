@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from evaluation.format import number, plural, visible
+from display.format import number, plural, visible
 from evaluation.lossless.values import (
     AGAINST,
     AT_ONCE,

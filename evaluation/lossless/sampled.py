@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.format import number, plural
+from display.format import number, plural
 from evaluation.lossless.draws import fit_p, same_p
 from evaluation.lossless.values import (
     AGAINST,

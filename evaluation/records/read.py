@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evaluation.format import shorten
+from display.format import shorten
 from evaluation.records.counters import read_counters
 from evaluation.records.formats import (
     NAN,

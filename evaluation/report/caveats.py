@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from evaluation.format import first_few, plural
+from display.format import first_few, plural
 from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
 from evaluation.report.grid import Grid, Mask
 from evaluation.report.values import Measured

@@ -6,8 +6,6 @@ numbers and prompts.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
@@ -15,12 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from display.blocks import ReportDocument
+from display.render import html, markdown, svg
 from evaluation.advise.usage import uses
 from evaluation.recovery import PlaceboTest
-from evaluation.report.document.blocks import ReportDocument
 from evaluation.report.document.build import document
 from evaluation.report.document.purpose import measured_of
-from evaluation.report.document.render import html, markdown, svg
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
 from evaluation.scoring.metrics import formats
@@ -29,7 +27,7 @@ from evaluation.study.plan import Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from mars_core.types import ShiftKind
 from storage import RunStore, StoredResult
-from storage.export import cell
+from storage.export import csv_text
 from storage.export.cells import finite
 
 TASK = ("study", "task", "suite", "category", "template", "item", "repeat", "seed", "temperature")
@@ -53,14 +51,6 @@ _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", *PLACEB
 _TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow, "worst")
 _SCORED = (*fields(Score), *fields(PlaceboTest))
 _INTERVALS = {*METRICS, *(each.name for each in _SCORED if each.type == "Interval")}
-
-
-def csv_text(table: Iterable[Sequence[Any]]) -> str:
-    """Rows of values as RFC 4180; cells as in the other downloads: unrounded numbers, formulas
-    neutralised."""
-    stream = io.StringIO(newline="")
-    csv.writer(stream).writerows(map(cell, row) for row in table)
-    return stream.getvalue()
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:

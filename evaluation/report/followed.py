@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.format import number
+from display.format import number
 from evaluation.report.grid import Grid
 from evaluation.report.values import FollowedRow
 from evaluation.statistics import (

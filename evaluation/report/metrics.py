@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from evaluation.format import number
+from display.format import number
 from evaluation.statistics import Interval
 
 Other = Literal["", "strict", "none"]  # the lane that a number is compared with

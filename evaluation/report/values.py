@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import NamedTuple
 
+from display.format import percent, ratio, signed
 from evaluation.advise.certificate import Certificate, LaneDifference
-from evaluation.format import percent, ratio, signed
 from evaluation.recovery import PlaceboTest, RecoveryOutcome
 from evaluation.report.metrics import Mean, Pooled, Quartiles, ReportMetric, ShareOfRuns
 from evaluation.statistics import Interval, McNemar

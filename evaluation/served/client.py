@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from evaluation.format import shorten
+from display.format import shorten
 from evaluation.served.answer import Answer, Broken, read_answer, read_bytes
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby, zip_longest
 
-from evaluation.format import plural
+from display.format import plural
 from evaluation.item import Item, Suite
 from evaluation.scoring.names import ANSWER
 from mars_core.text.files import lines_of

@@ -19,6 +19,7 @@ from huggingface_hub.utils import yaml_dump
 FOLDERS = (
     "mars_core/",
     "storage/",
+    "display/",
     "evaluation/",
     "ui/",
     "mars_playground/",

@@ -20,7 +20,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 from storage.errors import explained
-from storage.export.cells import cell as cell
+from storage.export.cells import csv_text as csv_text
 from storage.export.cells import guarded as guarded
 from storage.export.cells import printable
 from storage.export.tables import EXPORTS

@@ -8,10 +8,12 @@ readers reject are written ``\\uXXXX``. A token's piece is a JSON text instead (
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -46,6 +48,13 @@ def cell(value: object) -> str:
             return readable(json.dumps(finite(value), ensure_ascii=False))
         case _:
             return str(value)
+
+
+def csv_text(table: Iterable[Sequence[Any]]) -> str:
+    """Write rows of values as RFC 4180: unrounded numbers, formulas neutralised."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream).writerows(map(cell, row) for row in table)
+    return stream.getvalue()
 
 
 def guarded(text: str) -> str:

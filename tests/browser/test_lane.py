@@ -15,7 +15,7 @@ from typing import Protocol
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from evaluation.format import count, displayable, duration, number, share
+from display.format import count, displayable, duration, number, share
 from mars_core.margins import finite, sentence
 from mars_core.types import Outcome, RuleConfig, Trace
 from tests.browser.lane_page import open_lanes, send, tell

@@ -61,7 +61,9 @@ def test_layers_are_those_of_import_linter() -> None:
     ]
 
 
-@pytest.mark.parametrize("package", ["mars_core", "storage", "evaluation", "ui", "hosting"])
+@pytest.mark.parametrize(
+    "package", ["mars_core", "storage", "display", "evaluation", "ui", "hosting"]
+)
 def test_modules_import_those_before_them_and_the_marked_ones(package: str) -> None:
     edges = graph(package)
     marked = re.findall(r"`(\w+)`(?: \(↑ ([^)]+)\))?", LINES[package])

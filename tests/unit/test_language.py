@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SOURCES = (
     "mars_core",
+    "display",
     "evaluation",
     "storage",
     "hosting",

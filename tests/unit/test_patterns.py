@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("mars_core", "storage", "evaluation", "ui", "hosting", "mars_playground")
+PACKAGES = ("mars_core", "storage", "display", "evaluation", "ui", "hosting", "mars_playground")
 SCANS = ("search", "finditer", "findall", "sub", "subn", "split")
 WAYS = (*SCANS, "match", "fullmatch")
 SIZES = (250, 1_000, 4_000)

@@ -139,7 +139,7 @@ OWN = {  # what the program wrote, or the system, or an error says
         "storage/opening.py",
     },
     "read_text": {
-        "evaluation/report/document/render.py",
+        "display/render.py",
         "hosting/backup/service.py",
         "hosting/deploy/files.py",
         "ui/public/preview.py",
@@ -153,7 +153,7 @@ OWN = {  # what the program wrote, or the system, or an error says
 
 @pytest.mark.parametrize("method", OWN)
 def test_text_of_people_has_one_reader(method: str) -> None:
-    packages = ("mars_core", "storage", "evaluation", "ui", "hosting", "mars_playground")
+    packages = ("mars_core", "storage", "display", "evaluation", "ui", "hosting", "mars_playground")
     paths = [path for name in packages for path in (ROOT / name).rglob("*.py")]
     users = {
         str(path.relative_to(ROOT))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 from gradio.events import api as endpoint
 
-from evaluation.format import plural
+from display.format import plural
 from mars_core.jobs import Wrote
 from ui.api import documents
 from ui.api.documents import Document

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from display.palette import OUTCOME_STYLES
+from display.plot import FigurePart, Plot, axis, bars, drawn, filled
 from mars_core.types import Outcome
-from ui.figures.plot import FigurePart, Plot, PlottedRun, axis, bars, by_run, drawn, filled
-from ui.kit.palette import OUTCOME_STYLES
+from ui.figures.runs import PlottedRun, by_run
 
 HEADS = ("depth", "steps", "accepted_share", "relaxed_share")
 

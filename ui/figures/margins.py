@@ -6,22 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from evaluation.format import number, plural, share
+from display.format import number, plural, share
+from display.palette import DECISIVE, NEAR_TIE, NEUTRAL
+from display.plot import INK, Data, FigurePart, Plot, axis, drawn, plotly_text
 from mars_core.types import Outcome, Token
-from ui.figures.plot import (
-    INK,
-    ROW,
-    Data,
-    FigurePart,
-    Plot,
-    PlottedRun,
-    Scale,
-    axis,
-    drawn,
-    margin,
-    plotly_text,
-)
-from ui.kit.palette import DECISIVE, NEAR_TIE, NEUTRAL
+from ui.figures.runs import ROW, PlottedRun, Scale, margin
 
 CELL_PX = 18
 LEAST_ROWS = 4  # so that the colour bar has room for its ticks

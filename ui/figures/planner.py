@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.format import faster, number, ratio
+from display.blocks import Axis, Drawing, Look, Mark, Panel
+from display.format import faster, number, ratio
 from evaluation.planner import PlannedDraft
-from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.drawing import (
     FOOT,
     HEIGHT,

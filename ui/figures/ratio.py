@@ -8,24 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
-from evaluation.format import plural
+from display.format import plural
+from display.palette import OUTCOME_STYLES
+from display.plot import TEXT, FigurePart, Plot, SubplotRow, bars, drawn_rows, filled, legend
 from mars_core.types import Outcome, Trace
-from ui.figures.plot import (
-    TEXT,
-    FigurePart,
-    Plot,
-    PlottedRun,
-    Scale,
-    SubplotRow,
-    bars,
-    by_run,
-    drawn_rows,
-    filled,
-    legend,
-    margin,
-    rule_border,
-)
-from ui.kit.palette import OUTCOME_STYLES
+from ui.figures.runs import PlottedRun, Scale, by_run, margin, rule_border
 
 ROW_PX = 128
 BIN = 0.02

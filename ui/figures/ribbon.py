@@ -6,23 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from evaluation.format import number, shorten
-from mars_core.types import Outcome, Step, Token
-from ui.figures.plot import (
+from display.format import number, shorten
+from display.palette import NEUTRAL, OUTCOME_STYLES
+from display.plot import (
     FigurePart,
     Plot,
-    PlottedRun,
     PointValue,
     SubplotRow,
     bars,
-    by_run,
     drawn_rows,
     filled,
     integer_range,
     legend,
     plotly_text,
 )
-from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
+from mars_core.types import Outcome, Step, Token
+from ui.figures.runs import PlottedRun, by_run
 
 ROW_PX = 118
 LONGEST = 60  # characters of a stretch in hover

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from evaluation.format import plural, shorten
-from ui.figures.plot import Data, Plot, axis, drawn
-from ui.kit.palette import LANES
+from display.format import plural, shorten
+from display.palette import LANES
+from display.plot import Data, Plot, axis, drawn
 
 SYMBOLS = ("circle", "square", "diamond", "cross", "triangle-up", "star")
 

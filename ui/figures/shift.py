@@ -8,22 +8,21 @@ from collections.abc import Sequence
 from html import escape
 from itertools import accumulate
 
-from evaluation.format import bounded, number
-from mars_core.types import ShiftKind
-from ui.figures.plot import (
+from display.format import bounded, number
+from display.plot import (
     FigurePart,
     Plot,
-    PlottedRun,
     SubplotRow,
     axis,
     bars,
-    by_run,
     drawn,
     drawn_rows,
     filled,
     integer_range,
     plotly_text,
 )
+from mars_core.types import ShiftKind
+from ui.figures.runs import PlottedRun, by_run
 
 ROW_PX = 92
 KINDS = {

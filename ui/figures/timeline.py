@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from evaluation.format import duration
+from display.format import duration
+from display.palette import NEUTRAL
+from display.plot import FAINT, FigurePart, Plot, axis, bars, drawn, legend
 from mars_core.types import Trace
-from ui.figures.plot import FAINT, FigurePart, Plot, PlottedRun, axis, bars, by_run, drawn, legend
-from ui.kit.palette import NEUTRAL
+from ui.figures.runs import PlottedRun, by_run
 
 LANE_PX = 88
 LEAST_S = 1e-9  # less is the rounding of sums

@@ -8,20 +8,10 @@ from typing import NamedTuple
 
 import plotly.graph_objects as go
 
-from evaluation.format import number, plural, shorten, visible
+from display.format import number, plural, shorten, visible
+from display.palette import NEUTRAL, OUTCOME_STYLES
+from display.plot import FAINT, TEXT, Data, FigurePart, Plot, PointValue, axis, drawn, plotly_text
 from mars_core.types import Outcome, Step, Token, Trace
-from ui.figures.plot import (
-    FAINT,
-    TEXT,
-    Data,
-    FigurePart,
-    Plot,
-    PointValue,
-    axis,
-    drawn,
-    plotly_text,
-)
-from ui.kit.palette import NEUTRAL, OUTCOME_STYLES
 
 LEAF_PX = 21  # height of one branch
 TRUNK = 0.12  # columns between a node and the line that comes down to it

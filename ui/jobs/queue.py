@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
 
-from evaluation.format import about, plural
+from display.format import about, plural
 from ui.public.limits import PRIVATE_LIMITS, Limits
 
 # Gradio holds up none of the events that compute: they wait for their turn here.

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import displayable, shorten
+from display.format import displayable, shorten
 from ui.kit.panel import panel_component, render, stamped, static_component
 from ui.kit.values import Check, Sentence, SentencePart, ValueTable
 

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec
 import gradio as gr
 from gradio.routes import App
 
-from evaluation.format import plural
+from display.format import plural
 from mars_core.panics import contained
 from ui.kit.errors import fault, miscall
 from ui.kit.lengths import PANEL, LengthError, check_lengths

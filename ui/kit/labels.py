@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from evaluation.format import MISSING, displayable, plural
+from display.format import MISSING, displayable, plural
 from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN, RULES, split_values

@@ -42,8 +42,8 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation import format as format_
-from evaluation.report.document.render import pages
+from display import format as format_
+from display.render import pages
 from ui.kit import labels
 from ui.kit.assets import script, with_constants
 
@@ -53,7 +53,7 @@ _TEMPLATES.globals |= {"format": format_, "labels": labels}
 
 def render(template: str, /, **values: Any) -> str:
     """The HTML of a template, named by its path below ``ui``, or by its name if it is one of a
-    report's document. It has ``format`` (evaluation.format) and ``labels`` (ui.kit.labels) to write
+    report's document. It has ``format`` (display.format) and ``labels`` (ui.kit.labels) to write
     values with. Whatever text they hold is escaped and displayable; a form field that must hold it
     unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single
     quotes."""

@@ -14,9 +14,9 @@ from typing import Any
 import gradio as gr
 from gradio.themes.utils import colors, fonts, sizes
 
-from evaluation.report.document.render import sheet
+from display.palette import css_variables
+from display.render import sheet
 from ui.kit.assets import asset
-from ui.kit.palette import css_variables
 
 # Sheets of ui/assets/styles: before that of the token view, after it, and after those of the tabs.
 BEFORE, AFTER, LAST = ("page", "settings", "lanes"), ("reader", "details", "figures"), ("narrow",)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
-from evaluation.format import count
+from display.format import count
 from mars_core.numbers import read_integer
 from mars_core.rules import PLAIN
 from mars_core.types import DrafterConfig, RunConfig

@@ -20,8 +20,8 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
+from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
 from evaluation.commands import comparison_commands
-from evaluation.report.document.blocks import Head, Paragraph, ReportTable, Section, TableCell
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset, to_json

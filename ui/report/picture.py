@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evaluation.format import count, displayable, number, plural
+from display.format import count, displayable, number, plural
 from mars_core.types import UNKNOWN, Outcome, Trace
 from storage import StoredComparison
 from ui.kit.assets import to_json

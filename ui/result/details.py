@@ -12,13 +12,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+from display.plot import Plot
 from mars_core.telemetry import beyond_head
 from mars_core.types import Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import Plot, PlottedRun, Scale, margin_scale
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
+from ui.figures.runs import PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import FileResponse
 
-from evaluation.report.files import csv_text
-from ui.figures.plot import THEMED, Plot
+from display.plot import THEMED, Plot
+from storage.export import csv_text
 from ui.kit.assets import asset, to_json, with_constants
 
 FOLDER = "assets/figure"

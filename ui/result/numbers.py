@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluation.format import MISSING, bounded, count, duration, number, plural, share
+from display.format import MISSING, bounded, count, duration, number, plural, share
 from evaluation.statistics import over
 from mars_core.drafting import described
 from mars_core.rules import RULES

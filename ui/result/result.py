@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from evaluation.format import shorten
+from display.format import shorten
 from mars_core.types import Status, Trace
 from storage import Repeat, StoredComparison
 from ui.kit.components import Strip, message_strip

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evaluation.format import displayable, number, plural, shorten
+from display.format import displayable, number, plural, shorten
 from evaluation.scoring.extraction import TextAnswers, answers
 from mars_core.telemetry import first_divergence
 from mars_core.types import (

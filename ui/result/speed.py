@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evaluation.format import faster, plural
+from display.format import faster, plural
 from evaluation.statistics import Interval, mean_ratio, paired_ratios
 from mars_core.types import Trace
 

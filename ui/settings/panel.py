@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import memory, parameters
+from display.format import memory, parameters
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.models.gguf import measured
 from mars_core.numbers import number_of

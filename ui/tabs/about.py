@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import gradio as gr
 
+from display.palette import OUTCOME_STYLES
 from mars_core import __version__
 from mars_core.drafting import DRAFTERS
 from mars_core.models import PairSpec
@@ -15,7 +16,6 @@ from mars_core.types import Outcome
 from ui.jobs.services import Services
 from ui.kit.documents import titles
 from ui.kit.glossary import TERMS
-from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.panel import render
 
 SHAPES = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 import gradio as gr
 from pydantic import TypeAdapter
 
+from display.palette import css_variables
 from mars_core.types import Trace
 from ui.kit.assets import asset
-from ui.kit.palette import css_variables
 from ui.token_view.view import FOLDER, LaneView, ended_view, lane_component
 
 

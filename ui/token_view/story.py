@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluation.format import number, visible
+from display.format import number, visible
 from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, RuleConfig, Token
 from ui.kit.labels import rule_title

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from evaluation.format import MISSING, bounded, count, duration, number
+from display.format import MISSING, bounded, count, duration, number
 from evaluation.statistics import over, wilson
 from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, Outcome, RunConfig, ShiftKind, Step, Trace

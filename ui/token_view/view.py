@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from evaluation.format import count, displayable, plural, visible
+from display.format import count, displayable, plural, visible
+from display.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from mars_core.types import (
     UNKNOWN,
     Outcome,
@@ -32,7 +33,6 @@ from mars_core.types import (
 )
 from ui.kit.assets import asset, to_json
 from ui.kit.labels import STOP_TITLES, lane_label
-from ui.kit.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from ui.kit.values import UNCHECKED, Check
 from ui.token_view.story import relaxed_story
 from ui.token_view.tiles import LaneCounts, Tile, counts_of, lane_check, stat_tiles

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluation.format import count, plural
+from display.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
+from display.format import count, plural
 from evaluation.item import Suite
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section

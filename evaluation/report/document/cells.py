@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from evaluation.format import MINUS, MISSING, count, number, percent, plural
+from display.blocks import TableCell
+from display.format import MINUS, MISSING, count, number, percent, plural
 from evaluation.recovery import PlaceboTest, RecoveryOutcome
-from evaluation.report.document.blocks import TableCell
 from evaluation.report.values import Measured, Score
 from evaluation.statistics import Interval
 

@@ -11,7 +11,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from evaluation.format import bounded, percent, plural, ratio
+from display.format import bounded, percent, plural, ratio
 from evaluation.report.document.cells import Write, beside, margin, short_percent, times
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
 from evaluation.statistics import Interval, interval_columns

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
+from display.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.cells import Write
 from evaluation.statistics import Interval
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from evaluation.format import MISSING, count, percent, signed
-from evaluation.report.document.blocks import (
+from display.blocks import (
     Block,
     Head,
     Look,
@@ -18,6 +17,7 @@ from evaluation.report.document.blocks import (
     Section,
     TableCell,
 )
+from display.format import MISSING, count, percent, signed
 from evaluation.report.document.cells import beside, short_percent, spread
 from evaluation.report.document.chart import COLOURS
 from evaluation.report.document.drawing import AxisScale, empty_panel, interval_mark, with_legend

@@ -6,8 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from evaluation.format import MISSING, count, duration, number, ratio, signed
-from evaluation.report.document.blocks import (
+from display.blocks import (
     Drawing,
     Head,
     Look,
@@ -20,6 +19,7 @@ from evaluation.report.document.blocks import (
     Section,
     TableCell,
 )
+from display.format import MISSING, count, duration, number, ratio, signed
 from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
 from evaluation.report.document.drawing import (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evaluation.report.document.blocks import Axis, Drawing, Look, Mark, Panel
+from display.blocks import Axis, Drawing, Look, Mark, Panel
 from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
 from evaluation.report.document.drawing import (
     GREY,

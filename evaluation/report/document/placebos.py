@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evaluation.format import MISSING, count, number, percent
-from evaluation.report.document.blocks import Head, ReportTable, Section, TableCell
+from display.blocks import Head, ReportTable, Section, TableCell
+from display.format import MISSING, count, number, percent
 from evaluation.report.document.cells import probability, spread
 from evaluation.report.values import PlaceboRow, Report
 

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from evaluation.format import MISSING, bounded, count, number, plural, ratio, shorten
-from evaluation.report.document.blocks import (
+from display.blocks import (
     Block,
     Head,
     Opened,
@@ -17,6 +16,7 @@ from evaluation.report.document.blocks import (
     Side,
     TableCell,
 )
+from display.format import MISSING, bounded, count, number, plural, ratio, shorten
 from evaluation.report.values import PromptRow, Report
 from evaluation.study.plan import Plan
 

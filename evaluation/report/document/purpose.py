@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evaluation.advise.certificate import Candidate, CandidateOutcome, Certificate, compared
-from evaluation.advise.usage import uses
-from evaluation.format import MINUS, MISSING, count, number, percent, plural, ratio
-from evaluation.report.document.blocks import (
+from display.blocks import (
     Block,
     Head,
     Paragraph,
@@ -15,6 +12,9 @@ from evaluation.report.document.blocks import (
     Section,
     TableCell,
 )
+from display.format import MINUS, MISSING, count, number, percent, plural, ratio
+from evaluation.advise.certificate import Candidate, CandidateOutcome, Certificate, compared
+from evaluation.advise.usage import uses
 from evaluation.report.document.cells import (
     beside,
     margin,

@@ -6,7 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from evaluation.format import (
+from display.blocks import (
+    Block,
+    Head,
+    Paragraph,
+    ReportTable,
+    Section,
+    TableCell,
+)
+from display.format import (
     MISSING,
     bounded,
     count,
@@ -17,14 +25,6 @@ from evaluation.format import (
     signed,
 )
 from evaluation.report.document import cells
-from evaluation.report.document.blocks import (
-    Block,
-    Head,
-    Paragraph,
-    ReportTable,
-    Section,
-    TableCell,
-)
 from evaluation.report.document.cells import spread
 from evaluation.report.metrics import ReportMetric
 from evaluation.report.values import METRICS, Measured, Report, Score, VoteRow

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from evaluation.format import count, first_few, percent, plural
+from display.blocks import Block, Head, Paragraph, ReportTable, Section
+from display.format import count, first_few, percent, plural
 from evaluation.recovery import (
     LEAST_PROMPTS,
     PlaceboOutcome,
@@ -16,7 +17,6 @@ from evaluation.recovery import (
     right_answers_needed,
 )
 from evaluation.report.document import tables
-from evaluation.report.document.blocks import Block, Head, Paragraph, ReportTable, Section
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import LaneRow, group_column, make_table
 from evaluation.report.values import ALL, METRICS, Report

@@ -21,19 +21,19 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from evaluation.report.files import csv_text
+from display.palette import OUTCOME_STYLES
+from display.plot import THEMED, Data, Plot
 from mars_core.types import Outcome, RuleConfig, Status, Step, Trace
-from storage.export import guarded
+from storage.export import csv_text, guarded
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.plot import ROW, THEMED, Data, Plot, PlottedRun, Scale, margin_scale
 from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
+from ui.figures.runs import ROW, PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.figures.tree import FROM_TARGET, Node, tree_figure, tree_nodes, tree_plot
-from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import page_css
 from ui.result.details import Details
 from ui.result.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file

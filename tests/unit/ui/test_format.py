@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import format as written
+from display import format as written
 from evaluation.statistics import over
 
 

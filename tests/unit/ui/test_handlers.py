@@ -15,7 +15,7 @@ import gradio as gr
 import pytest
 from markupsafe import escape
 
-from evaluation.format import displayable
+from display.format import displayable
 from mars_core.jobs.accelerators import Local
 from mars_core.models import BUNDLED_PAIR, ModelPool, PairSpec
 from mars_core.session import Run, Session

@@ -16,7 +16,7 @@ import gradio as gr
 import plotly.graph_objects as go
 import pytest
 
-from evaluation.format import duration, number, share
+from display.format import duration, number, share
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
 from mars_core.types import UNKNOWN, Exchange, Status

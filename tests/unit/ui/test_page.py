@@ -21,6 +21,7 @@ from gradio.routes import App
 from starlette.testclient import TestClient
 
 import app
+from display.palette import OUTCOME_STYLES
 from hosting.settings import ServerSettings, offered, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.rules import RULES
@@ -44,7 +45,6 @@ from ui.kit.address import (
 from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
 from ui.kit.glossary import TERMS, help_html
-from ui.kit.palette import OUTCOME_STYLES
 from ui.kit.theme import REPORT_SHEET, STYLES, page_css, page_theme
 from ui.public.access import GRADIO_NAMES
 from ui.report.downloads import ALL_FILES, OF_ONE

@@ -22,24 +22,25 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
+from display.palette import LANES, OUTCOME_STYLES
+from display.render import html, svg
 from evaluation.options import read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts
 from evaluation.report.document.panels import drawings
-from evaluation.report.document.render import html, svg
 from evaluation.report.example import EXAMPLE, FILE, example
-from evaluation.report.files import csv_text, measured_table
+from evaluation.report.files import measured_table
 from evaluation.report.values import FollowedRow, LoadRow, Report
 from evaluation.statistics import Interval
 from mars_core.models import CATALOG
 from mars_playground.__main__ import parser
 from storage import RunStore, StorageError, StudyProgress
+from storage.export import csv_text
 from tests.panels import read_panel
 from tests.reports import HOSTILE, bare, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import client_of, failing, one_loop, services_of
-from ui.kit.palette import LANES, OUTCOME_STYLES
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
 from ui.tabs.study.filters import filter_choices, narrowed

@@ -17,7 +17,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from evaluation.format import number
+from display.format import number
+from display.palette import css_variables
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
 from evaluation.scoring.extraction import answers
 from mars_core.models import CATALOG
@@ -39,11 +40,10 @@ from tests.traces import make_trace, make_tree_trace
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import keep
 from ui.api.documents import comparison_document
-from ui.figures.plot import PlottedRun
+from ui.figures.runs import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.components import Strip
 from ui.kit.labels import lane_label, rule_title, run_names, settings_line
-from ui.kit.palette import css_variables
 from ui.kit.values import ValueCell, plain
 from ui.report.page import report_html
 from ui.result.headline import headlines

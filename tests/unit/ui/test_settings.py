@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from evaluation import format as words
+from display import format as words
 from mars_core.demo.corpus import held_out
 from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from evaluation.format import displayable, number, visible
+from display.format import displayable, number, visible
 from mars_core.models import Pair
 from mars_core.types import (
     DrafterConfig,

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from evaluation.format import number
-from evaluation.report.files import csv_text
+from display.format import number
 from evaluation.statistics import wilson
 from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, StoredVote, VoteCount
+from storage.export import csv_text
 from tests.panels import assert_inert, read_panel
 from tests.traces import make_trace
 from tests.unit.storage.exports import parsed

@@ -3,8 +3,8 @@ gradio."""
 
 from __future__ import annotations
 
-from evaluation.format import plural, shorten, visible
-from evaluation.report.document.blocks import Opened, Side
+from display.blocks import Opened, Side
+from display.format import plural, shorten, visible
 from mars_core.counterfactual import Counterfactual, compared, ending
 from mars_core.types import Trace
 from ui.kit.labels import lane_label

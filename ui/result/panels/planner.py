@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import gradio as gr
 from pydantic import TypeAdapter
 
-from evaluation.format import faster, number, plural, share
+from display.format import faster, number, plural, share
+from display.palette import LANES
 from evaluation.planner import (
     BUDGET,
     MOST,
@@ -29,12 +30,11 @@ from evaluation.planner import (
     times_of,
     uncut,
 )
-from evaluation.report.files import csv_text
 from mars_core.types import Trace
+from storage.export import csv_text
 from ui.figures.planner import HEADS, planner_drawing
 from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
-from ui.kit.palette import LANES
 from ui.kit.panel import panel_component, render
 
 CHEAPEST, DEAREST = (

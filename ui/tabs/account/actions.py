@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from evaluation.format import count, plural, shorten
+from display.format import count, plural, shorten
 from storage import RunStore, Share, StorageError, StoreCounts, write_everything
 from ui.jobs.services import Services
 from ui.kit.panel import render

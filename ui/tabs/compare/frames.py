@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from evaluation.format import count, duration, plural
+from display.format import count, duration, plural
 from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.rules import shift_kind

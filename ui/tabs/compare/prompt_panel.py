@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import count, displayable, plural, shorten
+from display.format import count, displayable, plural, shorten
 from mars_core.demo.corpus import unknown_words
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.types import PromptConfig

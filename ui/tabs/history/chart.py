@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evaluation.format import shorten
+from display.format import shorten
+from display.plot import Plot
 from mars_core.types import numbers
 from storage import RunRecord, RunStore
-from ui.figures.plot import Plot
 from ui.figures.scatter import RunPoint, scatter_plot
 from ui.kit.address import Address, to_search
 from ui.kit.labels import lane_label, model_title

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from evaluation.format import count
+from display.format import count
 from storage import StoredComparison
 from ui.kit.components import REPORT, RUN_FILES, downloads_html, message_strip
 from ui.kit.events import Updates

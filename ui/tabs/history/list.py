@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from evaluation.format import count, plural, ratio
+from display.format import count, plural, ratio
 from evaluation.statistics import over
 from mars_core.rules import PLAIN
 from mars_core.types import Status

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from evaluation.format import MISSING, displayable, duration, memory, plural, shorten
+from display.format import MISSING, displayable, duration, memory, plural, shorten
 from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
 from ui.kit.address import ID, Address, read_address, without_search

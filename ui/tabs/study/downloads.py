@@ -11,12 +11,13 @@ from tempfile import TemporaryDirectory
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from display.render import html
 from evaluation.report.document.build import document
-from evaluation.report.document.render import html
-from evaluation.report.files import TABLES, csv_text, write_report
+from evaluation.report.files import TABLES, write_report
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from storage import RunStore
+from storage.export import csv_text
 from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.responses import attachment

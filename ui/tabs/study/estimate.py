@@ -3,10 +3,10 @@ can decide."""
 
 from __future__ import annotations
 
+from display.format import about, count, plural
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.betting import least_prompts
-from evaluation.format import about, count, plural
 from evaluation.recovery import LEAST_PROMPTS
 from evaluation.report.document.cells import margin
 from evaluation.report.document.verdicts import prompts_needed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evaluation.format import displayable
+from display.format import displayable
 from evaluation.report.values import ALL, Measured, PromptRow, Report
 from evaluation.study.plan import Lane
 from ui.settings.fields import Choices

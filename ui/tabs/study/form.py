@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from operator import eq
 from typing import NamedTuple
 
+from display.format import plural
 from evaluation.advise.certificate import compared
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
-from evaluation.format import plural
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
 from evaluation.suites.demo import QUESTIONS

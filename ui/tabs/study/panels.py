@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from display.format import count, plural
 from evaluation.advise.usage import uses
-from evaluation.format import count, plural
 from evaluation.report.document import tables
 from evaluation.report.document.build import (
     CHARTS,
@@ -23,10 +23,10 @@ from evaluation.report.document.loads import load_drawings, load_numbers, load_s
 from evaluation.report.document.panels import drawings
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.purpose import first_sections
-from evaluation.report.files import csv_text
 from evaluation.report.values import PromptRow, Report
 from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG
+from storage.export import csv_text
 from ui.kit.panel import render
 from ui.tabs.study.form import StudyForm
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
+from display.format import about, count
 from evaluation.advise.plans import advisable, with_candidates
 from evaluation.advise.tuning import decoding
 from evaluation.commands import spec_of_models
-from evaluation.format import about, count
 from evaluation.study.check import (
     check,
     check_models,

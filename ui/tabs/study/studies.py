@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import gradio as gr
 
-from evaluation.format import about, count, displayable, number, plural
+from display.format import about, count, displayable, number, plural
 from evaluation.report.example import EXAMPLE
 from storage import StorageError, StudyHead, StudyProgress
 from ui.jobs.services import Services

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.format import count, plural
+from display.format import count, plural
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report

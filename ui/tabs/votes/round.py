@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from evaluation.format import about
+from display.format import about
 from mars_core.jobs import Wrote
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError

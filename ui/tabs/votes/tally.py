@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from evaluation.format import plural
-from evaluation.report.files import csv_text
+from display.format import plural
 from evaluation.statistics import over, wilson
 from storage import Choice, StorageError, StoredVote, VoteCount
+from storage.export import csv_text
 from ui.jobs.services import Services
 from ui.kit.panel import render
 from ui.kit.responses import attachment

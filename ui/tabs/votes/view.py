@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evaluation.format import displayable
+from display.format import displayable
 from mars_core.types import Trace
 from storage import Choice
 from ui.kit.components import Strip

@@ -1,4 +1,4 @@
-// Numbers as evaluation/format.py writes them: three significant digits, a typographic minus, a dash for nan. A test holds both together.
+// Numbers as display/format.py writes them: three significant digits, a typographic minus, a dash for nan. A test holds both together.
 const thousands = (integer) => integer.replace(/\B(?=(\d{3})+$)/g, ",");
 
 // The digits of |value| rounded once to so many, half to even as Python does, and the power of ten of the first one.

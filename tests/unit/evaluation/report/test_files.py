@@ -20,7 +20,6 @@ from evaluation.report.document.panels import drawings
 from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
     TABLES,
-    csv_text,
     markdown_of,
     measured_table,
     prompts_table,
@@ -36,6 +35,7 @@ from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from mars_playground.__main__ import parser
 from storage import RunStore
+from storage.export import csv_text
 from tests.reports import EXACT, make_plan, make_report
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study

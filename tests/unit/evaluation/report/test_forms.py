@@ -12,14 +12,14 @@ from xml.etree import ElementTree
 import pytest
 from markdown_it import MarkdownIt
 
+from display.blocks import Axis, Paragraph, ReportDocument, ReportTable, Section
+from display.render import escaped, fenced, html, markdown, svg
 from evaluation.recovery import RecoveryOutcome
-from evaluation.report.document.blocks import Axis, Paragraph, ReportDocument, ReportTable, Section
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
 from evaluation.report.document.drawing import scaled_axis
 from evaluation.report.document.panels import drawings, front
 from evaluation.report.document.prompts import GONE, Texts
-from evaluation.report.document.render import escaped, fenced, html, markdown, svg
 from evaluation.report.document.verdicts import prompts_needed
 from evaluation.report.values import Measured, Report
 from evaluation.statistics import Interval

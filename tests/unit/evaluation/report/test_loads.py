@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.report.document.blocks import Paragraph, ReportTable
+from display.blocks import Paragraph, ReportTable
 from evaluation.report.document.loads import best_blocks, load_drawings
 from evaluation.report.values import LoadRow
 from evaluation.statistics import Interval

@@ -15,6 +15,7 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import binomtest, bootstrap, norm
 
+from display.blocks import Paragraph, ReportTable
 from evaluation.recovery import (
     PlaceboOutcome,
     RecoveryOutcome,
@@ -23,15 +24,15 @@ from evaluation.recovery import (
     possible,
     ratio_interval,
 )
-from evaluation.report.document.blocks import Paragraph, ReportTable
 from evaluation.report.document.build import document
-from evaluation.report.files import csv_text, results_table
+from evaluation.report.files import results_table
 from evaluation.report.measure import measure
 from evaluation.report.values import ALL, METRICS, Measured, Report
 from evaluation.statistics import BOOTSTRAP, Interval, tail_level
 from evaluation.study.plan import Plan, with_placebos
 from mars_core.types import Status
 from storage import StoredResult
+from storage.export import csv_text
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (
     HARM,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from display.blocks import ReportTable
 from evaluation.options import read_served_options
-from evaluation.report.document.blocks import ReportTable
 from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
 from evaluation.report.values import Report

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from display.render import markdown
 from evaluation.item import Item, Suite
 from evaluation.report.document.loads import predicted_document
-from evaluation.report.document.render import markdown
-from evaluation.report.files import csv_text, markdown_of, results_table
+from evaluation.report.files import markdown_of, results_table
 from evaluation.report.measure import measure, predict
 from evaluation.report.shapes import write_answers
 from evaluation.study.batch import batch_of, decode
@@ -30,6 +30,7 @@ from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig
 from storage import RunStore
+from storage.export import csv_text
 from tests.unit.evaluation.study.working import (
     NONE,
     STRICT,

@@ -11,8 +11,8 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from evaluation.format import displayable
-from evaluation.report.document.blocks import Drawing, ReportDocument, ReportTable
+from display.blocks import Drawing, ReportDocument, ReportTable
+from display.format import displayable
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -45,11 +45,7 @@ def markdown(document: ReportDocument, beside: str = "") -> str:
 
 def sheet(name: str) -> str:
     """A style sheet of the templates; ``report.css`` is the page's too."""
-    return (
-        resources.files("evaluation")
-        .joinpath("report", "document", "templates", name)
-        .read_text(encoding="utf-8")
-    )
+    return resources.files("display").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @cache
@@ -70,10 +66,7 @@ def _markdown() -> Environment:
 
 def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
     loader = ChoiceLoader(
-        [
-            PackageLoader(*package)
-            for package in (("evaluation", "report/document/templates"), *packages)
-        ]
+        [PackageLoader(*package) for package in (("display", "templates"), *packages)]
     )
     environment = Environment(
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options

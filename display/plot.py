@@ -7,7 +7,6 @@ A figure is drawn in the colours of the light page; the page replaces them by th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -15,19 +14,14 @@ from typing import Any, NamedTuple
 
 import plotly.graph_objects as go
 
-from evaluation.format import visible
-from mars_core.rules import RULES
-from mars_core.types import Token, Trace, numbers
-from ui.kit.palette import GRID, LANES, NEUTRAL, OUTCOME_STYLES
+from display.format import visible
+from display.palette import GRID, NEUTRAL, OUTCOME_STYLES
 
 PointValue = str | float | int | None  # None and nan: an empty cell
 FigurePart = dict[str, Any]  # of a Plotly figure: a trace, a marker, a shape, an annotation
 INK = "#15171C"  # marks on coloured cells: the same in both themes
 TEXT = "#1B1E24"  # labels on the ground
 FAINT = "#A9AEB8"  # opaque lines that may lie on each other
-ROW, LEAST_COLUMNS = 32, 8  # tokens in a row of a heatmap, and places in that of a short text
-DEFAULT_THETA = 0.9
-GAP = "e^−gap"
 LEGEND: FigurePart = {
     "orientation": "h",
     "x": 0,
@@ -43,18 +37,6 @@ THEMED: Mapping[str, str] = (
 )  # colour of a figure → the variable of the page that stands in for it; both light and dark
 
 
-class PlottedRun(NamedTuple):
-    """A run, the lane it stands in, and a name that no other run of its comparison has."""
-
-    trace: Trace
-    lane: int
-    label: str
-
-    @property
-    def colour(self) -> str:
-        return LANES[self.lane % len(LANES)]
-
-
 @dataclass(frozen=True, slots=True)
 class Data:
     """The numbers of a figure as its CSV has them: raw, unrounded, one head a column. Texts as they
@@ -62,16 +44,6 @@ class Data:
 
     heads: tuple[str, ...]
     rows: Sequence[tuple[PointValue, ...]]
-
-
-def by_run(
-    heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[PointValue]]]]
-) -> Data:
-    """The rows of every run, each after its lane and rule."""
-    return Data(
-        ("lane", "rule", *heads),
-        [(run.lane + 1, run.label, *row) for run, rows in runs for row in rows],
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,65 +152,3 @@ def plotly_text(piece: str) -> str:
     """Plotly reads a subset of HTML in its texts: nothing of a piece may be markup, or a ``%{`` of
     a template."""
     return escape(visible(piece)).replace("%{", "% {")
-
-
-class Scale(NamedTuple):
-    """What the heatmaps of all runs share. ``border``: the margin from which a rule may relax;
-    ``first``: their upper row; ``columns``: tokens in a row."""
-
-    name: str  # "r" or GAP
-    border: float
-    caption: str
-    low: float
-    high: float
-    first: int = 0
-    columns: int = ROW
-
-    @property
-    def title(self) -> str:
-        return "r = z₂/z₁" if self.name == "r" else GAP
-
-    @property
-    def column(self) -> str:
-        """The quantity as a CSV names it."""
-        return "r" if self.name == "r" else "exp_minus_gap"
-
-    def grid_cell(self, position: int) -> tuple[int, int]:
-        """Column and row of an output position: the same in every run."""
-        return position % ROW, position // ROW - self.first
-
-
-def rule_border(trace: Trace, name: str) -> float | None:
-    """θ of a run on a scale, if its rule has one there."""
-    rule = RULES.get(trace.config.rule.name)
-    parameters = numbers(trace.config.rule.parameters) if rule and rule.room else {}
-    if name == "r":
-        return parameters.get("theta")
-    return math.exp(-parameters["gap"]) if "gap" in parameters else None
-
-
-def margin_scale(traces: Sequence[Trace]) -> Scale:
-    """One scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the gap."""
-    thetas, gaps = (
-        [b for trace in traces if (b := rule_border(trace, name)) is not None]
-        for name in ("r", GAP)
-    )
-    name = GAP if gaps and not thetas else "r"
-    border = [DEFAULT_THETA, *(gaps if name == GAP else thetas)][-1]
-    caption = f"g = {-math.log(border):g}" if name == GAP else f"θ = {border:g}"
-    margins = [
-        value
-        for trace in traces
-        for token in trace.tokens
-        if not math.isnan(value := margin(token, name))
-    ]
-    low = max(0.0, math.floor(10 * min([*margins, border - 0.1])) / 10)
-    first = min((trace.tokens[0].position // ROW for trace in traces if trace.tokens), default=0)
-    last = max((trace.tokens[-1].position for trace in traces if trace.tokens), default=0)
-    columns = last % ROW + 1 if last // ROW == first else ROW
-    return Scale(name, border, caption, low, 1.0, first, max(LEAST_COLUMNS, columns))
-
-
-def margin(token: Token, name: str) -> float:
-    """On the quantity of a scale, 0 to 1, near 1 a near tie; nan where the ratio has no value."""
-    return token.r if name == "r" else math.exp(-token.gap)

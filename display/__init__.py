@@ -1,0 +1,1 @@
+"""What is displayed, on the page and in files alike: numbers, texts, documents and figures."""
