@@ -3,19 +3,17 @@ the database's index of their texts.
 
 Texts: on SQLite ``comparison_texts``, FTS5 with the trigrams of ``comparisons.search``, updated by
 triggers; its rows have the numbers of ``comparisons.number``, for VACUUM may change a rowid. It
-stores no positions: what it finds is compared with the text. ``comparison_trigrams`` lists the
-trigrams. On PostgreSQL an index by pg_trgm; where that cannot be made, texts are read one by one.
+stores no positions: what it finds is compared with the text. On PostgreSQL LIKE, with an index by
+pg_trgm; where that cannot be made, texts are read one by one.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.orm import InstrumentedAttribute
 
 from storage.schema import NAMELESS, ComparisonRow, Facet, RunRow
 from storage.schema.text import encode, folded
@@ -23,7 +21,6 @@ from storage.scope import batches
 
 FACET_LENGTH = 200  # characters of a value
 _BETWEEN = "Z"  # separator that does not occur in folded search texts
-_END = "ZZ"  # so that three characters begin with any one
 _BEST = ("tokens_per_s", "tau", "new_tokens")
 _COLUMNS = (
     "id",
@@ -55,16 +52,9 @@ _CHANGE = (
     .values({name: sa.bindparam(f"new_{name}") for name in ("search", "name_key", "runs", *_BEST)})
 )
 
-TRIGRAM = 3  # characters of an indexed part of a text
 PAGES_A_MERGE = 200  # written in one transaction, about
-MAX_TERMS = 16  # of a long text; more terms would hardly reduce the candidates
-MAX_ALTERNATIVES = 500  # trigrams that begin with a short text
+MAX_TERMS = 16  # trigrams of a long text; more would hardly reduce the candidates
 _TEXTS = sa.table("comparison_texts", sa.column("rowid"))
-_TRIGRAMS = sa.text(
-    "SELECT term, doc FROM comparison_trigrams WHERE term >= :first AND term < :last"
-)
-_REPLACED = re.compile("[\ufffe\uffff]")  # replaced by FTS5
-_LAST = "\U0010ffff" * 3
 _FORGET_OLD = "INSERT INTO comparison_texts (comparison_texts, rowid, search) VALUES ('delete', old.number, old.search);"
 _ADD_NEW = "INSERT INTO comparison_texts (rowid, search) SELECT number, search FROM comparisons WHERE id = new.id;"
 _NUMBER = (
@@ -76,7 +66,6 @@ _INDEX = {
         "UPDATE comparisons SET number = rowid",
         "CREATE VIRTUAL TABLE comparison_texts USING fts5(search, content = 'comparisons', "
         "content_rowid = 'number', tokenize = 'trigram case_sensitive 1', detail = none)",
-        "CREATE VIRTUAL TABLE comparison_trigrams USING fts5vocab(comparison_texts, row)",
         "INSERT INTO comparison_texts (comparison_texts) VALUES ('rebuild')",
         f"CREATE TRIGGER comparisons_inserted AFTER INSERT ON comparisons BEGIN {_NUMBER} "
         f"{_ADD_NEW} END",
@@ -89,9 +78,6 @@ _INDEX = {
         "ON comparisons USING gin (search gin_trgm_ops); EXCEPTION WHEN OTHERS THEN NULL; END $$",
     ),
 }
-Candidates = tuple[
-    InstrumentedAttribute[Any], sa.Select[*tuple[Any, ...]]
-]  # a column of comparisons, and its values that qualify
 
 
 def create_index(connection: sa.Connection) -> None:
@@ -128,7 +114,7 @@ def _facets(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> list[dict[str,
 
 def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any]:
     texts = (row["prompt"], row["name"], row["comment"], *row["tags"])  # no match spans two of them
-    values = {"search": _BETWEEN.join(map(folded, texts)) + _END, "runs": len(runs)}
+    values = {"search": _BETWEEN.join(map(folded, texts)), "runs": len(runs)}
     values |= {
         name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1)
         for name in _BEST
@@ -137,38 +123,20 @@ def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any
     return {"at": row["id"]} | {f"new_{name}": value for name, value in values.items()}
 
 
-def containing(connection: sa.Connection, wanted: str) -> sa.ColumnElement[bool]:
-    """The condition that ``comparisons.search`` contains ``wanted``, which is folded."""
-    if connection.dialect.name == "sqlite":
-        return sa.func.instr(ComparisonRow.search, wanted) > 0
-    if len(wanted) < TRIGRAM:  # not indexed by pg_trgm
-        return sa.func.strpos(ComparisonRow.search, wanted) > 0
-    return ComparisonRow.search.contains(wanted, autoescape=True)
-
-
-def candidates(connection: sa.Connection, wanted: str, few: int) -> Candidates | None:
-    """A superset of the comparisons that contain ``wanted``, which is folded; None where the index
-    cannot be used: for a text of one or two characters on PostgreSQL, and on SQLite if it finds
-    more than ``few`` for such a text."""
+def containing(connection: sa.Connection, wanted: str) -> list[sa.ColumnElement[bool]]:
+    """The conditions that ``comparisons.search`` contains ``wanted``, which is folded. Texts of one
+    or two characters are read one by one: no index has them."""
     if connection.dialect.name != "sqlite":
-        matching = sa.select(ComparisonRow.id).where(containing(connection, wanted))
-        return (ComparisonRow.id, matching) if len(wanted) >= TRIGRAM else None
-    terms, word = {wanted[start : start + 3]: 0 for start in range(len(wanted) - 2)}, " AND "
+        return [ComparisonRow.search.contains(wanted, autoescape=True)]
+    there = sa.func.instr(ComparisonRow.search, wanted) > 0
+    terms = list(dict.fromkeys(wanted[start : start + 3] for start in range(len(wanted) - 2)))
     if not terms:
-        word, matches = " OR ", 0
-        first = _REPLACED.sub("\ufffd", wanted)
-        for term, comparisons in connection.execute(
-            _TRIGRAMS, {"first": first, "last": first + _LAST}
-        ):
-            terms[term] = matches = matches + comparisons
-            if matches > few or len(terms) > MAX_ALTERNATIVES:
-                return None
-    chosen = list(terms)
-    if word == " AND ":
-        chosen = chosen[:: -(-len(chosen) // MAX_TERMS)]
-    query = word.join(f'"{term.replace(chr(34), 2 * chr(34))}"' for term in chosen)
-    match = sa.literal_column("comparison_texts").op("MATCH")(query) if chosen else sa.false()
-    return ComparisonRow.number, sa.select(_TEXTS.c.rowid).where(match)
+        return [there]
+    query = " ".join(
+        f'"{term.replace(chr(34), 2 * chr(34))}"' for term in terms[:: -(-len(terms) // MAX_TERMS)]
+    )
+    match = sa.literal_column("comparison_texts").op("MATCH")(query)
+    return [ComparisonRow.number.in_(sa.select(_TEXTS.c.rowid).where(match)), there]
 
 
 def forget_texts(connection: sa.Connection, *, begin: bool = False) -> int:

@@ -1,13 +1,12 @@
 """Search for comparisons: criteria, available filter values, and a table of the results.
 
 Texts are searched in the column ``search``, which is folded when it is written, so that case is
-handled equally in all databases and scripts. Few results are read at once and sorted; many are read
-in index order until the page is full.
+handled equally in all databases and scripts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -15,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from mars_core.types import Status
 from storage.connection import Connected
-from storage.runs.index import FACET_LENGTH, Candidates, candidates, containing
+from storage.runs.index import FACET_LENGTH, containing
 from storage.runs.listing import COLUMNS, frame, rows_of
 from storage.schema import NAMELESS, ComparisonRow, Facet, Source
 from storage.schema.text import folded
@@ -27,7 +27,6 @@ from storage.scope import WhereConditions, check_page
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW = 5000  # comparisons that are read at once, to be sorted
 COUNTED = 1000  # maximum number of comparisons that are counted
 _SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
 
@@ -136,47 +135,22 @@ class Lists(Connected):
         check_page(search.limit, search.offset)
         if connection.dialect.name == "postgresql":  # needed for parameters of unknown type
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
-        text, basic, facets = (
-            folded(search.text),
-            self._basic(ComparisonRow, search),
-            _facets(search),
-        )
-        every = select(ComparisonRow.id).where(*basic)
-        having = [
-            select(Facet.comparison_id).where(*facet, *self._basic(Facet, search))
-            for facet in facets
-        ]
-        conditions = [*basic, *map(_has, facets)]
-        if text:
-            conditions.append(containing(connection, text))
-        # all matches, where one index counts them
-        counted = None if text or len(facets) > 1 else (having or [every])[0]
-        if counted is not None and not facets:
-            return _page(connection, conditions, search), _count(connection, counted), False
-        if counted is not None and search.sort is Sort.CREATED:
-            ordered = counted.order_by(*_latest(Facet, search.descending))
-            return _cut(connection, ordered, search), _count(connection, counted), False
-        source: Candidates = (ComparisonRow.id, every)
-        fewest = _count(connection, every, FEW + 1)
-        if fewest > FEW:
-            sources: list[Candidates] = [(ComparisonRow.id, some) for some in having]
-            sources += filter(None, [candidates(connection, text, FEW) if text else None])
-            sizes = [_count(connection, some, FEW + 1) for _, some in sources]
-            fewest, source = min(
-                zip(sizes, sources, strict=True), key=lambda each: each[0], default=(fewest, source)
-            )
-        unsorted = select(ComparisonRow.id).where(*_unindexed(connection, conditions))
-        if fewest <= FEW:
-            few = unsorted.where(source[0].in_(source[1])).order_by(*_order(search))
-            matching = connection.scalars(few).all()
-            return matching[search.offset :][: search.limit], len(matching), False
-        if counted is not None:
-            return _page(connection, conditions, search), _count(connection, counted), False
-        some_ids = connection.scalars(unsorted.limit(COUNTED + 1)).all()
-        if more := len(some_ids) > COUNTED:
-            return _page(connection, conditions, search), COUNTED, more
-        ordered = select(ComparisonRow.id).where(ComparisonRow.id.in_(some_ids))
-        return _cut(connection, ordered.order_by(*_order(search)), search), len(some_ids), more
+        text, facets = folded(search.text), _facets(search)
+        if facets and not text and search.sort is Sort.CREATED:  # in the order of their index
+            conditions = [*_is(Facet, *facets.pop(0)), *self._basic(Facet, search)]
+            id_, order = Facet.comparison_id, _latest(Facet, search.descending)
+        else:
+            conditions = self._basic(ComparisonRow, search)
+            if text or search.sort is not Sort.CREATED:
+                conditions = _unindexed(connection, conditions)
+            conditions += containing(connection, text) if text else []
+            id_, order = ComparisonRow.id, _order(search)
+        matching = select(id_).where(*conditions, *(_has(id_, *facet) for facet in facets))
+        ordered = matching.order_by(*order).limit(search.limit).offset(search.offset)
+        most = COUNTED + 1 if text or facets else None  # one index counts them all
+        total = _count(connection, matching, most)
+        ids = connection.scalars(ordered).all()
+        return ids, min(total, COUNTED) if most else total, total == most
 
     def _basic(
         self, table: type[ComparisonRow | Facet], search: Search
@@ -202,32 +176,34 @@ class Lists(Connected):
         return select(values.c.value).where(values.c.value.is_not(None))
 
 
-def _facets(search: Search) -> list[WhereConditions]:
-    """The wanted facets, as conditions on one."""
+def _facets(search: Search) -> list[tuple[str, str]]:
+    """Kind and value of the wanted facets."""
     wanted = {
-        "rule": search.rule,
-        "target": search.target,
-        "status": search.status.value if search.status else "",
         "tag": search.tag,
+        "status": search.status.value if search.status else "",
+        "target": search.target,
+        "rule": search.rule,
     }
-    return [
-        (Facet.kind == kind, Facet.value == value[:FACET_LENGTH])
-        for kind, value in wanted.items()
-        if value
-    ]
+    return [(kind, value[:FACET_LENGTH]) for kind, value in wanted.items() if value]
 
 
-def _has(facet: WhereConditions) -> ColumnElement[bool]:
-    same = Facet.comparison_id == ComparisonRow.id
-    return exists(select(1).where(same, *facet).correlate(ComparisonRow))
+def _is(facet: type[Facet], kind: str, value: str) -> WhereConditions:
+    return facet.kind == kind, facet.value == value
+
+
+def _has(id_: InstrumentedAttribute[str], kind: str, value: str) -> ColumnElement[bool]:
+    """Whether the comparison of this id has a facet."""
+    facet = aliased(Facet)
+    there = select(1).where(facet.comparison_id == id_, *_is(facet, kind, value))
+    return exists(there.correlate(id_.class_))
 
 
 def _unindexed(
-    connection: Connection, conditions: Iterable[ColumnElement[bool]]
+    connection: Connection, conditions: list[ColumnElement[bool]]
 ) -> list[ColumnElement[bool]]:
     """The same conditions without use of an index: SQLite has too few statistics to choose one."""
     if connection.dialect.name != "sqlite":
-        return list(conditions)
+        return conditions
     return [condition.is_(true()) for condition in conditions]
 
 
@@ -236,34 +212,6 @@ def _count(connection: Connection, statement: Select[Any], most: int | None = No
     return connection.execute(
         select(func.count()).select_from(statement.limit(most).subquery())
     ).scalar_one()
-
-
-def _cut(
-    connection: Connection, ordered: Select[str], search: Search, offset: int | None = None
-) -> Sequence[str]:
-    """One page of the ids. ``offset``: default that of the search."""
-    page = ordered.limit(search.limit).offset(search.offset if offset is None else offset)
-    return connection.scalars(page).all()
-
-
-def _page(
-    connection: Connection, conditions: list[ColumnElement[bool]], search: Search
-) -> Sequence[str]:
-    """The ids of one page, read in the order of an index."""
-    if search.sort is Sort.CREATED:
-        latest = select(ComparisonRow.id).where(*conditions).order_by(*_order(search))
-        return _cut(connection, latest, search)
-    missing, *order = _order(search)
-    there = select(ComparisonRow.id).where(*_unindexed(connection, conditions)).order_by(*order)
-    # MISSING_NUMBER and NAMELESS come last by themselves
-    if search.descending != (search.sort is Sort.NAME):
-        return _cut(connection, there, search)
-    valued = there.where(~missing)
-    page = _cut(connection, valued, search)
-    if len(page) == search.limit:
-        return page
-    before = 0 if page else max(0, search.offset - _count(connection, valued))
-    return [*page, *_cut(connection, there.where(missing), search, before)][: search.limit]
 
 
 def _latest(
@@ -279,5 +227,7 @@ def _order(search: Search) -> list[ColumnElement[Any]]:
         return _latest(ComparisonRow, search.descending)
     named = search.sort is Sort.NAME
     key: ColumnElement[Any] = ComparisonRow.__table__.c["name_key" if named else search.sort.value]
-    missing = key >= NAMELESS if named else key < 0
-    return [missing, key.desc() if search.descending else key.asc(), *_latest(ComparisonRow)]
+    order = [key.desc() if search.descending else key.asc(), *_latest(ComparisonRow)]
+    if search.descending != named:  # MISSING_NUMBER and NAMELESS come last by themselves
+        return order
+    return [key >= NAMELESS if named else key < 0, *order]

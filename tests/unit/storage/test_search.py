@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import product
-from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -17,7 +16,6 @@ from hypothesis import strategies as st
 
 from mars_core.types import ModelRef, PromptConfig, Status, Trace
 from storage import FilterChoices, RunStore, Search, Sort, Source
-from storage.runs import search
 from tests.traces import make_trace
 from tests.unit.storage.exports import failing, save
 from tests.unit.storage.test_comparisons import fill, plans_of, statements
@@ -25,17 +23,12 @@ from tests.unit.storage.test_roundtrip import ANY_TEXT, HOSTILE, hostile_trace
 
 
 def matches(store: RunStore, **criteria: object) -> list[str]:
-    """The ids, which must be as many as the total says; in all ways: read at once, in the order of
-    an index, by the index of texts."""
-    ways: list[list[str]] = []
-    for few in (lambda: search.FEW, lambda: -1, lambda: len(ways[0])):
-        with patch.object(search, "FEW", few()):
-            result = store.find(Search(**criteria))  # type: ignore[arg-type]
-            ways.append(result.frame["id"].tolist())
-            assert (result.total, result.more) == (len(ways[-1]), False)
-            assert store.matching_ids(Search(**criteria)) == ways[-1]  # type: ignore[arg-type]
-    assert ways[0] == ways[1] == ways[2]
-    return ways[0]
+    """The ids, which must be as many as the total says."""
+    result = store.find(Search(**criteria))  # type: ignore[arg-type]
+    ids: list[str] = result.frame["id"].tolist()
+    assert (result.total, result.more) == (len(ids), False)
+    assert store.matching_ids(Search(**criteria)) == ids  # type: ignore[arg-type]
+    return ids
 
 
 def named(store: RunStore, *names: str) -> list[str]:
@@ -230,7 +223,6 @@ def test_exactly_every_part_of_a_text_is_found(
 def test_more_than_are_counted_are_reported_as_more(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.runs.search.FEW", -1)
     monkeypatch.setattr("storage.runs.search.COUNTED", 2)
     ids = [store.new_comparison(PromptConfig(f"needle {number}")) for number in range(4)]
     result = store.find(Search(text="needle", limit=3))
@@ -291,12 +283,13 @@ def test_lists_are_read_in_the_order_of_an_index(sqlite_store: RunStore) -> None
     ):
         for descending in (True, False):
             wanted = Search(without_batches=True, descending=descending)
-            page, every, *frame = plans_of(store, partial(store.find, wanted))
+            every, page, *frame = plans_of(store, partial(store.find, wanted))
             assert page == every == [step]
             assert not frame or frame[1][0].startswith("SEARCH runs USING INDEX")
         for sort in set(Sort) - {Sort.CREATED}:
             named = sort is Sort.NAME
-            page, *_ = plans_of(store, partial(store.find, Search(sort=sort, descending=not named)))
+            wanted = Search(sort=sort, descending=not named)
+            _, page, *_ = plans_of(store, partial(store.find, wanted))
             rest = ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if named else []
             assert page == [f"SCAN {covering}{'name_key' if named else sort}", *rest]
 
@@ -306,9 +299,9 @@ def test_few_and_choices_are_looked_up(sqlite_store: RunStore) -> None:
     wanted = {"rule": "x", "target": "x", "status": Status.FAILED, "tag": "t"}
     for name, value in wanted.items():
         search = Search(**{name: value})  # type: ignore[arg-type]
-        _, page, *_ = plans_of(sqlite_store, partial(sqlite_store.find, search))
-        assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in page)
-        assert not any(step.startswith("SCAN comparisons") for step in page)
+        counted, *_ = plans_of(sqlite_store, partial(sqlite_store.find, search))
+        assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in counted)
+        assert not any(step.startswith("SCAN comparisons") for step in counted)
     indexes = {None: "ix_facets_by_value (kind=?", "anna": "ix_facets_by_owner (owner=?"}
     for owner, index in indexes.items():
         for plan in plans_of(sqlite_store, sqlite_store.of(owner).choices):
