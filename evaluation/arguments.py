@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.options import RULES_OF_STUDY
-from evaluation.study.plan import EQUIVALENCE, PLACEBO_SEEDS
+from evaluation.study.plan import EQUIVALENCE, PLACEBO_SEEDS, SCALES
 from evaluation.suites.read import BUILT_IN
 from mars_core.arguments import (
     DRAFT_OPTIONS,
@@ -96,12 +96,17 @@ _PLAN: OptionTable = (
         "--seed": _number("the first seed (default 0)", 0),
         "--max-new-tokens": _number("maximum number of new tokens per turn (default 256)", 256),
         "--no-placebos": _switch(
-            "without relaxing as many tokens as each rule at random places, and without keeping "
-            "all drafts"
+            "without controls: as many tokens as each rule relaxes at random places, all drafts "
+            "kept, lower temperatures"
         ),
         "--placebo-seeds": _number(
             f"draws of the random places for each prompt, averaged (default {PLACEBO_SEEDS})",
             PLACEBO_SEEDS,
+        ),
+        "--sharpened": _text(
+            "above temperature 0 also strict at these shares of it, which tells what likelier "
+            "tokens alone do to the score; empty: none (default 0.8,0.6,0.4,0.2)",
+            default=",".join(map(str, SCALES)),
         ),
         "--interventions": _number(
             "afterwards relax up to N rejected tokens of each text of strict, each alone, to see "
@@ -149,7 +154,7 @@ _PLAN: OptionTable = (
 )
 _NOT_CHOSEN = (
     *("--server", "--server-model", "--baseline", "--baseline-model", "--concurrency"),
-    *("--theta", "--set", "--scope", "--no-placebos", "--placebo-seeds"),
+    *("--theta", "--set", "--scope", "--no-placebos", "--placebo-seeds", "--sharpened"),
     *("--equivalence", "--interventions", "--plan-only"),
 )
 

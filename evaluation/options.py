@@ -17,6 +17,7 @@ from evaluation.study.plan import (
     Plan,
     Served,
     with_placebos,
+    with_sharpened,
 )
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
@@ -56,11 +57,14 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     models = Models.of(pair)
     names = _words(options.rules or RULES_OF_STUDY)
     lanes = _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value)
-    return _plan(
-        options,
-        models,
-        lanes if options.no_placebos else with_placebos(lanes, options.placebo_seeds),
-    )
+    return _plan(options, models, lanes if options.no_placebos else _with_controls(options, lanes))
+
+
+def _with_controls(options: argparse.Namespace, lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
+    lanes = with_placebos(lanes, options.placebo_seeds)
+    if not options.sharpened or not min(read_numbers(options.temperature, "--temperature")):
+        return lanes
+    return with_sharpened(lanes, read_numbers(options.sharpened, "--sharpened"))
 
 
 def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
@@ -69,7 +73,7 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
     options.rules = ",".join([BASELINE, *names])
     options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
     options.equivalence, options.placebo_seeds = EQUIVALENCE, PLACEBO_SEEDS
-    options.interventions = 0
+    options.interventions, options.sharpened = 0, ""
     return read_plan_options(options, pair)
 
 

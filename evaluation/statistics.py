@@ -193,6 +193,14 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
     return tuple(intervals)
 
 
+def mean_interval(values: Array) -> Interval:
+    """Of the mean of one value a prompt, [N], with its percentile interval."""
+    if not values.size:
+        return Interval()
+    totals = totals_by_prompt(values[:, None], np.arange(len(values))).T / len(values)
+    return percentile_intervals(totals[:, 0], totals[:, 1:], len(values))[0]
+
+
 @cache
 def tail_level(prompts: int) -> float:
     """The share of resamples below the interval (and above it): Φ(−t·√(n/(n − 1))), t the 97.5 %

@@ -21,9 +21,11 @@ from evaluation.study.plan import (
     BASELINE,
     EQUIVALENCE,
     PLACEBO_SEEDS,
+    SCALES,
     Lane,
     Plan,
     with_placebos,
+    with_sharpened,
 )
 from evaluation.suites.typed import SOURCE
 from mars_core.drafting import described
@@ -64,6 +66,7 @@ def study_command(plan: Plan) -> str | None:
         "execute_code": plan.execute_code,
         "equivalence": f"{plan.equivalence:g}" if plan.equivalence != EQUIVALENCE else None,
         "no_placebos": not (placebos or purpose),
+        "sharpened": _scales(plan, placebos=placebos),
         "placebo_seeds": seeds if seeds != PLACEBO_SEEDS and seeds else None,
         **_purpose(plan),
         "name": plan.name,
@@ -122,11 +125,18 @@ def _purpose(plan: Plan) -> CommandOptions:
 
 def _without_placebos(plan: Plan) -> tuple[Sequence[Lane], bool]:
     """The lanes that were requested, and whether placebos are added to them, if they have any."""
-    chosen = [lane for lane in plan.lanes if not lane.is_placebo]
+    chosen = [lane for lane in plan.lanes if not lane.is_control]
     draws = 1 if plan.averages else plan.placebo_seeds or 1
-    if sorted(map(repr, with_placebos(chosen, draws))) == sorted(map(repr, plan.lanes)):
+    controlled = with_sharpened(with_placebos(chosen, draws), plan.scales)
+    if sorted(map(repr, controlled)) == sorted(map(repr, plan.lanes)):
         return chosen, True
     return plan.lanes, plan.served is not None
+
+
+def _scales(plan: Plan, *, placebos: bool) -> str | None:
+    """None where it is what a plan without the option has."""
+    usual = SCALES if placebos and min(plan.temperatures) and not plan.served else ()
+    return None if plan.scales == usual else _joined(plan.scales)
 
 
 def _drafters(drafters: Sequence[DrafterConfig]) -> CommandOptions | None:

@@ -25,7 +25,7 @@ from evaluation.betting import (
     p_value,
     ratio_bound,
 )
-from evaluation.statistics import CONFIDENCE, Array, Interval, over
+from evaluation.statistics import CONFIDENCE, Array, Interval, mean_interval, over
 from evaluation.study.plan import BASELINE, Plan
 from evaluation.study.purpose import Advice, Prediction
 from evaluation.study.result import NAN
@@ -88,12 +88,14 @@ class Certificate:
 
 
 class LaneDifference(NamedTuple):
-    """The score of ``lane`` minus that of ``other``, over the prompts that both completed."""
+    """The score of ``lane`` minus that of ``other``, over the prompts that both completed.
+    ``difference``: with an interval by bootstrap, for one look; ``anytime``: for any number."""
 
     lane: int
     other: int
     prompts: int
     difference: Interval
+    anytime: Interval
 
 
 class PromptScores(NamedTuple):
@@ -195,6 +197,6 @@ def differences(plan: Plan, stored: Sequence[StoredResult]) -> tuple[LaneDiffere
         both = scores.complete[:, lane] & scores.complete[:, other]
         change = scores.mean[both, lane] - scores.mean[both, other]
         change = change[np.isfinite(change)]
-        interval = difference_interval(change, 1 - CONFIDENCE)
-        every.append(LaneDifference(lane, other, len(change), interval))
+        anytime = difference_interval(change, 1 - CONFIDENCE)
+        every.append(LaneDifference(lane, other, len(change), mean_interval(change), anytime))
     return tuple(every)

@@ -43,7 +43,7 @@ def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
         target=plan.models.target,
         drafter=replace(lane.drafter, model=described(lane.drafter.kind).model(plan.models)),
         rule=lane.rule,
-        sampling=plan.sampling(task),
+        sampling=plan.sampling(task, lane),
         max_new_tokens=plan.max_new_tokens,
         seed=plan.seed_of(task),
         environment={"sampler": SAMPLER} | _read_classifier(plan, lane),

@@ -238,7 +238,7 @@ def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
     pairs = []
     for (task, lane), one in sorted(answers.items()):
         plan = groups[0].plan
-        judged = lane != plan.none and not plan.lanes[lane].is_placebo
+        judged = lane != plan.none and not plan.lanes[lane].is_control
         baseline = plan.baseline(lane) if judged else None
         if baseline is not None and (task, baseline) in answers:
             strict = answers[task, baseline]

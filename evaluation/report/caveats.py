@@ -30,7 +30,7 @@ def warnings(
     """``tasks``: number of completed tasks."""
     plan = grid.plan
     names = {suite.name for suite in plan.suites}
-    suites = [row for row in measured if row.group in names and not plan.lanes[row.lane].is_placebo]
+    suites = [row for row in measured if row.group in names and not plan.lanes[row.lane].is_control]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
     without_none = (
         "The plan has no lane none, so the speed-up over decoding without drafts is not reported."

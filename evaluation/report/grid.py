@@ -29,7 +29,14 @@ RESULT, RELATIVE = (
 )
 _LATER = (  # which older studies lack
     *("ttft_s", "batch", "batch_s", "overshoot_max", "looped", "due", "eligible"),
-    *("loop_relaxed", "answered", "reasoning_tokens", "reasoning_s"),
+    *(
+        "loops_left",
+        "loops_left_by_bonus",
+        "loop_relaxed",
+        "answered",
+        "reasoning_tokens",
+        "reasoning_s",
+    ),
 )
 # Numbers of a run that follow from others: drafted tokens that were kept, whether the token limit
 # cut it, steps that drafted, these with the kept tokens, tokens after the reasoning, the main

@@ -16,9 +16,8 @@ from evaluation.report.values import ALONE, InterventionRow
 from evaluation.statistics import (
     Array,
     Interval,
-    percentile_intervals,
+    mean_interval,
     quartiles,
-    totals_by_prompt,
 )
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.counterfactual import Counterfactual, rejected_tokens
@@ -155,13 +154,7 @@ def _mean(
         beside = _by_prompt(others, read)
         means = {each: means[each] - beside[each] for each in means.keys() & beside.keys()}
     values: Array = np.array([means[each] for each in sorted(means)], dtype=np.float64)
-    if not len(values):
-        return Interval()
-    columns = np.stack([values, np.ones(len(values))], axis=1)
-    sums, ones = totals_by_prompt(columns, np.arange(len(values))).T
-    every = sums / ones
-    (interval,) = percentile_intervals(every[:1], every[None, 1:], len(values))
-    return interval
+    return mean_interval(values)
 
 
 def _by_prompt(

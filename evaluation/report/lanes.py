@@ -87,11 +87,16 @@ class GroupSample(NamedTuple):
         return (lane,) if not over else () if other is None else (lane, other)
 
 
-def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
-    """Every lane of the plan, in its order."""
+def sample_of(grid: Grid, group: Group, temperature: float) -> GroupSample:
+    """The tasks of the group at that temperature."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    sample = GroupSample(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
+    return GroupSample(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
+
+
+def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
+    """Every lane of the plan, in its order."""
+    sample = sample_of(grid, group, temperature)
     estimates = {
         (lane, name): estimate
         for lane in range(len(grid.plan.lanes))
@@ -237,7 +242,7 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
     recovery_none = BLANK if plan.none is None else recovered(plan.none, prompt)
     template = sample.grid.template[sample.rows[scored]]
     several = len(np.unique(template)) < len(np.unique(prompt))
-    compared = lane != baseline and not plan.lanes[lane].is_placebo
+    compared = lane != baseline and not plan.lanes[lane].is_control
     tested = binary and compared
     change = (values[:, lane] - values[:, baseline]).round().astype(np.int64) if tested else None
     return Score(

@@ -92,7 +92,7 @@ def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[L
     the times of steps and the acceptance of all runs. Raises ValueError for too few."""
     plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
     for number, lane in enumerate(plan.lanes):  # the one with the largest K
-        if lane.drafts and not lane.drafter.tree and not lane.is_placebo:
+        if lane.drafts and not lane.drafter.tree and not lane.is_control:
             key = lane.name, replace(lane.drafter, k=0)
             longest = max(lane.drafter.k, plan.lanes[families.get(key, number)].drafter.k)
             families[key] = number if lane.drafter.k == longest else families[key]

@@ -14,6 +14,7 @@ import numpy as np
 from evaluation.advise.certificate import certify, differences
 from evaluation.recovery import corrected
 from evaluation.report.caveats import other_texts, warnings
+from evaluation.report.curves import curve_rows, sharpened_rows
 from evaluation.report.followed import followed_rows
 from evaluation.report.grid import Grid, grid, groups, items_of
 from evaluation.report.interventions import intervention_rows
@@ -21,7 +22,7 @@ from evaluation.report.lanes import measured
 from evaluation.report.loads import errors, load_rows, predicted
 from evaluation.report.placebos import placebo_rows
 from evaluation.report.texts import records_of
-from evaluation.report.values import LoadRow, Measured, PromptRow, Report, VoteRow
+from evaluation.report.values import ALL, LoadRow, Measured, PromptRow, Report, VoteRow
 from evaluation.statistics import Interval, count_interval, holm
 from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
@@ -45,6 +46,12 @@ def measure(store: RunStore, study_id: str) -> Report:
         for temperature in plan.temperatures
         for row in measured(results, group, temperature)
     ]
+    suites = [
+        (group, temperature)
+        for group in groups(plan)
+        for temperature in plan.temperatures
+        if group.name == ALL or group.name in {suite.name for suite in plan.suites}
+    ]
     every = _adjusted(results.plan, rows)
     environment = _environments(store, stored)
     return Report(
@@ -63,6 +70,8 @@ def measure(store: RunStore, study_id: str) -> Report:
         followed=followed_rows(store, results),
         interventions=intervention_rows(store, results),
         placebos=tuple(placebo_rows(results, every)),
+        sharpened=tuple(row for each in suites for row in sharpened_rows(results, *each)),
+        curves=tuple(row for each in suites for row in curve_rows(results, *each)),
         certificate=certify(plan, stored) if plan.advice else None,
         differences=differences(plan, stored) if plan.matching else (),
     )
@@ -147,7 +156,7 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
     lanes = (
         number
         for number, lane in enumerate(grid.plan.lanes)
-        if grid.baseline(number) != number and not lane.is_placebo
+        if grid.baseline(number) != number and not lane.is_control
     )
     return tuple(sorted((row for lane in lanes for row in _prompts_of(grid, lane)), key=badness))
 

@@ -215,6 +215,21 @@ class Measured:
         better=-1,
         meter=True,
     ).field
+    loops_left: Interval = ReportMetric(
+        "Loops left",
+        "a run: such a span within the text, at most 64 tokens long, that goes on otherwise",
+        Pooled("loops_left", known=True),
+        better=0,
+        meter=True,
+    ).field
+    loops_left_by_bonus: Interval = ReportMetric(
+        "by a bonus token",
+        "share of the loops that are left with the token after a draft that was kept whole",
+        Pooled("loops_left_by_bonus", "loops_left", known=True),
+        percent,
+        better=0,
+        meter=True,
+    ).field
     same: Interval = ReportMetric(
         "Same as strict",
         "share of runs with the same tokens; Wilson",
@@ -397,6 +412,38 @@ class PlaceboRow:
         return not math.isnan(self.shortfall)
 
 
+@dataclass(frozen=True, slots=True)
+class SharpenedRow:
+    """A rule beside strict at a lower temperature whose texts are as likely a token. nan where they
+    are likelier than at every measured one; strict itself where they are less likely than its."""
+
+    group: str
+    temperature: float
+    lane: int
+    prompts: int
+    log_likelihood: Interval  # of a token of the rule's texts, nats
+    scale: Interval  # of the temperature, at which strict's texts are as likely
+    recovery: Interval
+    alone: Interval  # recovery of strict at that temperature
+    difference: Interval  # of the scores, the rule's minus that
+
+
+@dataclass(frozen=True, slots=True)
+class CurveRow:
+    """Two rules at one τ on the curves through strict and their settings."""
+
+    group: str
+    temperature: float
+    drafts: str
+    rule: str
+    other: str
+    prompts: int
+    tau: float
+    score: Interval
+    other_score: Interval
+    difference: Interval  # the rule's minus the other's
+
+
 ALONE = ("score", "changed", "logprob")  # fields of InterventionRow that are compared
 
 
@@ -446,6 +493,8 @@ class Report:
     followed: tuple[FollowedRow, ...] = ()
     interventions: tuple[InterventionRow, ...] = ()
     placebos: tuple[PlaceboRow, ...] = ()
+    sharpened: tuple[SharpenedRow, ...] = ()
+    curves: tuple[CurveRow, ...] = ()
     certificate: Certificate | None = None  # of a study for advice
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 

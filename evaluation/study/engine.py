@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evaluation.study.plan import BASELINE, MOST_SEEDS, Plan, Task
+from evaluation.study.plan import BASELINE, MOST_SEEDS, SHARPENED, Plan, Task
 from evaluation.study.result import answer, placebo_of
 from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
@@ -124,9 +124,9 @@ def config_of(
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
     settings: dict[str, Any] = {
         "prompt": prompt,
-        "rule": rule or chosen.rule,
+        "rule": rule or (RuleConfig(BASELINE) if chosen.rule.name == SHARPENED else chosen.rule),
         "drafter": chosen.drafter,
-        "sampling": plan.sampling(task),
+        "sampling": plan.sampling(task, chosen),
         "max_new_tokens": plan.max_new_tokens,
         "seed": plan.seed_of(task),
     }

@@ -40,6 +40,8 @@ BASELINE = "strict"
 EQUIVALENCE = 0.05  # scores that differ by at most this share count as equal
 # the drafter of served runs, and their rule where none was requested or it is not known
 SERVER = "server"
+SHARPENED = "sharpened"  # the rule of lanes that are strict at a lower temperature
+SCALES = (0.8, 0.6, 0.4, 0.2)  # of that temperature, by default
 MAX_CONCURRENCY = 1024
 MAX_BATCH = 256
 LARGEST_SEED = 2**53 - 1  # exact as a float64
@@ -77,8 +79,21 @@ class Lane:
     imitates: RuleConfig | None = None
 
     @property
-    def is_placebo(self) -> bool:
-        return self.rule.name in (PLACEBO.name, RANDOM.name, ALWAYS.name)
+    def is_control(self) -> bool:
+        """Whether it is there to judge other rules by: a placebo, the rule that keeps every draft,
+        strict at a lower temperature."""
+        return self.rule.name in (PLACEBO.name, RANDOM.name, ALWAYS.name, SHARPENED)
+
+    @property
+    def scale(self) -> float:
+        """What the temperature of a task is multiplied with: 1 but in a lane ``SHARPENED``."""
+        return float(self.rule.parameters["scale"]) if self.rule.name == SHARPENED else 1.0
+
+    @property
+    def relaxes(self) -> bool:
+        """Whether it is judged for what it relaxes."""
+        rule = RULES.get(self.rule.name)
+        return rule is not None and not (rule.lossless or self.is_control)
 
     @property
     def best(self) -> int:
@@ -130,9 +145,9 @@ class Lane:
 
     def tv_kind(self, temperature: float) -> ShiftKind:
         """What TV and KL of its runs are."""
-        served = self.drafter.kind == SERVER
+        unknown = self.drafter.kind == SERVER or self.rule.name == SHARPENED
         return (
-            ShiftKind.UNKNOWN if served else shift_kind(self.rule.name, self.drafter, temperature)
+            ShiftKind.UNKNOWN if unknown else shift_kind(self.rule.name, self.drafter, temperature)
         )
 
 
@@ -141,11 +156,7 @@ def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[La
     drawn ``seeds`` times, among all and, for a rule that admits only the target's best tokens,
     among these; and once for each drafter the rule that keeps every draft. Raises ValueError."""
     _check_range("placebo_seeds", seeds, 1, MOST_SEEDS)
-    relaxed = [
-        lane
-        for lane in lanes
-        if lane.rule.name in RULES and not (RULES[lane.rule.name].lossless or lane.is_placebo)
-    ]
+    relaxed = [lane for lane in lanes if lane.relaxes]
     added = [
         Lane(RuleConfig(PLACEBO.name, {"best": best, "draw": draw}), lane.drafter, lane.rule)
         for lane in relaxed
@@ -155,6 +166,18 @@ def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[La
     for drafter in dict.fromkeys(lane.drafter for lane in relaxed):
         every_draft = Lane(RuleConfig(ALWAYS.name), drafter)
         added += [every_draft] * (every_draft not in lanes)
+    return (*lanes, *added)
+
+
+def with_sharpened(lanes: Sequence[Lane], scales: Sequence[float] = SCALES) -> tuple[Lane, ...]:
+    """And after them, for each drafter of a rule that may relax, strict at these shares of the
+    temperature: what likelier tokens alone do to the score (true truncation, 2607.26627)."""
+    drafters = dict.fromkeys(lane.drafter for lane in lanes if lane.relaxes)
+    added = [
+        Lane(RuleConfig(SHARPENED, {"scale": scale}), drafter)
+        for drafter in drafters
+        for scale in scales
+    ]
     return (*lanes, *added)
 
 
@@ -299,8 +322,9 @@ class Plan:
         draws."""
         return self.seed + task.repeat * self.items + self.position(task)
 
-    def sampling(self, task: Task) -> Sampling:
-        return Sampling(task.temperature, self.top_k, self.top_p, self.processors)
+    def sampling(self, task: Task, lane: Lane) -> Sampling:
+        temperature = task.temperature * lane.scale
+        return Sampling(temperature, self.top_k, self.top_p, self.processors)
 
     def baseline(self, lane: int) -> int | None:
         """The number of the lane strict with the same drafter; of ``none`` the first strict one.
@@ -343,6 +367,12 @@ class Plan:
         """Draws of each placebo; 0 without one."""
         drawn = [each for each in self.draws if self.lanes[each[0]].imitates]
         return self.averages or max(map(len, drawn), default=0)
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """Of the lanes at lower temperatures, in their order."""
+        lanes = (lane for lane in self.lanes if lane.rule.name == SHARPENED)
+        return tuple(dict.fromkeys(lane.scale for lane in lanes))
 
     def title(self, lane: Lane) -> str:
         """The rule, with its drafter if the plan has several."""
@@ -431,6 +461,11 @@ def _check_lanes(plan: Plan) -> None:
                 "there."
             )
         if lane.rule.name == SERVER and plan.served:
+            continue
+        if lane.rule.name == SHARPENED:
+            _check_range("scale of sharpened", lane.scale, 0.01, 0.99)
+            if not min(plan.temperatures):
+                raise ValueError(f"{lane.name} lowers a temperature; each must be above 0.")
             continue
         if lane.rule.name not in RULES:
             raise ValueError(

@@ -6,9 +6,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from evaluation.scoring.answer import THINKS, THOUGHT, after_reasoning
 from evaluation.scoring.overlap import overlap
@@ -16,7 +18,7 @@ from evaluation.study.plan import Lane
 from evaluation.study.stored import plain, read
 from mars_core.rules import WHERE, expressions
 from mars_core.rules.placebo import PLACEBO
-from mars_core.telemetry import first_divergence
+from mars_core.telemetry import LOOP, first_divergence
 from mars_core.types import (
     UNKNOWN,
     Cause,
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from storage import RunRecord
 
 NAN = math.nan
+PERIOD = 64  # tokens of the longest span that is looked for within a text
 BATCH = "batch"  # of a run's environment: how many were decoded together
 _COUNTS = ("prompt_tokens", "new_tokens", "steps", "drafted", "accepted", "relaxed")
 _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
@@ -81,6 +84,8 @@ class LaneResult:
     overshoot_max: float = NAN
     looped: float = NAN  # 1 if any turn has a loop, else 0
     loop_relaxed: float = NAN  # 1 if the first repeat of a loop begins with a relaxed token, else 0
+    loops_left: float = NAN  # within the text
+    loops_left_by_bonus: float = NAN  # by the token after a draft that was kept whole
     stop_reason: str = ""  # of the last turn
     answered: float = NAN  # 1 if the last turn has a text after its reasoning, else 0
     reasoning_tokens: float = NAN  # to the end of the reasoning
@@ -137,6 +142,7 @@ def result_of(
     """The result of a lane; ``traces``: one per turn, at least one."""
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
+    left = [outcome is Outcome.BONUS for trace in traces for outcome in _left(trace)]
     depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
     positions, reasoning = range(1, max(depths, default=0) + 1), list(map(_reasoning, traces))
     counts = {name: [getattr(summary, name) for summary in summaries] for name in _COUNTS}
@@ -160,8 +166,10 @@ def result_of(
         scores=dict(scores),
         tv_max=max((summary.tv_max for summary in summaries), default=math.nan),
         overshoot_max=max(summary.overshoot_max for summary in summaries),
-        looped=_any(summaries, [summary.loop_tokens for summary in summaries]),
-        loop_relaxed=_any(summaries, list(map(_relaxed_into_loop, traces))),
+        looped=_known(summaries, any(summary.loop_tokens for summary in summaries)),
+        loop_relaxed=_known(summaries, any(map(_relaxed_into_loop, traces))),
+        loops_left=_known(summaries, len(left)),
+        loops_left_by_bonus=_known(summaries, sum(left)),
         stop_reason=last.stop_reason.value,
         answered=float(
             bool(after_reasoning(answer(last)).strip())
@@ -174,9 +182,29 @@ def result_of(
     )
 
 
-def _any(summaries: Sequence[Summary], found: Sequence[int]) -> float:
+def without_shifts(result: LaneResult) -> LaneResult:
+    """Of runs that do not know the distribution that their distances are wanted from."""
+    return replace(result, tv_sum=NAN, kl_sum=NAN, tv_max=NAN, overshoot_max=NAN)
+
+
+def _known(summaries: Sequence[Summary], loops: int) -> float:
+    """nan where ids of tokens are not known."""
     unknown = any(summary.loop_tokens == UNKNOWN for summary in summaries)
-    return NAN if unknown else float(any(found))
+    return NAN if unknown else float(loops)
+
+
+def _left(trace: Trace) -> list[Outcome]:
+    """Of the tokens with which a loop within the text was left: spans of at most ``PERIOD`` tokens,
+    as often and as long as in ``Summary.loop_tokens``. The last token, as an end of turn, leaves
+    none."""
+    ids = np.array([token.id for token in trace.tokens], dtype=np.int64)
+    left = set[int]()
+    for period in range(1, min(PERIOD, len(ids) // 3) + 1 if ids.size else 0):
+        same = np.concatenate([[False], ids[period:] == ids[:-period], [False]])
+        starts, ends = np.flatnonzero(np.diff(same.astype(np.int8))).reshape(-1, 2).T
+        long = ends - starts + period >= max(LOOP, 3 * period)
+        left |= {int(end) + period for end in ends[long]}
+    return [trace.tokens[at].outcome for at in sorted(left) if at < len(ids) - 1]
 
 
 def _relaxed_into_loop(trace: Trace) -> bool:

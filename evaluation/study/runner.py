@@ -22,7 +22,14 @@ from evaluation.study.engine import (
     placebos_of,
 )
 from evaluation.study.plan import Plan
-from evaluation.study.result import LaneResult, answer, refused, relative_of, result_of
+from evaluation.study.result import (
+    LaneResult,
+    answer,
+    refused,
+    relative_of,
+    result_of,
+    without_shifts,
+)
 from mars_core.jobs import RUN_FAILURES, execution_order
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Status, StopReason, Trace
 
@@ -279,7 +286,10 @@ class Runner:
             else {}
         )
         self._ran[lane.task][lane.lane] = traces
-        return self._lane_ended(lane, traces, result_of(traces, scored, batch_s))
+        result = result_of(traces, scored, batch_s)
+        if plan.lanes[lane.lane].scale < 1:  # its runs know the lower temperature alone
+            result = without_shifts(result)
+        return self._lane_ended(lane, traces, result)
 
     def _as_strict(self, lane: _Lane) -> LaneEnded:
         """The result of a placebo that relaxes nothing: that of its baseline, whose runs are not

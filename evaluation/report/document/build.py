@@ -10,6 +10,7 @@ from evaluation.item import Suite
 from evaluation.report.document import tables
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
+from evaluation.report.document.curves import curve_section, sharpened_section
 from evaluation.report.document.followed import followed_section
 from evaluation.report.document.interventions import intervention_section
 from evaluation.report.document.loads import load_pictures, load_section
@@ -38,6 +39,8 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
         *first_sections(report),
         placebo_section(report),
         intervention_section(report),
+        sharpened_section(report),
+        curve_section(report),
         warning_section(report),
         tables.overview_section(report),
         picture_section(report) if pictures else None,

@@ -208,7 +208,7 @@ def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadR
     """Without placebos."""
     for temperature in dict.fromkeys(row.temperature for row in rows):
         here = [row for row in rows if row.temperature == temperature]
-        yield temperature, [row for row in here if not row.lane.is_placebo]
+        yield temperature, [row for row in here if not row.lane.is_control]
 
 
 def _families(rows: Sequence[LoadRow]) -> dict[Family, list[LoadRow]]:

@@ -6,6 +6,7 @@ import math
 
 from display.blocks import (
     Block,
+    Bullets,
     Head,
     Paragraph,
     ReportTable,
@@ -17,6 +18,7 @@ from evaluation.advise.certificate import Candidate, CandidateOutcome, Certifica
 from evaluation.advise.usage import uses
 from evaluation.report.document.cells import (
     beside,
+    between,
     margin,
     points,
     probability,
@@ -51,10 +53,8 @@ RULES = (
 )
 DIFFERENCES = (
     Head("Rules"),
-    Head(
-        "Difference",
-        "of their scores, with an anytime 95 % interval: wider, for any number of prompts",
-    ),
+    Head("Difference", "of their scores, by prompt"),
+    Head("Anytime", "the same with an interval that holds at every number of prompts: wider"),
     Head("n", "prompts"),
 )
 
@@ -75,16 +75,17 @@ def measured_of(report: Report, lane: int) -> Measured:
 
 def certificate_section(report: Report, certificate: Certificate) -> Section:
     chosen = certificate.chosen
-    blocks: list[Block] = [
-        Paragraph(sentence(report, certificate), "good" if chosen else "open"),
+    first, *more = sentences(report, certificate)
+    blocks: list[Block] = [Paragraph(first, "good" if chosen else "open"), Bullets(tuple(more))]
+    ways = uses(report.plan, report.plan.lanes[chosen.lane]) if chosen else {}
+    blocks += [Paragraph(way, "code") for way in ways.values()]
+    blocks.append(
         ReportTable(
             "Candidates in the order of their tests",
             CANDIDATES,
             tuple(_candidate(report, each) for each in certificate.candidates),
-        ),
-    ]
-    ways = uses(report.plan, report.plan.lanes[chosen.lane]) if chosen else {}
-    blocks += [Paragraph(way, "code") for way in ways.values()]
+        )
+    )
     lead = (
         f"Each hypothesis says that a setting scores less than {margin(certificate.margin)} of "
         "strict. They are tested in this order, which was fixed before any score was known, each "
@@ -94,35 +95,37 @@ def certificate_section(report: Report, certificate: Certificate) -> Section:
     return Section("certificate", "Which setting may be used", tuple(blocks), lead)
 
 
-def sentence(report: Report, certificate: Certificate) -> str:
-    """The result in words."""
+def sentences(report: Report, certificate: Certificate) -> tuple[str, ...]:
+    """The result in a few lines."""
     chosen, running = certificate.chosen, certificate.running
     if running:
         so_far = f"p = {probability(running.p)} after {plural(running.prompts, 'prompt')}"
-        return f"Not decided yet: {running.name} is below the margin with {so_far}."
+        return (f"Not decided yet: {running.name} is below the margin with {so_far}.",)
     if not chosen:
         first = certificate.candidates[0]
-        recovery = f"{percent(first.recovery)}, at least {percent(first.bound)}"
         return (
-            f"No setting is supported; use strict. The first, {first.name}, is {first.outcome} "
-            f"after {plural(first.prompts, 'prompt')}: recovery {recovery}. It takes "
-            f"{count(certificate.needed)} prompts that strict answers right, and more where "
-            "answers are lost."
+            "No setting is supported; use strict.",
+            f"The first, {first.name}, is {first.outcome} after {plural(first.prompts, 'prompt')}.",
+            f"Recovery {percent(first.recovery)}, at least {percent(first.bound)}.",
+            f"It takes {count(certificate.needed)} prompts that strict answers right, and more "
+            "where answers are lost.",
         )
     row = measured_of(report, chosen.lane)
+    gain = row.speedup_strict.value if row.speedup_strict.value > 0 else row.tau_ratio.value
+    hardly = "" if gain >= WORTH else " It is hardly worth it."
     pace = (
-        "speed-up not measured in batches"
+        "not measured in batches; --time-alone N measures N tasks alone"
         if math.isnan(row.speedup_strict.value)
         else f"speed-up over strict {beside(row.speedup_strict, ratio)}"
     )
-    gain = row.speedup_strict.value if row.speedup_strict.value > 0 else row.tau_ratio.value
-    hardly = "" if gain >= WORTH else " It is hardly worth it."
     return (
-        f"Use {chosen.name}: it is supported at {margin(certificate.margin)} of strict's score; a "
-        f"setting below that would be in at most {percent(certificate.alpha)} of studies "
-        f"({plural(chosen.prompts, 'prompt')}, p = {probability(chosen.p)}, recovery at least "
-        f"{percent(chosen.bound)}). τ {beside(row.tau)}, over strict's "
-        f"{beside(row.tau_ratio, ratio)}; {pace}.{hardly}"
+        f"Use {chosen.name}: it is supported at {margin(certificate.margin)} of strict's "
+        f"score.{hardly}",
+        f"Recovery at least {percent(chosen.bound)}, p = {probability(chosen.p)}, "
+        f"{plural(chosen.prompts, 'prompt')}; a setting below the margin would be supported in at "
+        f"most {percent(certificate.alpha)} of studies.",
+        f"τ {beside(row.tau)}, over strict's {beside(row.tau_ratio, ratio)}.",
+        f"Time: {pace}.",
     )
 
 
@@ -164,6 +167,7 @@ def matching_section(report: Report) -> Section:
         (
             TableCell(f"{plan.lanes[each.lane].name} {MINUS} {plan.lanes[each.other].name}"),
             spread(each.difference, points),
+            TableCell(between(each.anytime, points)),
             TableCell(count(each.prompts)),
         )
         for each in report.differences

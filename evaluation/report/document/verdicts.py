@@ -99,7 +99,7 @@ def _meters(report: Report) -> Iterator[ReportTable]:
         for one in report.measured
         if one.runs
         and one.group in report.suite_groups
-        and not report.plan.lanes[one.lane].is_placebo
+        and not report.plan.lanes[one.lane].is_control
     ]
     thinks = any(row.measured.reasoning_right.value > 0 for row in rows)
     columns = (

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES, Siblings
-from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, target_distribution, words
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, StepVerdict, chain_draft, judge, walk
@@ -128,17 +127,16 @@ def picked(*orders: Sequence[int], uniform: Sequence[float] = (), size: int = V)
 def columns(
     logits: Tensor,
     draft: Draft,
-    rule: str | Rule,
+    rule: str,
     sampling: Sampling,
     u: Chance,
     values: Mapping[str, float] | None = None,
     mode: DraftMode = DraftMode.GREEDY,
     telemetry: bool = True,
 ) -> Tensor:
-    rule = RULES[rule] if isinstance(rule, str) else rule
-    parameters = values_of(rule.name) if values is None else rule.values(values)
+    parameters = values_of(rule) if values is None else RULES[rule].values(values)
     u = u if sampling.temperature else replace(u, noise=None)
-    of_rule = rule, parameters, sampling, mode, u, telemetry
+    of_rule = RULES[rule], parameters, sampling, mode, u, telemetry
     return judge(logits, draft, *of_rule, score=scores(draft))
 
 
@@ -247,19 +245,19 @@ def test_at_most_five_alternatives_are_reported() -> None:
         assert [float(z[int(token)]) for token in node.top_ids] == list(node.top_z)
 
 
+@pytest.mark.parametrize("mode", DraftMode)
+@every_sampling
 @pytest.mark.parametrize("rule", RULES)
-def test_measuring_changes_no_decision(rule: str) -> None:
-    for mode, sampling, tree in product(DraftMode, SAMPLINGS, TREES):
+def test_measuring_changes_no_decision(rule: str, sampling: Sampling, mode: DraftMode) -> None:
+    for tree in TREES:
         if not takes(rule, tree, sampling, mode):
             continue
-        logits, draft, u = drawn_case(tree, 3)
-        measured = columns(logits, draft, rule, sampling, u, mode=mode)
-        plain = columns(logits, draft, rule, sampling, u, mode=mode, telemetry=False)
-        full, bare = decoded(measured), decoded(plain)
+        logits, draft = case(tree, 3)
+        measured = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode)
+        plain = columns(logits, draft, rule, sampling, chance(draft, 3), mode=mode, telemetry=False)
         for name in ("keep", "strict", "parent", "id", "own", "emit", "z1"):
-            assert [vars(node)[name] for node in full.nodes] == [
-                vars(node)[name] for node in bare.nodes
-            ]
+            assert column(measured, name) == column(plain, name)
+        full, bare = decoded(measured), decoded(plain)
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
 
@@ -347,22 +345,26 @@ def test_of_equal_logits_the_first_is_the_best_for_every_part_of_the_code(
         assert (verdict.path, verdict.nodes[0].tv, verdict.nodes[1].emit) == ((0, 1), 0, first)
 
 
+@every_sampling
 @pytest.mark.parametrize("rule", RULES)
-def test_a_rule_never_emits_what_p_excludes_unless_kl_is_infinite(rule: str) -> None:
+def test_a_rule_never_emits_what_p_excludes_unless_kl_is_infinite(
+    rule: str, sampling: Sampling
+) -> None:
     """At the ends of the uniform too, and with all noise for one token. No distance is negative."""
     for seed, (tree, values) in enumerate(product(TREES, (None, {}))):
-        sampling = SAMPLINGS[seed % len(SAMPLINGS)]
         if not takes(rule, tree, sampling):
             continue
         logits, draft = case(tree, seed)
-        p, count = target_distribution(logits.float(), sampling), draft.depth + 1
-        for uniform, drawn in product((0.0, 1 - 2**-53), range(V)):
-            u = picked(*[[drawn]] * count, uniform=[uniform] * count)
+        p = target_distribution(logits.float(), sampling)
+        for uniform, token in product((0.0, 1 - 2**-53), range(V)):
+            u = picked(*[[token]] * (draft.depth + 1), uniform=[uniform] * (draft.depth + 1))
             verdict = decide(logits.float(), draft, rule, sampling, u, values)
+            assert min(each for node in verdict.nodes for each in (node.tv, node.kl)) >= 0
             for number, node in enumerate(verdict.nodes):
-                kept = [at for at in verdict.children[number] if verdict.nodes[at].keep]
-                token = verdict.nodes[kept[0]].id if kept else node.emit
-                assert min(node.tv, node.kl) >= 0
+                accepted = [
+                    child for child in verdict.children[number] if verdict.nodes[child].keep
+                ]
+                token = verdict.nodes[accepted[0]].id if accepted else node.emit
                 assert p[number, int(token)] > 0 or node.kl == math.inf
 
 

@@ -163,7 +163,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     pair: Any = SimpleNamespace(spec=CATALOG[0], classifier_ref=None, **refs)
     plan = read_plan_options(options, pair)
     chosen, published = (
-        replace(each, lanes=tuple(lane for lane in each.lanes if not lane.is_placebo))
+        replace(each, lanes=tuple(lane for lane in each.lanes if not lane.is_control))
         for each in (plan, report.plan)
     )
     assert replace(chosen, batch=int(options.batch)) == published

@@ -124,6 +124,8 @@ def _result(
         overshoot_max=1.0 + relaxed,
         looped=float(tokens % 7 == 0),
         loop_relaxed=float(tokens % 14 == 0),
+        loops_left=float(tokens % 3),
+        loops_left_by_bonus=float(tokens % 3 == 2),
         answered=float(tokens % 5 != 0),
         reasoning_tokens=tokens // 4,
         reasoning_s=0.002 * steps,

@@ -28,7 +28,7 @@ from evaluation.report.files import (
     write_report,
 )
 from evaluation.report.measure import measure
-from evaluation.study.plan import Plan, with_placebos
+from evaluation.study.plan import SCALES, Plan, with_placebos, with_sharpened
 from evaluation.study.result import read_result
 from evaluation.study_commands import study_command
 from evaluation.suites.typed import typed_suite
@@ -234,6 +234,14 @@ def test_the_command_says_whether_a_study_has_placebos() -> None:
     for lanes, without in ((plan.lanes, True), (with_placebos(plan.lanes), False)):
         options = options_of(replace(plan, lanes=lanes))
         expect(options, no_placebos=without, rules="none,strict,mars,typical")
+
+
+def test_the_command_says_at_which_lower_temperatures_strict_runs() -> None:
+    plan = replace(make_plan(), temperatures=(1.0,))
+    for scales in (SCALES, (0.5,), ()):
+        lanes = with_sharpened(with_placebos(plan.lanes), scales)
+        options = options_of(replace(plan, lanes=lanes))
+        expect(options, sharpened=",".join(map(str, scales)), no_placebos=False)
 
 
 def test_what_one_command_cannot_repeat_has_none() -> None:

@@ -135,6 +135,8 @@ def test_values_are_what_pandas_finds(report: Report, frame: pd.DataFrame, lane:
         "unended": 1 - mine.ended.mean(),
         "unanswered": 1 - mine.answered.mean(),
         "loop_relaxed": mine.loop_relaxed.sum() / mine.looped.sum(),
+        "loops_left": mine.loops_left.mean(),
+        "loops_left_by_bonus": mine.loops_left_by_bonus.sum() / mine.loops_left.sum(),
         "tokens_right": mine.new_tokens.sum() / mine[NUMBERS].sum(),
         "reasoning_right": mine.reasoning_tokens.sum() / mine[NUMBERS].sum(),
         "answer_right": (mine.new_tokens - mine.reasoning_tokens).sum() / mine[NUMBERS].sum(),

@@ -196,6 +196,32 @@ def test_reasoning_ends_at_its_last_mark_and_what_does_not_end_has_no_answer(
     assert result.reasoning_s == ends[tokens]
 
 
+def test_a_loop_within_a_text_is_left_by_the_token_that_does_not_repeat() -> None:
+    """Three tokens eight times, then others: left once, by a bonus token. A loop at the end, and
+    one that only the end of turn follows, is not left; unknown ids are not a loop."""
+    made = make_trace(new_tokens=40)
+    (first, *_), rest = made.steps, list(range(100, 116))
+
+    def left(ids: list[int], loop_tokens: int = 0) -> tuple[float, float]:
+        tokens = tuple(
+            replace(first.emitted[0], id=id_, outcome=(Outcome.ACCEPTED, Outcome.BONUS)[at == 24])
+            for at, id_ in enumerate(ids)
+        )
+        trace = replace(
+            made,
+            steps=(replace(first, tokens=tokens),),
+            summary=replace(made.summary, loop_tokens=loop_tokens),
+        )
+        result = result_of([trace], {})
+        return result.loops_left, result.loops_left_by_bonus
+
+    assert left([7, 8, 9] * 8 + rest) == (1, 1)
+    assert left([7, 8, 9] * 7 + rest) == (0, 0)  # too short
+    assert left([7, 8, 9] * 9 + rest) == (1, 0)
+    assert left(rest + [7, 8, 9] * 8, 3) == left(rest + [7, 8, 9] * 8 + [2], 3) == (0, 0)
+    assert all(map(math.isnan, left([UNKNOWN] * 40, UNKNOWN)))
+
+
 def test_a_loop_is_begun_by_relaxing_where_its_first_repeat_is() -> None:
     made = make_trace(new_tokens=9, rule="mars")
     for outcome, begun in ((Outcome.RELAXED, 1), (Outcome.ACCEPTED, 0)):
