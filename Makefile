@@ -10,14 +10,14 @@
 # make llama  checks a llama.cpp server with and without speculative decoding, in .venv-llama   (ARGS="-k name")
 # make green  when cuda, vllm and llama, which CI leaves out, last passed, and on which commit
 # make clean  removes .venv and the caches
-# make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|gpu|docker|docker-gpu, DRY=1 lists only)
+# make deploy SPACE=owner/name   puts the page on a Hugging Face Space   (FLAVOUR=zerogpu|cpu|docker, DRY=1 lists only)
 #
 # PYTHON=python3.12        another interpreter (3.11 or later) for .venv
 # TORCH_INDEX=URL          another place to look for torch, e.g. https://download.pytorch.org/whl/cpu (no CUDA, smaller)
 # LOCKED=1                 installs only files whose hashes are in locks/ (TORCH=cpu or cuda), into a .venv that has no others;
 #                          without it: the same versions of any index
 # make lock                writes locks/ and requirements.txt anew after pyproject.toml was changed (UPGRADE=1: newest versions that it allows)
-# make sbom                writes docs/sbom/ and docs/reference/packages.md from .venv
+# make sbom                writes docs/sbom/run-$(TORCH).cdx.json, and docs/reference/packages.md from .venv
 # pip's own variables (PIP_INDEX_URL, PIP_EXTRA_INDEX_URL, PIP_FIND_LINKS, ...) are respected.
 
 SHELL := /bin/bash
@@ -32,7 +32,6 @@ TORCH_INDEX ?=
 LOCKED ?=
 TORCH ?= cpu
 UPGRADE ?=
-WITH ?=
 ARGS ?=
 OUT ?=
 TINY ?=
@@ -41,6 +40,7 @@ FLAVOUR ?= zerogpu
 DRY ?=
 DIRTY ?=
 PRIVATE ?=
+EXTRAS := mcp postgres eval ray dev
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # many tests wait for other processes
 
 VENV := .venv
@@ -145,11 +145,27 @@ $(DEV_READY): locks/dev.txt locks/mcp.txt locks/postgres.txt locks/ray.txt $(EVA
 	$(call install,mcp postgres eval ray dev)
 	@touch $@
 
+# Each package is in one file: what CUDA alone needs in torch-cuda.txt, the others in that of the first extra which needs them.
+compile = $(TOOLS)/bin/uv pip compile --quiet --no-config --native-tls --universal --python-version 3.11 --fork-strategy fewest --no-annotate \
+	--custom-compile-command "make lock"
 lock: $(TOOLS)/.ready
-	$(TOOLS)/bin/python locks/make.py $(if $(UPGRADE),--upgrade)
+	$(pins) locks/*.txt > $(TOOLS)/versions
+	$(compile) pyproject.toml --all-extras $(if $(UPGRADE),--upgrade) -o $(TOOLS)/versions
+	$(compile) pyproject.toml --no-deps --no-strip-extras --no-header --constraints $(TOOLS)/versions > requirements.txt
+	rm -f $(patsubst %,locks/%.txt,run $(EXTRAS))
+	grep -E '^(torch|triton|nvidia-.*|cuda-.*)==' $(TOOLS)/versions | $(compile) - --no-deps --generate-hashes > locks/torch-cuda.txt
+	for extra in "" $(EXTRAS); do \
+		elsewhere=$$(sed -n 's/^\([[:alnum:]-]*\)==.*/--no-emit-package \1/p' locks/*.txt); \
+		$(compile) pyproject.toml $${extra:+--extra $$extra} --constraints $(TOOLS)/versions --generate-hashes $$elsewhere -o locks/$${extra:-run}.txt; \
+	done
 
+# What a deployment installs is read from an environment of its own; TORCH=cpu needs TORCH_INDEX.
 sbom: $(TOOLS)/.ready $(DEV_READY)
-	$(TOOLS)/bin/python docs/sbom/make.py $(BIN)/python $(WITH)
+	$(MAKE) VENV=$(TOOLS)/$(TORCH) $(TOOLS)/$(TORCH)/.requirements
+	$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml -o docs/sbom/run-$(TORCH).cdx.json $(TOOLS)/$(TORCH)
+	{ sed '/^|/,$$d' docs/reference/packages.md; \
+	$(TOOLS)/bin/pip-licenses --python=$(BIN)/python --from=mixed --with-urls --with-system --ignore-packages pip --order=license --format=markdown | tr -s ' ' | grep -v '^| |'; } > $(TOOLS)/packages.md
+	mv $(TOOLS)/packages.md docs/reference/packages.md
 
 $(TOOLS)/.ready:
 	.ci/venv "$(PYTHON)" "$(TOOLS)"

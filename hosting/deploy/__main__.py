@@ -1,59 +1,68 @@
-"""``python -m hosting.deploy owner/name [--flavour zerogpu] [--dry-run]``: deploys the page to a
-Space, or lists the files.
+"""``python -m hosting.deploy owner/name [--flavour zerogpu] [--dry-run]``: makes a Hugging Face
+Space of the last commit, or lists the files.
 
-A Space is created or updated in one commit through huggingface_hub: text is in the commit and
-binary files use Xet, as the Hub requires (it rejects a plain git push of weights).
+README.md and the other files are those of the repository for ``zerogpu``; three of them are changed
+for other flavours.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import re
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
-from huggingface_hub.errors import (
-    HfHubHTTPError,
-    HFValidationError,
-    LocalTokenNotFoundError,
-    OfflineModeIsEnabled,
-    RepositoryNotFoundError,
-)
+import httpx
+from huggingface_hub import HfApi, SpaceCard
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-from hosting.deploy.files import FLAVOURS, DeployError, Flavour, Upload, tree, uploads
 from hosting.settings import REPOSITORY
 
 ROOT = Path(__file__).parents[2]
-HUB_FILES = frozenset({".gitattributes"})  # maintained by the Hub
-_UNREACHABLE = (
-    "The Hugging Face Hub cannot be reached: connect (and unset HF_HUB_OFFLINE), then try again."
+FILES = (
+    *("app.py", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "requirements.txt"),
+    *("display", "evaluation", "hosting", "mars_core", "mars_playground", "storage", "ui"),
+    *(":(glob)docs/*.md", "docs/figures", "docs/reference"),
 )
-_EXPLAINED: Sequence[tuple[type[Exception] | tuple[type[Exception], ...], str]] = (
-    (
-        LocalTokenNotFoundError,
-        "There is no token of the Hugging Face Hub: run `hf auth login`, or set HF_TOKEN.",
-    ),
-    ((OfflineModeIsEnabled, ConnectionError, TimeoutError), _UNREACHABLE),
-    (
-        RepositoryNotFoundError,
-        "The Space {space} cannot be reached with this token: check the owner, and that the token "
-        "may write there.",
-    ),
-    (HFValidationError, "{space!r} is not the name of a Space: write owner/name."),
-)
-_CHANGED = "The Space {space} has been changed meanwhile: look at it, then deploy again."
-_ANSWERS = {
-    401: "The Hugging Face Hub does not know this token: run `hf auth login` again, or set another HF_TOKEN.",
-    402: "The account of {space} may not have this hardware without a paid plan: choose FLAVOUR=zerogpu, or pay.",
-    403: "This token may not write to {space}: make one with write access for its owner, and log in with it.",
-    409: _CHANGED,
-    412: _CHANGED,
-    413: "The Hub finds the files too large for {space}; nothing was changed.",
-    429: "The Hugging Face Hub asks to slow down: try again in some minutes.",
+DOCKER_FILES = ("Dockerfile", ".dockerignore", "locks")
+GPU_PAIRS = "qwen3-0.6b-4b,smollm2-135m,bundled"  # value of MARS_PAIRS
+CPU_INDEX = "--extra-index-url https://download.pytorch.org/whl/cpu\n"
+_WITHOUT_GPU = {
+    "suggested_hardware": "cpu-basic",
+    "models": None,
+    "preload_from_hub": None,
+    "startup_duration_timeout": "15m",
 }
+_DOCKER = {
+    "sdk": "docker",
+    "app_port": 7860,
+    "sdk_version": None,
+    "python_version": None,
+    "app_file": None,
+}
+# Flavour → what its front matter of README.md has in place of that of zerogpu.
+FLAVOURS: Mapping[str, Mapping[str, Any]] = {
+    "zerogpu": {},
+    "cpu": _WITHOUT_GPU,
+    "docker": _WITHOUT_GPU | _DOCKER,
+}
+_PRIVATE_NAME = re.compile(
+    r"^\.env|\.(db|sqlite3?|pem|key|p12|pfx|env)$|\.db-(wal|shm|journal)$|^id_(rsa|ed25519|ecdsa)|^\.?(netrc|token|secrets?)(\.|$)",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(
+    rb"\bhf_[A-Za-z0-9]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[pousr]_[A-Za-z0-9]{36}"
+)
+
+
+class DeployError(ValueError):
+    """Why nothing was uploaded, in one sentence."""
 
 
 def main(
@@ -61,132 +70,116 @@ def main(
 ) -> int:
     """Returns 0 after an upload or a listing, 2 if nothing was uploaded; the reason is on standard
     error."""
-    options = _parser().parse_args(arguments)
-    flavour, space = FLAVOURS[options.flavour], options.space
-    try:
-        if not REPOSITORY.fullmatch(space):
-            name = f"SPACE is {space[:80]!r}; it must be the owner and the name of a Space, such as me/mars-playground."
-            raise DeployError(name)
-        commit, paths = tree(root, dirty=options.dirty)
-        files = uploads(root, flavour, paths)
-        if options.dry_run:
-            sys.stdout.write(listing(space, flavour, commit, files))
-            return 0
-        message = f"MARS Playground {commit}"
-        done, removed = deploy(
-            api or HfApi(), space, flavour, files, message, private=options.private
-        )
-    except DeployError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    address = f"https://huggingface.co/spaces/{space}"
-    sys.stdout.write(
-        f"{len(files)} files are on {address} (commit {done[:12]}); the Space builds now.\n"
-    )
-    sys.stdout.writelines(f"removed there: {path}\n" for path in removed)
-    return 0
-
-
-def listing(space: str, flavour: Flavour, commit: str, files: Sequence[Upload]) -> str:
-    """Every file with its size and upload method."""
-    rows = [
-        f"{len(file.content):>12,}  {'Xet ' if file.binary else 'text'}  {file.path}"
-        for file in files
-    ]
-    large = [file for file in files if file.binary]
-    return "\n".join(
-        [
-            f"Nothing is uploaded. {commit} would go to https://huggingface.co/spaces/{space} as "
-            f"{flavour.name}:",
-            f"sdk {flavour.sdk}, hardware {flavour.hardware} (when the Space is made), "
-            f"MARS_PAIRS={flavour.pairs or '(unset: SmolLM2 135M and the bundled pair)'}",
-            *rows,
-            f"{len(files)} files, {sum(len(file.content) for file in files):,} bytes; of these "
-            f"{len(large)} binary, {sum(len(file.content) for file in large):,} bytes. Other "
-            "files of the Space would be removed.",
-            "",
-        ]
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("python -m hosting.deploy", description=__doc__)
     parser.add_argument("space", help="owner/name")
     parser.add_argument("--flavour", choices=list(FLAVOURS), default="zerogpu")
+    parser.add_argument("--dry-run", action="store_true", help="list the files, upload nothing")
     parser.add_argument(
-        "--dry-run", action="store_true", help="list the files without contacting the Hub"
-    )
-    parser.add_argument(
-        "--dirty", action="store_true", help="allow files that differ from the last commit"
+        "--dirty", action="store_true", help="tracked files as they are, not as in the last commit"
     )
     parser.add_argument("--private", action="store_true", help="make a new Space private")
-    return parser
-
-
-def deploy(
-    api: HfApi,
-    space: str,
-    flavour: Flavour,
-    files: Sequence[Upload],
-    message: str,
-    *,
-    private: bool = False,
-) -> tuple[str, list[str]]:
-    """Updates the Space to exactly ``files``. Existing secrets and variables are not changed.
-    Returns the id of the commit and the removed paths. Raises DeployError."""
-    with explained(space):
-        api.whoami()
-        hardware: Any = flavour.hardware  # one of the Hub's values
-        api.create_repo(
-            space,
-            repo_type="space",
-            space_sdk=flavour.sdk,
-            space_hardware=hardware,
-            private=private or None,
-            exist_ok=True,
-        )
-        head = api.space_info(space).sha
-        present = api.list_repo_files(space, repo_type="space", revision=head)
-        removed = sorted(set(present) - {file.path for file in files} - HUB_FILES)
-        # before the commit, which starts the Space
-        if flavour.pairs and "MARS_PAIRS" not in api.get_space_variables(space):
-            api.add_space_variable(
-                space, "MARS_PAIRS", flavour.pairs, description="Pairs of models that are offered"
-            )
-        operations = [CommitOperationAdd(file.path, file.content) for file in files]
-        deletions = [CommitOperationDelete(path, is_folder=False) for path in removed]
-        commit = api.create_commit(
-            space,
-            [*operations, *deletions],
-            commit_message=message,
-            repo_type="space",
-            parent_commit=head,  # fails if the Space has been changed meanwhile
-        )
-    return commit.oid, removed
-
-
-@contextmanager
-def explained(space: str) -> Iterator[None]:
-    """Converts errors of the Hub's client to DeployError with advice; messages do not contain the
-    token."""
+    options = parser.parse_args(arguments)
     try:
-        yield
-    except Exception as error:
-        sentence = next((sentence for kind, sentence in _EXPLAINED if isinstance(error, kind)), "")
-        if isinstance(error, HfHubHTTPError) and not sentence:
-            status = getattr(error.response, "status_code", None)
-            other = f"The Hugging Face Hub answered {status or 'an error'} for {{space}}: try again later."
-            sentence = _ANSWERS.get(status or 0, other)
-        elif type(error).__module__.partition(".")[0] in (
-            "httpx",
-            "httpx2",
-            "httpcore",
-            "httpcore2",
-        ):
-            sentence = _UNREACHABLE
-        if not sentence:
-            raise
-        raise DeployError(sentence.format(space=space)) from error
+        if not REPOSITORY.fullmatch(options.space):
+            name = f"SPACE is {options.space[:80]!r}; it must be the owner and the name of a Space, such as me/mars-playground."
+            raise DeployError(name)
+        with TemporaryDirectory() as folder:
+            commit = staged(root, options.flavour, Path(folder), dirty=options.dirty)
+            if options.dry_run:
+                sys.stdout.write(listing(Path(folder), commit))
+                return 0
+            done = deploy(api or HfApi(), options.space, Path(folder), commit, options.private)
+    except (DeployError, HfHubHTTPError, HFValidationError, httpx.HTTPError, OSError) as error:
+        sentence = _SECRET.sub(b"[token]", " ".join(str(error).split()).encode()).decode()
+        sys.stderr.write(f"Nothing was uploaded. {sentence[:500]}\n")
+        return 2
+    address = f"https://huggingface.co/spaces/{options.space}"
+    sys.stdout.write(f"{commit} is on {address} (commit {done[:12]}); the Space builds now.\n")
+    return 0
+
+
+def staged(root: Path, flavour: str, folder: Path, *, dirty: bool = False) -> str:
+    """Writes the files of the Space into ``folder`` and returns their commit. Raises
+    DeployError."""
+    commit = (dirty and _git(root, "stash", "create")) or _git(root, "rev-parse", "HEAD")
+    changes = FLAVOURS[flavour]
+    paths = (*FILES, *(DOCKER_FILES if "app_port" in changes else ()))
+    archive = _git(root, "archive", "--format=tar", commit.decode().strip(), "--", *paths)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+            tar.extractall(folder, filter="data")
+    except tarfile.FilterError as error:  # a link to somewhere else
+        raise DeployError(f"{error.tarinfo.name} is not a regular file: remove it.") from error
+    for path in _files(folder):
+        name = path.relative_to(folder)
+        if _PRIVATE_NAME.search(path.name):
+            raise DeployError(f"{name} has the name of a secret or of a database: remove it.")
+        if _SECRET.search(path.read_bytes()):
+            raise DeployError(
+                f"{name} contains what looks like a token or a private key: remove and revoke it."
+            )
+    if changes:
+        card = SpaceCard.load(folder / "README.md")
+        for field, value in changes.items():
+            card.data[field] = value
+        card.save(folder / "README.md")
+        requirements = folder / "requirements.txt"
+        requirements.write_text(CPU_INDEX + requirements.read_text("utf-8"), "utf-8")
+    return f"{commit.decode()[:12]}{' with changes' if dirty else ''}"
+
+
+def listing(folder: Path, commit: str) -> str:
+    """Every file with its size."""
+    data = SpaceCard.load(folder / "README.md").data
+    sizes = {path.relative_to(folder): path.stat().st_size for path in _files(folder)}
+    rows = [f"{size:>12,}  {path}\n" for path, size in sizes.items()]
+    return (
+        f"Nothing is uploaded. Of {commit}, sdk {data.sdk}, hardware {data.suggested_hardware}:\n"
+        f"{''.join(rows)}{len(sizes)} files, {sum(sizes.values()):,} bytes. Other files of the "
+        "Space would be removed.\n"
+    )
+
+
+def deploy(api: HfApi, space: str, folder: Path, commit: str, private: bool) -> str:
+    """Updates the Space to exactly the files of ``folder``. Existing secrets and variables are not
+    changed. Returns the id of the commit."""
+    data = SpaceCard.load(folder / "README.md").data
+    api.create_repo(
+        space,
+        repo_type="space",
+        space_sdk=data.sdk,
+        space_hardware=data.suggested_hardware,
+        private=private or None,
+        exist_ok=True,
+    )
+    head = api.space_info(space).sha
+    # before the commit, which starts the Space
+    if data.preload_from_hub and "MARS_PAIRS" not in api.get_space_variables(space):
+        api.add_space_variable(
+            space, "MARS_PAIRS", GPU_PAIRS, description="Pairs of models that are offered"
+        )
+    return api.upload_folder(
+        repo_id=space,
+        repo_type="space",
+        folder_path=folder,
+        delete_patterns="*",
+        commit_message=f"MARS Playground {commit}",
+        parent_commit=head,  # fails if the Space has been changed meanwhile
+    ).oid
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    try:
+        return subprocess.run(["git", *arguments], cwd=root, capture_output=True, check=True).stdout
+    except FileNotFoundError as error:
+        raise DeployError("git is missing, but needed to list the files: install it.") from error
+    except subprocess.CalledProcessError as error:
+        output = " ".join(error.stderr.decode(errors="replace").split())
+        raise DeployError(f"git {arguments[0]} in {root} failed: {output[:200]}") from error
 
 
 if __name__ == "__main__":

@@ -141,7 +141,7 @@ OWN = {  # what the program wrote, or the system, or an error says
     "read_text": {
         "display/render.py",
         "hosting/backup/service.py",
-        "hosting/deploy/files.py",
+        "hosting/deploy/__main__.py",
         "ui/public/preview.py",
         "mars_core/models/memory.py",
         "ui/kit/assets.py",

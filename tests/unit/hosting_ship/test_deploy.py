@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import subprocess
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,177 +13,148 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, SpaceHardware
-from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError, RepositoryNotFoundError
-from yaml import safe_load
+from huggingface_hub import HfApi, SpaceCard, SpaceHardware
+from huggingface_hub.errors import HfHubHTTPError, LocalTokenNotFoundError
+from packaging.requirements import Requirement
 
-from hosting.deploy.__main__ import ROOT, main
-from hosting.deploy.files import (
-    DOCKER,
+from hosting.deploy.__main__ import (
+    DOCKER_FILES,
     FLAVOURS,
     GPU_PAIRS,
-    PRELOAD,
-    SINGLE,
+    ROOT,
     DeployError,
-    body,
-    front_matter,
-    gradio_pin,
-    readme_for,
-    tree,
-    uploads,
+    main,
+    staged,
 )
 from mars_core.models import CATALOG
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-REQUIREMENTS = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-GRADIO = gradio_pin(REQUIREMENTS)
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PACKAGES = [
+    each.rstrip("*") for each in PROJECT["tool"]["setuptools"]["packages"]["find"]["include"]
+]
 
 
 class Hub:
     """Takes what HfApi takes, by its signatures, and keeps it. ``broken``: what a call
     raises."""
 
-    def __init__(self, present: tuple[str, ...] = (), **broken: Exception) -> None:
-        self.present, self.broken, self.calls = (
-            present,
-            broken,
-            cast(list[tuple[str, dict[str, Any]]], []),
-        )
-        self.variables: dict[str, str] = {}
+    def __init__(self, **broken: Exception) -> None:
+        self.broken, self.calls = broken, dict[str, dict[str, Any]]()
+        self.variables, self.files = dict[str, str](), set[str]()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        signature = inspect.signature(
-            getattr(HfApi, name)
-        )  # a call that HfApi does not have is an error
+        signature = inspect.signature(getattr(HfApi, name))  # else HfApi has no such call
 
         def call(*arguments: object, **named: object) -> Any:
-            bound = signature.bind(self, *arguments, **named).arguments
-            self.calls.append((name, bound))
+            bound = self.calls[name] = signature.bind(self, *arguments, **named).arguments
             if name in self.broken:
                 raise self.broken[name]
+            if name == "upload_folder":
+                root = bound["folder_path"]
+                self.files = {str(each.relative_to(root)) for each in root.rglob("*")}
             return {
                 "space_info": SimpleNamespace(sha="a" * 40),
-                "list_repo_files": list(self.present),
                 "get_space_variables": self.variables,
-                "create_commit": SimpleNamespace(oid="b" * 40),
+                "upload_folder": SimpleNamespace(oid="b" * 40),
             }.get(name)
 
         return call
 
-    def arguments_of(self, name: str) -> dict[str, Any]:
-        return next(bound for called, bound in self.calls if called == name)
 
-
-def refused(status: int) -> HfHubHTTPError:
-    request = httpx.Request("POST", "https://huggingface.co/api")
-    return HfHubHTTPError(
-        "hf_" + "s" * 34, response=cast(Any, httpx.Response(status, request=request))
-    )
-
-
-ABSENT = RepositoryNotFoundError("no", response=cast(Any, refused(404).response))
+REQUEST = httpx.Request("POST", "https://huggingface.co/api")
+REFUSED = HfHubHTTPError(
+    f"no token: hf_{'s' * 34}", response=cast(Any, httpx.Response(401, request=REQUEST))
+)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A small repository with all that a Space needs."""
-    files = {name: name for name in (*SINGLE, *DOCKER)} | {
-        "README.md": "# Title\n\ntext\n",
-        "requirements.txt": "gradio[oauth]==6.31.0\ntorch==2.13.0\n",
-        "Dockerfile": "# as it is\nARG VARIANT=cpu\nFROM scratch\n",
-        "ui/page.py": "page = 1\n",
-        "tests/test_page.py": "assert True\n",
-        "docs/hosting.md": "how\n",
-    }
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    files = dict.fromkeys(("app.py", "CHANGELOG.md", "LICENSE", "pyproject.toml"), "text\n")
+    files |= {f"{package}/page.py": "page = 1\n" for package in PACKAGES}
+    files |= dict.fromkeys(("docs/hosting.md", "docs/figures/a", "docs/reference/a.md"), "how\n")
+    files |= {"Dockerfile": "FROM scratch\n", ".dockerignore": "*\n", "locks/run.txt": "a==1\n"}
+    files |= {"README.md": readme, "requirements.txt": "gradio==1\n", "tests/test_page.py": "\n"}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "mars_core").mkdir()
-    (tmp_path / "mars_core" / "model.safetensors").write_bytes(b"\xff\x00" * 50)
-    for command in ("init -q", "add -A", "-c user.name=a -c user.email=a@b.c commit -qm first"):
-        git(tmp_path, *command.split())
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
     return tmp_path
+
+
+def git(folder: Path, *arguments: str) -> None:
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A", "-f")
+    git(folder, "commit", "-qm", "all")
 
 
 def deployed(project: Path, *options: str, hub: Hub | None = None) -> int:
     return main(["me/space", *options], api=cast(HfApi, hub), root=project)
 
 
-def git(folder: Path, *arguments: str) -> None:
-    subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True)
+def front_matter(flavour: str, root: Path, folder: Path) -> dict[str, Any]:
+    staged(root, flavour, folder)
+    fields: dict[str, Any] = SpaceCard.load(folder / "README.md").data.to_dict()
+    return fields
 
 
-def test_the_readme_has_the_front_matter_of_zerogpu() -> None:
-    assert readme_for(FLAVOURS["zerogpu"], README, GRADIO) == README, (
-        "write it with hosting.deploy.files.readme_for"
-    )
-    assert body(README).startswith("# MARS Playground\n")
-
-
-@pytest.mark.parametrize("flavour", FLAVOURS.values(), ids=lambda flavour: flavour.name)
-def test_front_matter_is_what_the_hub_takes(flavour: Any) -> None:
-    fields = safe_load(front_matter(flavour, GRADIO).strip("-\n"))
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_front_matter_is_what_the_hub_takes(flavour: str, project: Path, tmp_path: Path) -> None:
+    fields = front_matter(flavour, project, tmp_path / "space")
     assert len(fields["short_description"]) <= 60 and len(fields["emoji"]) == 1
     colours = {"red", "yellow", "green", "blue", "indigo", "purple", "pink", "gray"}
     assert {fields["colorFrom"], fields["colorTo"]} <= colours
-    assert flavour.hardware in [hardware.value for hardware in SpaceHardware]
-    if flavour.sdk == "gradio":
-        assert (fields["sdk_version"], fields["python_version"]) == (GRADIO, "3.12") and (
-            ROOT / fields["app_file"]
-        ).is_file()
-        assert "app_port" not in fields
-    else:
-        assert fields["app_port"] == 7860 and not {
-            "sdk_version",
-            "python_version",
-            "app_file",
-        } & set(fields)
+    assert fields["suggested_hardware"] in [hardware.value for hardware in SpaceHardware]
+    assert ("preload_from_hub" in fields) == (flavour == "zerogpu")
+    pins = map(Requirement, (ROOT / "requirements.txt").read_text("utf-8").splitlines())
+    (gradio,) = (str(pin.specifier)[2:] for pin in pins if pin.name == "gradio")
+    run = [fields.get(name) for name in ("sdk_version", "python_version", "app_file", "app_port")]
+    assert run == ([None] * 3 + [7860] if flavour == "docker" else [gradio, "3.12", "app.py", None])
 
 
 def test_what_is_fetched_before_the_start_is_what_the_catalog_loads() -> None:
     by_key = {pair.key: pair for pair in CATALOG}
-    refs = [
-        ref
-        for key in GPU_PAIRS.split(",")
-        for ref in (by_key[key].target, by_key[key].draft)
-        if ref
-    ]
-    wanted = {(ref.name, ref.revision) for ref in refs if ref.revision}
-    assert {(entry.split()[0], entry.split()[2]) for entry in PRELOAD} == wanted
+    pairs = [by_key[key] for key in GPU_PAIRS.split(",")]
+    refs = [ref for pair in pairs for ref in (pair.target, pair.draft) if ref]
+    preload = [entry.split() for entry in SpaceCard.load(ROOT / "README.md").data.preload_from_hub]
+    assert {(name, revision) for name, _, revision in preload} == {
+        (ref.name, ref.revision) for ref in refs if ref.revision
+    }
 
 
-def test_only_what_belongs_goes(project: Path) -> None:
-    paths = tree(project)[1]
-    gradio = {file.path: file for file in uploads(project, FLAVOURS["zerogpu"], paths)}
-    assert {
-        "ui/page.py",
-        "mars_core/model.safetensors",
-        "docs/hosting.md",
-        "app.py",
-    } <= gradio.keys()
-    assert not {"tests/test_page.py", *DOCKER} & gradio.keys()
-    assert gradio["mars_core/model.safetensors"].binary and not gradio["ui/page.py"].binary
-    assert gradio["requirements.txt"].content.startswith(b"gradio") and gradio[
-        "README.md"
-    ].content.endswith(b"# Title\n\ntext\n")
-    cpu = {file.path: file.content for file in uploads(project, FLAVOURS["cpu"], paths)}
-    assert cpu["requirements.txt"].startswith(
-        b"--extra-index-url https://download.pytorch.org/whl/cpu\ngradio"
+def test_only_what_belongs_goes(project: Path, tmp_path: Path) -> None:
+    paths = {}
+    for flavour in FLAVOURS:
+        staged(project, flavour, tmp_path / flavour)
+        files = (tmp_path / flavour).rglob("*")
+        paths[flavour] = {str(each.relative_to(tmp_path / flavour)) for each in files}
+    assert {"docs/hosting.md", "app.py"} <= paths["zerogpu"] == paths["cpu"]
+    assert {f"{package}/page.py" for package in PACKAGES} <= paths["cpu"]
+    assert not {"tests", *DOCKER_FILES} & paths["zerogpu"]
+    assert paths["docker"] - paths["cpu"] == {*DOCKER_FILES, "locks/run.txt"}
+    readme = (tmp_path / "zerogpu" / "README.md").read_text("utf-8")
+    assert readme == (project / "README.md").read_text("utf-8")
+    assert (tmp_path / "cpu" / "requirements.txt").read_text("utf-8") == (
+        "--extra-index-url https://download.pytorch.org/whl/cpu\ngradio==1\n"
     )
-    docker = {file.path: file.content for file in uploads(project, FLAVOURS["docker-gpu"], paths)}
-    assert set(DOCKER) <= docker.keys() and b"ARG VARIANT=cuda\n" in docker["Dockerfile"]
 
 
-def test_a_tree_that_is_not_clean_is_refused_by_default(
-    project: Path, capsys: pytest.CaptureFixture[str]
+def test_the_last_commit_goes_or_the_tracked_files_as_they_are(
+    project: Path, tmp_path: Path
 ) -> None:
     (project / "ui" / "page.py").write_text("page = 2\n", encoding="utf-8")
-    (project / "runs.db").write_bytes(b"SQLite format 3\0")
-    assert deployed(project, "--dry-run") == 2
-    assert "2 files differ from the last commit" in capsys.readouterr().err
-    assert deployed(project, "--dry-run", "--dirty") == 0
-    output = capsys.readouterr().out
-    assert "ui/page.py" in output and "runs.db" not in output and "+changes" in output
+    (project / "ui" / "runs.db").write_bytes(b"SQLite format 3\0")
+    for dirty, text in ((False, "page = 1\n"), (True, "page = 2\n")):
+        folder = tmp_path / str(dirty)
+        assert ("with changes" in staged(project, "cpu", folder, dirty=dirty)) == dirty
+        assert (folder / "ui" / "page.py").read_text("utf-8") == text
+        assert not (folder / "ui" / "runs.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -193,70 +165,42 @@ def test_a_tree_that_is_not_clean_is_refused_by_default(
         ("ui/key.pem", "x", "the name of a secret"),
         ("ui/settings.py", f"token = 'hf_{'a' * 34}'", "looks like a token"),
         ("ui/other.txt", "-----BEGIN RSA PRIVATE KEY-----", "private key"),
-        ("ui/link.py", "/etc/passwd", "not a regular file"),
+        ("ui/link.py", "/etc/passwd", "ui/link.py is not a regular file"),
     ],
 )
 def test_secrets_databases_and_links_are_refused_even_when_tracked(
-    project: Path, name: str, content: str, sentence: str
+    project: Path, tmp_path: Path, name: str, content: str, sentence: str
 ) -> None:
-    (project / name).symlink_to(content) if content.startswith("/") else (
-        project / name
-    ).write_text(content, "utf-8")
-    git(project, "add", "-f", name)
+    if content.startswith("/"):
+        (project / name).symlink_to(content)
+    else:
+        (project / name).write_text(content, "utf-8")
+    commit(project)
     with pytest.raises(DeployError, match=sentence):
-        uploads(project, FLAVOURS["zerogpu"], tree(project, dirty=True)[1])
+        staged(project, "zerogpu", tmp_path / "space")
 
 
-def test_a_folder_without_git_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert deployed(tmp_path, "--dry-run") == 2
-    assert "not a readable git repository" in capsys.readouterr().err
-
-
-def test_one_commit_makes_the_space_what_the_tree_is(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hub = Hub(present=("old.py", ".gitattributes", "app.py"))
+def test_one_commit_makes_the_space_what_the_tree_is(project: Path) -> None:
+    hub = Hub()
     assert deployed(project, hub=hub) == 0
-    commit = hub.arguments_of("create_commit")
-    added = [
-        operation for operation in commit["operations"] if isinstance(operation, CommitOperationAdd)
-    ]
-    assert {operation.path_in_repo for operation in added} >= {
-        "app.py",
-        "mars_core/model.safetensors",
-    }
-    assert [
-        each.path_in_repo
-        for each in commit["operations"]
-        if isinstance(each, CommitOperationDelete)
-    ] == ["old.py"]
-    assert (commit["repo_type"], commit["parent_commit"]) == ("space", "a" * 40)
-    made = hub.arguments_of("create_repo")
-    assert (made["space_sdk"], made["space_hardware"], made["exist_ok"]) == (
-        "gradio",
-        "zero-a10g",
-        True,
-    )
-    assert hub.arguments_of("add_space_variable")["value"] == FLAVOURS["zerogpu"].pairs
-    assert [name for name, _ in hub.calls][-1] == "create_commit"
-    assert "removed there: old.py" in capsys.readouterr().out
+    assert {"app.py", "ui/page.py"} <= hub.files and "tests" not in hub.files
+    upload, made = hub.calls["upload_folder"], hub.calls["create_repo"]
+    assert (upload["repo_id"], upload["repo_type"]) == ("me/space", "space")
+    assert (upload["delete_patterns"], upload["parent_commit"]) == ("*", "a" * 40)
+    assert (made["space_sdk"], made["space_hardware"]) == ("gradio", "zero-a10g")
+    assert made["exist_ok"] and hub.calls["add_space_variable"]["value"] == GPU_PAIRS
+    assert [*hub.calls][-1] == "upload_folder"
     hub = Hub()
     hub.variables = {"MARS_PAIRS": "bundled"}  # which stay
     assert deployed(project, hub=hub) == 0
-    assert "add_space_variable" not in [name for name, _ in hub.calls]
+    assert "add_space_variable" not in hub.calls
 
 
 def test_a_dry_run_sends_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hub = Hub()
     assert deployed(project, "--dry-run", "--flavour", "docker", hub=hub) == 0
     output = capsys.readouterr().out
-    assert (
-        not hub.calls
-        and "         100  Xet   mars_core/model.safetensors" in output
-        and "sdk docker" in output
-    )
+    assert not hub.calls and "           9  ui/page.py\n" in output and "sdk docker" in output
 
 
 @pytest.mark.parametrize("name", ["space", "me/", "/x", "me/sp ace", "me/a/b", "../x", "me/x\n"])
@@ -266,24 +210,25 @@ def test_no_name_of_a_space(name: str, project: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "sentence"),
+    ("call", "error"),
     [
-        ("whoami", LocalTokenNotFoundError("none"), "There is no token"),
-        ("whoami", refused(401), "does not know this token"),
-        ("create_repo", refused(402), "without a paid plan"),
-        ("create_repo", refused(403), "may not write to me/space"),
-        ("space_info", ABSENT, "cannot be reached with"),
-        ("create_commit", refused(412), "has been changed meanwhile"),
-        ("create_commit", refused(500), "answered 500"),
-        ("create_commit", httpx.ConnectError("cut"), "cannot be reached: connect"),
-        ("create_commit", ConnectionResetError("cut"), "cannot be reached: connect"),
+        ("create_repo", LocalTokenNotFoundError("no token:\nlog in")),
+        ("space_info", REFUSED),
+        ("upload_folder", httpx.ConnectError("no token: cut")),
+        ("upload_folder", ConnectionResetError("no token: cut")),
     ],
 )
 def test_what_the_hub_refuses_is_one_sentence(
-    call: str, error: Exception, sentence: str, project: Path, capsys: pytest.CaptureFixture[str]
+    call: str, error: Exception, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hub = Hub(**{call: error})
-    assert deployed(project, hub=hub) == 2
+    assert deployed(project, hub=Hub(**{call: error})) == 2
     message = capsys.readouterr().err
-    assert sentence in message and message.count("\n") == 1 and "hf_sss" not in message
-    assert call == "create_commit" or "create_commit" not in [name for name, _ in hub.calls]
+    assert message.startswith("Nothing was uploaded. no token: ") and message.count("\n") == 1
+    assert "hf_sss" not in message
+
+
+def test_a_folder_without_git_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert deployed(tmp_path, "--dry-run") == 2
+    assert "not a git repository" in capsys.readouterr().err

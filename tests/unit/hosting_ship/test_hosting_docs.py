@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hosting import logs, settings
-from hosting.deploy.files import FLAVOURS
+from hosting.deploy.__main__ import FLAVOURS
 from hosting.health import health_routes
 from hosting.metrics import ServerMetrics
 from ui.public.limits import PUBLIC_LIMITS, Limits

@@ -1,18 +1,17 @@
-"""Locks and what is installed agree; every locked package has hashes and is in one
-file."""
+"""Locks, bills of materials, licences and what is installed agree; every locked package has hashes
+and is in one file."""
 
 from __future__ import annotations
 
 import ast
 import importlib.metadata
+import json
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from packaging.requirements import Requirement
@@ -21,11 +20,6 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[3]
 LOCKS = ROOT / "locks"
 FILES = sorted(path.stem for path in LOCKS.glob("*.txt"))
-
-
-@pytest.fixture(scope="module")
-def make() -> SimpleNamespace:
-    return SimpleNamespace(**runpy.run_path(str(LOCKS / "make.py")))
 
 
 def locked(name: str) -> dict[str, set[str]]:
@@ -38,6 +32,14 @@ def locked(name: str) -> dict[str, set[str]]:
 
 
 ALL = {name: locked(name) for name in FILES}
+# Packages that are needed under a condition alone, such as a platform.
+CONDITIONAL = {
+    canonicalize_name(name)
+    for file in FILES
+    for name in re.findall(
+        r"^([\w.-]+)==\S+ ;", (LOCKS / f"{file}.txt").read_text("utf-8"), re.MULTILINE
+    )
+}
 
 
 def test_every_import_of_the_program_is_a_requirement() -> None:
@@ -69,31 +71,65 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_locked_package_has_hashes(name: str, make: SimpleNamespace) -> None:
+def test_every_locked_package_has_hashes(name: str) -> None:
     text = (LOCKS / f"{name}.txt").read_text(encoding="utf-8")
-    entries = make.entries(text)
-    assert {canonicalize_name(package) for package in entries} == set(ALL[name])
-    for package, lines in entries.items():
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", lines), package
-    assert not re.search(r"https?://|--index|--find|git\+|file:|@", text.partition("\n")[2]), (
-        "nothing but names, versions and hashes"
+    entries = re.split(
+        r"^(?=\w)", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE), flags=re.MULTILINE
     )
+    for entry in filter(None, entries):
+        first, *hashes = entry.replace(" \\\n", "\n").splitlines()
+        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", first), first
+        assert hashes and all(
+            re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", each) for each in hashes
+        )
 
 
 def test_a_package_is_in_one_file() -> None:
-    twice = [name for name in ALL["torch-cpu"] if name in ALL["torch-cuda"]]
-    assert twice == ["torch"] and ALL["torch-cpu"]["torch"] == ALL["torch-cuda"]["torch"]
-    names = [name for file, lock in ALL.items() if file != "torch-cpu" for name in lock]
-    assert len(names) == len(set(names))
-
-
-def test_torch_without_cuda_has_the_wheels_that_are_named(make: SimpleNamespace) -> None:
+    """But torch, without CUDA of the same version: wheels that were looked up by hand."""
+    names = [name for lock in ALL.values() for name in lock]
+    assert [name for name in set(names) if names.count(name) > 1] == ["torch"]
+    assert ALL["torch-cpu"] == {"torch": ALL["torch-cuda"]["torch"]}
     text = (LOCKS / "torch-cpu.txt").read_text(encoding="utf-8")
-    assert set(re.findall(r"sha256:([0-9a-f]{64})", text)) == set(make.CPU_WHEELS.values())
-    assert all(wheel in text for wheel in make.CPU_WHEELS)
-    assert not set(ALL["run"]) & set(ALL["torch-cuda"]) and not [
-        name for name in ALL["run"] if make.CUDA.fullmatch(name)
+    wheels = re.findall(rf"torch-{min(ALL['torch-cpu']['torch'])}\+cpu-\S+\.whl", text)
+    assert wheels and len(wheels) == text.count("sha256:")
+
+
+@pytest.mark.parametrize("variant", ["cpu", "cuda"])
+def test_the_bill_of_materials_is_that_of_the_lock(variant: str) -> None:
+    """Run `make sbom`. Packages of other platforms have a condition in the lock and may be
+    absent."""
+    text = (ROOT / "docs/sbom" / f"run-{variant}.cdx.json").read_text(encoding="utf-8")
+    bill = json.loads(text)
+    root = bill["metadata"]["component"]
+    assert (bill["bomFormat"], root["name"]) == ("CycloneDX", "mars-playground")
+    named = {
+        (canonicalize_name(each["name"]), each["version"].partition("+")[0])
+        for each in bill["components"]
+        if each["name"] != "pip"  # of the environment that was read
+    }
+    locks = ("run", f"torch-{variant}")
+    assert named <= {(name, *each) for lock in locks for name, each in ALL[lock].items()}
+    assert {name for lock in locks for name in ALL[lock]} - dict(named).keys() <= CONDITIONAL
+    refs = {each["bom-ref"] for each in [root, *bill["components"]]}
+    assert {each["ref"] for each in bill["dependencies"]} <= refs
+
+
+def test_the_list_of_licences_is_that_of_the_locks() -> None:
+    """Run `make sbom`. The bill of materials has the licences of what CUDA alone needs."""
+    text = (ROOT / "docs/reference/packages.md").read_text(encoding="utf-8")
+    rows = [
+        [*map(str.strip, row.split("|"))] for row in re.findall(r"^\|(.+)\|$", text, re.MULTILINE)
     ]
+    listed = {
+        (canonicalize_name(name), version.partition("+")[0]) for name, version, *_ in rows[2:]
+    }
+    locked = {
+        (name, version) for lock in ALL.values() for name, all in lock.items() for version in all
+    }
+    assert listed <= locked
+    assert {name for name, _ in locked} - dict(listed).keys() <= CONDITIONAL | ALL[
+        "torch-cuda"
+    ].keys()
 
 
 def test_what_is_tested_here_is_what_is_locked() -> None:
