@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
+from display.plot import Plot
+
 
 class TableCell(NamedTuple):
     """``small`` stands under the text: an interval, an amount. ``mark``: bad, good, open or
@@ -66,70 +68,14 @@ class ReportTable:
         )
 
 
-class Look(NamedTuple):
-    """``shape``: circle, square, diamond or triangle."""
-
-    colour: str
-    shape: str = "circle"
-    hollow: bool = False
-
-
-class Mark(NamedTuple):
-    """A point in pixels with its name. ``bars``: SVG path data of its intervals."""
-
-    look: Look
-    x: float
-    y: float
-    text: str
-    bars: str = ""
-
-
-class Axis(NamedTuple):
-    """Values from ``low`` to ``high`` on pixels from ``start`` to ``end``. ``ticks``: pixels with
-    their texts."""
-
-    name: str
-    low: float
-    high: float
-    start: float
-    end: float
-    ticks: tuple[tuple[float, str], ...] = ()
-
-    def at(self, value: float) -> float:
-        """In pixels."""
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-
-class Panel(NamedTuple):
-    """One pair of axes, from ``left`` to ``right``. ``lines``: marks that are joined by a line."""
-
-    left: float
-    right: float
-    x: Axis
-    y: Axis
-    series: tuple[tuple[Mark, ...], ...] = ()
-    lines: tuple[tuple[Mark, ...], ...] = ()
-    # a line across at a value of the axis x or y: axis, pixel, label
-    level: tuple[str, float, str] = ("", 0, "")
-
-
-class Drawing(NamedTuple):
-    """A chart in pixels; ``legend``: marks without intervals."""
-
-    title: str
-    width: int
-    height: int
-    panels: tuple[Panel, ...]
-    legend: tuple[Mark, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """``name``: file name; ``text``: caption."""
+    """``name`` is unique in its document and names downloads; ``label``: what it shows in a few
+    trusted words."""
 
     name: str
-    drawing: Drawing
-    text: str
+    label: str
+    plot: Plot
 
 
 class Side(NamedTuple):
@@ -172,12 +118,3 @@ class ReportDocument:
     title: str
     facts: tuple[str, ...]
     sections: tuple[Section, ...] = ()
-
-    @property
-    def pictures(self) -> tuple[Picture, ...]:
-        return tuple(
-            block
-            for section in self.sections
-            for block in section.blocks
-            if isinstance(block, Picture)
-        )

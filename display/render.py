@@ -1,20 +1,31 @@
-"""A document as HTML, Markdown and SVG: the templates of this folder. Models, prompts and file
-names are untrusted: the templates escape everything except SafeMarkdown."""
+"""A document as HTML and Markdown, by the templates of this folder. Models, prompts and file names
+are untrusted: the templates escape everything except SafeMarkdown."""
 
 from __future__ import annotations
 
+import json
 import re
+from base64 import b64encode
+from collections.abc import Sequence
 from functools import cache
-from importlib import resources
+from hashlib import sha256
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from display.blocks import Drawing, ReportDocument, ReportTable
+from display.blocks import Picture, ReportDocument, ReportTable
+from display.figure import figure_json, file_script, library
 from display.format import displayable
+from display.palette import css_variables
+from display.plot import Plot
+from display.sources import source, to_json
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
+    "connect-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+SHEETS = ("figures.css", "report.css")  # the look of documents, on the page too
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _SPECIAL = re.compile(r"[&<>]|[\\`*_\[|~$]|:(?=//)|(?<=www)\.|@")
 # Markup only at the start of a line.
@@ -26,26 +37,51 @@ class SafeMarkdown(str):
 
 
 def html(document: ReportDocument) -> str:
-    """The file: no script, nothing fetched, light and dark; text that any UTF-8 file can
-    hold."""
-    style = sheet("page.css") + sheet("report.css")
+    """Write the file: it fetches nothing, is light or dark, and draws its figures by Plotly, which it
+    carries where there are any. Its text fits into any UTF-8 file."""
+    blocks = [block for section in document.sections for block in section.blocks]
+    own = scripted(figures=any(isinstance(block, Picture) for block in blocks))
+    style = css_variables() + colours() + "".join(map(sheet, ("page.css", *SHEETS)))
     page = pages().get_template("report.html.jinja")
-    return page.render(document=document, title=document.title, policy=POLICY, style=style)
+    return page.render(document=document, title=document.title, style=style, **own)
 
 
-def svg(drawing: Drawing) -> str:
-    return pages().get_template("drawing.html.jinja").render(drawing=drawing)
+def scripted(
+    *, figures: bool, functions: Sequence[str] = (), values: object = ()
+) -> dict[str, object]:
+    """Return what base.html.jinja needs of a file that draws itself: its scripts, of which the policy
+    allows only these by their hashes, and the values that they draw. ``figures``: whether Plotly is
+    among them; ``functions``: see ``file_script``."""
+    scripts = [*([library()] if figures else []), file_script(functions)]
+    hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    return {
+        "policy": POLICY.format(scripts=" ".join(f"'sha256-{each}'" for each in hashes)),
+        "scripts": list(map(Markup, scripts)),
+        "values": Markup(to_json(values)),
+    }
+
+
+def colours() -> str:
+    """Return the colours of the page as CSS variables, light and dark."""
+    pairs = {
+        name.replace("_", "-"): pair
+        for name, pair in json.loads(source("assets/theme.json"))["colours"].items()
+    }
+    return "".join(
+        f"{where}{{{''.join(f'--{name}:{pair[side]};' for name, pair in pairs.items())}}}\n"
+        for side, where in enumerate((":root", ".dark"))
+    )
 
 
 def markdown(document: ReportDocument, beside: str = "") -> str:
-    """The document (GitHub's Markdown). ``beside``: what the names of its pictures begin
-    with, as a path relative to the file."""
+    """Write the document (GitHub's Markdown), which names its figures. ``beside``: the file that has
+    them, by its path relative to this one."""
     return _markdown().get_template("report.md.jinja").render(document=document, beside=beside)
 
 
 def sheet(name: str) -> str:
-    """A style sheet of the templates; ``report.css`` is the page's too."""
-    return resources.files("display").joinpath("templates", name).read_text(encoding="utf-8")
+    """Return a style sheet of the templates."""
+    return source(f"templates/{name}")
 
 
 @cache
@@ -72,8 +108,16 @@ def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
         loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, **options
     )
     # paragraph, bullets, table, …
-    environment.filters["block"] = lambda block: type(block).__name__.lower().removeprefix("report")
+    environment.filters |= {
+        "block": lambda block: type(block).__name__.lower().removeprefix("report"),
+        "figure": _value,
+    }
     return environment
+
+
+def _value(plot: Plot) -> Markup:
+    """For an attribute in single quotes."""
+    return Markup(figure_json(plot))
 
 
 def _finalized(value: object) -> object:

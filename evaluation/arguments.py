@@ -217,8 +217,10 @@ _COMMANDS: dict[str, tuple[str, OptionTable]] = {
         "report a study, to the terminal or as files",
         _STUDY
         | {
-            "--markdown": _text("write Markdown, with its chart as SVG beside it", "FILE"),
-            "--folder": _text("write HTML, Markdown, chart and CSV into a folder", "FOLDER"),
+            "--markdown": _text(
+                "write Markdown, with its figures in an HTML file beside it", "FILE"
+            ),
+            "--folder": _text("write HTML, Markdown and CSV into a folder", "FOLDER"),
         },
     ),
     "plan": (
@@ -227,7 +229,9 @@ _COMMANDS: dict[str, tuple[str, OptionTable]] = {
         | {
             "--batch": _text("sizes (default %(default)s)", default="1,2,4,8,16,32,64"),
             "--k": _text("drafted tokens (default %(default)s)", default="1,2,3,5,8"),
-            "--markdown": _text("write Markdown, with its chart as SVG beside it", "FILE"),
+            "--markdown": _text(
+                "write Markdown, with its figures in an HTML file beside it", "FILE"
+            ),
         },
     ),
     "export": (

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
+from display.plot import Plot
+
 VOID = {"input", "br", "img", "meta"}
 
 
@@ -92,3 +94,21 @@ def assert_inert(html: str) -> None:
         for each in read_panel(html).every
     )
     assert not set(markup) & set("\u202e\x1b\ud800")
+
+
+def panels_of(plot: Plot, *, by_caption: bool = False) -> dict[str, list[str]]:
+    """The texts of the marks of every panel of a figure, by the caption or the title of its x
+    axis."""
+    figure = plot.figure.to_plotly_json()
+    layout, panels = figure["layout"], dict[str, list[str]]()
+    captions = iter(each for each in layout["annotations"] if each["text"].startswith("<b>"))
+    for name in [name for name in layout if name.startswith("xaxis")]:
+        caption = next(captions)["text"].removeprefix("<b>").removesuffix("</b>")
+        on = name.replace("axis", "")
+        panels[caption if by_caption else layout[name]["title"]["text"]] = [
+            text
+            for trace in figure["data"]
+            if trace.get("xaxis") == on and trace["mode"] == "markers"
+            for text in trace["text"]
+        ]
+    return panels

@@ -1,4 +1,4 @@
-"""A report as files: HTML, Markdown with its charts, and CSV (RFC 4180) of results, measured
+"""A report as files: HTML with its figures, Markdown, and CSV (RFC 4180) of results, measured
 numbers and prompts.
 
 ``results.csv`` is sufficient to compute the report again: one row per lane of a task.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from display.blocks import ReportDocument
-from display.render import html, markdown, svg
+from display.render import html, markdown
 from evaluation.advise.usage import uses
 from evaluation.recovery import PlaceboTest
 from evaluation.report.document.build import document
@@ -176,39 +176,32 @@ def purpose_json(report: Report) -> str:
 
 
 def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, ...]:
-    """``report.html``, ``report.md`` with its charts, ``results.csv``, ``measured.csv`` and
-    ``prompts.csv``; their paths.
+    """Write ``report.html``, ``report.md``, ``results.csv``, ``measured.csv`` and ``prompts.csv``;
+    return their paths.
 
     Raises OSError where they cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    full = document(report, worst_texts(store, report))
-    page = folder / "report.html"
-    page.write_text(html(full), encoding="utf-8")
+    written = write_markdown(report, folder / "report.md", store)
     for name, table in TABLES.items():
         (folder / name).write_text(csv_text(table(store, report)), encoding="utf-8", newline="")
-    return page, *write_document(full, folder / "report.md"), *(folder / name for name in TABLES)
+    return *written, *(folder / name for name in TABLES)
 
 
 def write_markdown(report: Report, path: Path, store: RunStore) -> tuple[Path, ...]:
-    """Markdown, its charts beside it as ``<stem>-chart-….svg``; their paths."""
+    """See ``write_document``."""
     return write_document(document(report, worst_texts(store, report)), path)
 
 
 def markdown_of(report: Report) -> str:
-    """Markdown alone, without texts and charts, for a terminal."""
+    """Write Markdown alone, without texts and figures, for a terminal."""
     return markdown(document(report, None))
 
 
 def write_document(full: ReportDocument, path: Path) -> tuple[Path, ...]:
-    """As Markdown. Removes charts of an earlier report with the same name, which may have had more charts."""
+    """Write a document as Markdown, and beside it as HTML, which has its figures; return both
+    paths."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for old in path.parent.glob(f"{path.stem}-chart-*.svg"):
-        old.unlink()
-    path.write_text(markdown(full, f"{path.stem}-"), encoding="utf-8")
-    pictures = {
-        path.with_name(f"{path.stem}-{picture.name}.svg"): picture for picture in full.pictures
-    }
-    for file, picture in pictures.items():
-        file.write_text(svg(picture.drawing), encoding="utf-8")
-    return path, *pictures
+    page = path.with_suffix(".html")
+    path.write_text(markdown(full, page.name), encoding="utf-8")
+    page.write_text(html(full), encoding="utf-8")
+    return path, page

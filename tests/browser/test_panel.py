@@ -12,6 +12,7 @@ import pytest
 from jinja2 import DictLoader
 from playwright.sync_api import Browser, Page, expect
 
+from display.sources import source
 from tests.browser.lane_page import MOUNT
 from tests.browser.steps import button, expected
 from ui.kit import panel
@@ -38,7 +39,7 @@ def mount(page: Page, html: str) -> None:
         MOUNT,
         [
             "panel",
-            script("browser.js", "morph.js", "panel/panel.js"),
+            source("assets/browser.js") + script("morph.js", "panel/panel.js"),
             {"scope": "test", "value": html},
         ],
     )
@@ -171,7 +172,7 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
         MOUNT,
         [
             "panel",
-            with_constants(f"{script('browser.js')}\n{SCRIPT}", panel="x"),
+            with_constants(f"{source('assets/browser.js')}\n{SCRIPT}", panel="x"),
             {"value": value(3, 0)},
         ],
     )

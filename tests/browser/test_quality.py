@@ -35,14 +35,18 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
     page.locator(f'.mars-study-entry[data-key="{study}"]').click()
     expect(page.locator("#quality-first h2").first).to_have_text("Verdict")
     expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
-    chart = page.locator("#quality-charts [data-name=tradeoff]")
+    chart = page.locator("#quality-charts [data-name=chart-1-tradeoff]")
     expect(
         chart.get_by_role("img", name=re.compile("Speed-up over none against Recovery"))
     ).to_be_visible()
+    chart.scroll_into_view_if_needed()
+    expect(
+        chart.locator(".mars-figure[data-state=drawn] .scatterlayer .trace").first
+    ).to_be_attached()
     for format, beginning in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"group,rule")):
         with page.expect_download() as download:
-            chart.get_by_role("button", name=format.upper(), exact=True).click()
-        assert download.value.suggested_filename == f"mars-tradeoff.{format}"
+            button(chart, f"as {format.upper()}").click()
+        assert download.value.suggested_filename == f"mars-chart-1-tradeoff.{format}"
         assert download.value.path().read_bytes().startswith(beginning)
     page.locator("#quality-prompts tbody tr", has_text="<script>").first.get_by_role(
         "button"
@@ -67,7 +71,7 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
     expect(page.locator("#quality-first table").first).to_be_visible()
     expected(page, "#quality-strip .mars-strip").to_have_attribute("data-state", "done")
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
-    widths = page.locator("#quality-charts figure").first.evaluate(
+    widths = page.locator("#quality-charts .mars-figure").first.evaluate(
         "node => [node.clientWidth, node.scrollWidth]"
     )
     assert widths[0] < 360 < widths[1]  # the chart scrolls within its box
@@ -133,7 +137,7 @@ def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
     expect(typed.get_by_role("cell")).to_have_text(["Once upon a time", "", "There was => 7", "7"])
     page.click("#study-run")
     wait_for(page, "done", strip)
-    curves = page.locator("#quality-charts [data-name=parameter]")
+    curves = page.locator("#quality-charts [data-name=chart-1-parameter]")
     expect(
         curves.get_by_role("img", name=re.compile("τ, τ ratio, Relaxed tokens.* over theta"))
     ).to_be_visible()

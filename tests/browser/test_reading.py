@@ -149,7 +149,7 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     expect(verdict).to_have_text(
         re.compile(r"Best is K = \d+.*as it was run: expected [\d.]+× (faster|slower) with")
     )
-    expected(page, "#compare-planner svg").to_be_visible()
+    expected(page, "#compare-planner .mars-figure[data-state=drawn]").to_be_visible()
     batch = page.locator("#compare-planner [name=batch]")
     batch.focus()
     page.keyboard.press("End")

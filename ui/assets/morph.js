@@ -2,7 +2,9 @@ let typing = 0; // while a visitor types in a search field, which is left alone:
 
 // What replaces the content: nodes stay where they can, so that focus, scroll positions and open details survive.
 function morph(old, next) {
-  if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName)
+  const drawn = old.dataset && "figure" in old.dataset; // what Plotly drew in it stays (figure.js)
+  const another = drawn && old.dataset.name !== next.dataset?.name;
+  if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName || another)
     return old.replaceWith(next);
   if (old.nodeType !== Node.ELEMENT_NODE)
     return old.data !== next.data ? void (old.data = next.data) : undefined;
@@ -15,7 +17,7 @@ function morph(old, next) {
     if (!next.hasAttribute(name) && !isUserState(name)) old.removeAttribute(name);
   for (const { name, value } of next.attributes)
     if (old.getAttribute(name) !== value && !isUserState(name)) old.setAttribute(name, value);
-  children(old, next);
+  if (!drawn) children(old, next);
   if ((keeps && changed) || (typing && old.type === "search")) return;
   if (old.type === "number" && old.valueAsNumber === next.valueAsNumber) return; // as it was typed: 0.90
   if (!/^(INPUT|SELECT|TEXTAREA)$/.test(old.nodeName)) return;

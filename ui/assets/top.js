@@ -28,7 +28,7 @@ function begin() {
   prompt.removeAttribute("tabindex");
 }
 // The server names the device when the example is drawn: it imports torch for it and then loads the models, which would slow the page down.
-const drawn = library()
+const drawn = marsLibrary()
   .then(idle)
   .then(() => window.marsFigures)
   .then(idle)

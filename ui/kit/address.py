@@ -17,9 +17,10 @@ from urllib.parse import urlencode
 
 import gradio as gr
 
+from display.sources import to_json
 from mars_core.types import Status
 from storage import Search, Sort, Source
-from ui.kit.assets import asset, to_json
+from ui.kit.assets import asset
 from ui.kit.events import LATEST, PRIVATE, event_data
 from ui.kit.panel import stamp
 

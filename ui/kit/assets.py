@@ -1,27 +1,21 @@
-"""Files of ``ui/assets``, and values on their way into the page."""
+"""Files of ``ui/assets``, and scripts on their way into the page."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from importlib import resources
 
 import gradio as gr
 
+from display.figure import common_scripts
+from display.sources import source, to_json
+
 
 def asset(name: str, folder: str = "assets") -> str:
-    return resources.files("ui").joinpath(folder, name).read_text(encoding="utf-8")
+    return source(f"{folder}/{name}", "ui")
 
 
 def script(*names: str) -> str:
     return "\n".join(map(asset, names))
-
-
-def to_json(value: object) -> str:
-    """ASCII JSON without ``<``: safe in transport and in any page, whatever text it carries."""
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).replace(
-        "<", "\\u003c"
-    )
 
 
 # what gradio gives to the script of a component
@@ -59,4 +53,4 @@ def share_scripts(page: gr.Blocks) -> str:
             values = [PROVIDED, *filter(None, [getattr(block.js_on_load, "constants", "")])]
             block.js_on_load = f"marsScripts[{shared.index(code)}]({', '.join(values)});"
     functions = ",\n".join(f"({PROVIDED}, CONSTANTS) => {{\n{code}\n}}" for code in shared)
-    return f"<script>{asset('browser.js')}\nwindow.marsScripts = [{functions}];</script>"
+    return f"<script>{common_scripts()}\nwindow.marsScripts = [{functions}];</script>"

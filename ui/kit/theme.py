@@ -1,5 +1,5 @@
 """The look of the page as a Gradio theme: calm neutral ground, ink as the one accent, colour left
-to the data. Light and dark colours are pairs in ui/assets/theme.json.
+to the data. Light and dark colours are pairs in display/assets/theme.json.
 
 Fonts come with Gradio or with the system; nothing is fetched from anywhere else.
 """
@@ -15,7 +15,8 @@ import gradio as gr
 from gradio.themes.utils import colors, fonts, sizes
 
 from display.palette import css_variables
-from display.render import sheet
+from display.render import SHEETS, sheet
+from display.sources import source
 from ui.kit.assets import asset
 
 # Sheets of ui/assets/styles: before that of the token view, after it, and after those of the tabs.
@@ -28,7 +29,7 @@ SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
 
 def page_theme() -> gr.themes.Base:
     """The theme; the same object for every launch."""
-    look: dict[str, dict[str, Any]] = json.loads(asset("theme.json"))
+    look: dict[str, dict[str, Any]] = json.loads(source("assets/theme.json"))
     slate = colors.Color(name="mars-slate", **look["hue"])
     theme = gr.themes.Base(
         primary_hue=slate,
@@ -51,7 +52,7 @@ def page_css() -> str:
     tabs = sorted({path.stem for path in STYLES.glob("*.css")} - others)
     first, last = map(_sheets, (BEFORE, (*AFTER, *tabs, *LAST)))
     return css_variables() + "\n".join(
-        [sheet("report.css"), *first, asset("tokens.css", "token_view"), *last]
+        [*map(sheet, SHEETS), *first, asset("tokens.css", "token_view"), *last]
     )
 
 

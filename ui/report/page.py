@@ -3,44 +3,35 @@ dark.
 
 Texts and settings are blocks of a report's document, written by the same templates; tables of
 numbers, lanes and figures are those of the page: constant templates, constant scripts and values.
-All values are in one block of ASCII JSON without ``<``, which the scripts write with textContent;
-the only scripts that may run are those whose hashes the file names.
+All values are ASCII JSON without ``<``, which the scripts write with textContent.
 """
 
 from __future__ import annotations
 
-import gzip
 import re
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 import gradio as gr
 from markupsafe import Markup
 
-from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
+from display.blocks import Head, Paragraph, Picture, ReportTable, Section, TableCell
+from display.render import scripted
 from evaluation.commands import comparison_commands
 from mars_core.types import RunConfig
 from storage import StoredComparison
-from ui.kit.assets import asset, to_json
+from ui.kit.assets import asset
 from ui.kit.components import check_html, strip_component, table_html
 from ui.kit.labels import run_names
 from ui.kit.panel import render
 from ui.kit.theme import REPORT_SHEET, page_css, page_theme
 from ui.result.details import FIGURES, Details
-from ui.result.figure import LIBRARY, figure_component, figure_json
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
 from ui.token_view.view import lane_component, reader_component
 
 SCOPE = "report"
-_POLICY = (
-    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data: blob:; "
-    "connect-src data: blob:; "
-    "base-uri 'none'; form-action 'none'"
-)
 _SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a separate section
 _SYSTEM = {
     "font": "ui-sans-serif, system-ui, sans-serif",
@@ -73,21 +64,14 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
     """Without ``figures`` and their library it is a third as large, as a notebook wants it."""
     components = Components()
     body = _body(stored, components, figures=figures)
-    functions = ",\n".join(
-        f"(element, props, trigger, watch) => {{\n{script}\n}}" for script in components.scripts
-    )
-    library = [gzip.decompress(LIBRARY.read_bytes()).decode()] if body["figures"] else []
-    scripts = [
-        *library,
-        f"{asset('browser.js')}\nconst SCRIPTS = [{functions}];\n{asset('report.js')}",
-    ]
-    hashes = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
     body |= {
         "title": "MARS Playground: report of a comparison",
-        "policy": _POLICY.format(scripts=" ".join(f"'sha256-{each}'" for each in hashes)),
         "style": report_css(),
-        "values": Markup(to_json(components.values)),
-        "scripts": list(map(Markup, scripts)),
+        **scripted(
+            figures=bool(body["figures"]),
+            functions=list(components.scripts),
+            values=components.values,
+        ),
     }
     return render("assets/comparison.html.jinja", **body)
 
@@ -116,20 +100,15 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
             for lane, view in enumerate(views)
         ],
         "numbers": _numbers(details) if details else [],
-        "figures": _figures(details, components) if details and figures else [],
+        "figures": _figures(details) if details and figures else [],
         "settings": _settings(stored) if stored.runs else [],
     }
 
 
-def _figures(details: Details, components: Components) -> list[tuple[str, Markup]]:
+def _figures(details: Details) -> list[Section]:
     drawn = [(each, plot) for each in FIGURES if (plot := details.plots[each.name])]
     return [
-        (
-            each.title,
-            components.add(
-                figure_component(scope=SCOPE, name=each.name, label=each.title), figure_json(plot)
-            ),
-        )
+        Section(each.name, each.title, (Picture(each.name, each.title, plot),))
         for each, plot in drawn
     ]
 

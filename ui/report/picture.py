@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from display.format import count, displayable, number, plural
+from display.sources import to_json
 from mars_core.types import UNKNOWN, Outcome, Trace
 from storage import StoredComparison
-from ui.kit.assets import to_json
 from ui.kit.labels import lane_labels, settings_line
 from ui.kit.values import plain
 from ui.result.result import reopened

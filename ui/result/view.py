@@ -8,12 +8,13 @@ from typing import Any
 
 import gradio as gr
 
+from display.figure import figure_json
 from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
 from ui.kit.events import Updates
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.panel import static_component
 from ui.result.details import FIGURES, TABS, DetailFigure, Details
-from ui.result.figure import figure_component, figure_json
+from ui.result.figure import figure_component
 from ui.result.panels.planner import PlannerPanel
 from ui.result.panels.tree import TreePanel
 from ui.result.result import ComparisonResult

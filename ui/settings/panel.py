@@ -16,13 +16,14 @@ from typing import Any
 import gradio as gr
 
 from display.format import memory, parameters
+from display.sources import to_json
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.models.gguf import measured
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
-from ui.kit.assets import asset, to_json, with_constants
+from ui.kit.assets import asset, with_constants
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS

@@ -19,6 +19,7 @@ import gradio as gr
 
 from display.format import count, displayable, plural, visible
 from display.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
+from display.sources import to_json
 from mars_core.types import (
     UNKNOWN,
     Outcome,
@@ -31,7 +32,7 @@ from mars_core.types import (
     Trace,
     numbers,
 )
-from ui.kit.assets import asset, to_json
+from ui.kit.assets import asset
 from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.values import UNCHECKED, Check
 from ui.token_view.story import relaxed_story

@@ -14,7 +14,7 @@ from evaluation.report.document.curves import curve_section, sharpened_section
 from evaluation.report.document.followed import followed_section
 from evaluation.report.document.interventions import intervention_section
 from evaluation.report.document.loads import load_pictures, load_section
-from evaluation.report.document.panels import drawings
+from evaluation.report.document.panels import plots
 from evaluation.report.document.placebos import placebo_section
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
@@ -28,6 +28,11 @@ CHARTS_LEAD = (
     "Shapes are drafters, filled or hollow marks are temperatures; bars are 95 % intervals. A "
     "line joins the lanes of at least 5 runs that no other beats on both axes."
 )
+KINDS = {
+    "parameter": "Quality and speed over the parameter",
+    "tradeoff": "Speed-up against its cost",
+    "tau": "τ ratio against its cost",
+}
 NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
 
 
@@ -107,11 +112,11 @@ def warning_section(report: Report) -> Section | None:
 def picture_section(report: Report) -> Section | None:
     """The charts of every suite that has them, and of all suites together."""
     pictures = tuple(
-        Picture(f"chart-{number}-{kind}", drawing, chart.title)
+        Picture(f"chart-{number}-{kind}", KINDS[kind], plot)
         for number, chart in enumerate(charts(report), start=1)
-        for kind, drawing in drawings(chart).items()
+        for kind, plot in plots(chart).items()
     )
-    pictures += load_pictures(report.throughputs)
+    pictures += tuple(load_pictures(report.throughputs))
     return Section("charts", CHARTS, pictures, CHARTS_LEAD) if pictures else None
 
 

@@ -20,16 +20,6 @@ LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
 }
 
 
-def short_percent(value: float) -> str:
-    """A percentage for an axis."""
-    return f"{100 * value:.4g} %".replace("-", MINUS)
-
-
-def times(value: float) -> str:
-    """A ratio for an axis."""
-    return f"{value:.3g}×"
-
-
 def margin(value: float) -> str:
     """A margin: ``98 %``."""
     return f"{100 * value:g} %"

@@ -12,7 +12,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from display.format import bounded, percent, plural, ratio
-from evaluation.report.document.cells import Write, beside, margin, short_percent, times
+from display.plot import FigurePart
+from evaluation.report.document.cells import Write, beside, margin
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
 from evaluation.statistics import Interval, interval_columns
 from evaluation.study.plan import BASELINE, Lane, Plan
@@ -22,18 +23,20 @@ from mars_core.types import Parameters, ShiftKind, numbers
 # lanes; no outcome's is among them.
 COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
 # by drafter; hollow from the second temperature on
-SHAPES = ("circle", "square", "diamond", "triangle")
+SHAPES = ("circle", "square", "diamond", "triangle-up")
+SHARES: FigurePart = {"tickformat": "~%"}
+TIMES: FigurePart = {"ticksuffix": "×"}
 HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 
 class ChartQuantity(NamedTuple):
-    """What a panel shows of a lane. ``tick``: format on its axis; ``cost``: 1 where more is worse
+    """What a panel shows of a lane. ``ticks``: their look on its axis; ``cost``: 1 where more is worse
     beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV."""
 
     name: str
     title: str
     write: Write
-    tick: Write
+    ticks: FigurePart
     read: Callable[[Measured], Interval]
     cost: int = 0
     shift: bool = False
@@ -141,14 +144,14 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
         return row.main_score.recovery if row.main_score else BLANK
 
     speed = f"Speed-up over {BASELINE if plan.none is None else 'none'}"
-    yield ChartQuantity("speedup", speed, ratio, times, lambda row: row.speedup_over(plan))
-    yield ChartQuantity("recovery", "Recovery", percent, short_percent, recovery, cost=-1)
+    yield ChartQuantity("speedup", speed, ratio, TIMES, lambda row: row.speedup_over(plan))
+    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, cost=-1)
     for name, metric in METRICS.items():
         if metric.panel:
-            tick = short_percent if metric.write is percent else "{:g}".format
+            ticks = SHARES if metric.write is percent else {}
             cost = -metric.better if metric.likeness else 0
             read = attrgetter(name)
-            yield ChartQuantity(name, metric.panel, metric.write, tick, read, cost, metric.shift)
+            yield ChartQuantity(name, metric.panel, metric.write, ticks, read, cost, metric.shift)
 
 
 def _chart(report: Report, group: str) -> Chart:

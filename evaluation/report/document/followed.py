@@ -6,23 +6,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 
-from display.blocks import (
-    Block,
-    Head,
-    Look,
-    Mark,
-    Panel,
-    Picture,
-    ReportTable,
-    Section,
-    TableCell,
-)
+from display.blocks import Block, Head, Picture, ReportTable, Section, TableCell
 from display.format import MISSING, count, percent, signed
-from evaluation.report.document.cells import beside, short_percent, spread
-from evaluation.report.document.chart import COLOURS
-from evaluation.report.document.drawing import AxisScale, empty_panel, interval_mark, with_legend
+from display.panels import Look, Mark, Panel, at, dodge, panels_plot, spanning
+from display.plot import Data, FigurePart
+from evaluation.report.document.cells import beside, spread
+from evaluation.report.document.chart import COLOURS, SHARES
 from evaluation.report.values import FollowedRow, Report
-from evaluation.statistics import Interval
+from evaluation.statistics import Interval, interval_columns
 
 TITLE = "What follows a relaxed token"
 LEAD = (
@@ -39,7 +30,6 @@ BY = {
     "position": "position",
     "kind": "kind",
 }
-DODGE = 3.0  # pixels between the bars of two lanes
 LaneSetting = tuple[int, float]  # lane and temperature
 HEADS = ("Tokens", "Prompts", "Changed", "Meets", "After", "ln p")
 
@@ -89,16 +79,25 @@ def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
         for row in rows
     }
     marked = [row for row in rows if not math.isnan(getattr(row, field).value)]
-    panels = tuple(
-        _panel(number, [row for row in marked if row.by == by], title, attrgetter(field), legend)
-        for number, by in enumerate(dict.fromkeys(row.by for row in marked))
-    )
+    panels = [
+        _panel([row for row in marked if row.by == by], title, attrgetter(field), legend)
+        for by in dict.fromkeys(row.by for row in marked)
+    ]
+    heads = ("rule", "temperature", "property", "values", "x", *interval_columns(field))
+    numbers = [
+        (
+            *(report.plan.lanes[row.lane].name, row.temperature, row.by, row.part, row.x),
+            *getattr(row, field),
+        )
+        for row in marked
+    ]
     text = f"{title} by properties of the relaxed token; bars are 95 % intervals by prompt."
-    return Picture("chart-followed", with_legend(text, panels, list(legend.values())), text)
+    return Picture(
+        "chart-followed", title, panels_plot(text, panels, legend.values(), Data(heads, numbers))
+    )
 
 
 def _panel(
-    number: int,
     rows: Sequence[FollowedRow],
     title: str,
     read: Callable[[FollowedRow], Interval],
@@ -106,18 +105,19 @@ def _panel(
 ) -> Panel:
     """Of one property."""
     by = rows[0].by
-    ends = (end for row in rows for end in read(row))
-    x_scale = AxisScale(BY[by], [row.x for row in rows], "{:g}".format)
-    panel = empty_panel(number, x_scale, AxisScale(title, ends, short_percent))
-    if by == "kind":
-        ticks = {panel.x.at(row.x): row.part for row in rows}
-        panel = panel._replace(x=panel.x._replace(ticks=tuple(ticks.items())))
-    series: dict[LaneSetting, list[Mark]] = {}
+    lines: dict[LaneSetting, list[Mark]] = {}
     for row in rows:
         key, value = (row.lane, row.temperature), read(row)
         look, name = legend[key]
-        at = panel.x.at(row.x) + DODGE * list(legend).index(key)
+        x = row.x + dodge([*legend].index(key), len(legend), [each.x for each in rows])
         text = f"{name}, {BY[by]} {row.part}: {beside(value, percent)}"
-        series.setdefault(key, []).append(interval_mark(panel, look, at, value, text))
-    drawn = tuple(map(tuple, series.values()))
-    return panel._replace(series=drawn, lines=() if by == "kind" else drawn)
+        lines.setdefault(key, []).append(Mark(look, at(x), value, text))
+    kinds = {row.x: row.part for row in rows if by == "kind"}
+    ticks: FigurePart = {"tickvals": [*kinds], "ticktext": [*kinds.values()]} if kinds else {}
+    return Panel(
+        title,
+        spanning((row.x for row in rows), BY[by], **ticks),
+        spanning((end for row in rows for end in read(row)), **SHARES),
+        [mark for line in lines.values() for mark in line],
+        () if kinds else [*lines.values()],
+    )

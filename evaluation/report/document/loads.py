@@ -7,11 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from display.blocks import (
-    Drawing,
     Head,
-    Look,
-    Mark,
-    Panel,
     Paragraph,
     Picture,
     ReportDocument,
@@ -20,15 +16,11 @@ from display.blocks import (
     TableCell,
 )
 from display.format import MISSING, count, duration, number, ratio, signed
+from display.palette import NEUTRAL
+from display.panels import Look, Mark, Panel, at, dodge, panels_plot, spanning
+from display.plot import Data, FigurePart
 from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
-from evaluation.report.document.drawing import (
-    GREY,
-    AxisScale,
-    empty_panel,
-    interval_mark,
-    with_legend,
-)
 from evaluation.report.values import LoadRow, Report
 from evaluation.statistics import interval_columns
 
@@ -53,7 +45,6 @@ HEADS = (
     *interval_columns("tokens_per_s"),
     *interval_columns("over_none"),
 )
-DODGE = 4.0  # pixels between the bars of lines that have the same load
 Family = tuple[str, str]
 
 
@@ -138,66 +129,56 @@ def _best_cell(row: LoadRow) -> TableCell:
     return TableCell(f"{drafts}: {ratio(over_none.value)}", between(over_none, ratio), mark)
 
 
-def load_drawings(rows: Sequence[LoadRow]) -> Iterator[tuple[str, Drawing]]:
-    """Name and drawing of every temperature: a panel for each rule, with a line for each K and for
-    none."""
+def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
+    """One for every temperature: a panel for each rule, with a line for each K and for none."""
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
         families = _families(here)
         none = [row for row in here if not row.lane.drafts]
         shapes = list(dict.fromkeys(row.lane.drafts for row in here if row.lane.drafts))
-        looks = {"": Look(GREY)} if none else {}
+        looks = {"": Look(NEUTRAL)} if none else {}
         looks |= {
-            name: Look(COLOURS[1 + at % (len(COLOURS) - 1)]) for at, name in enumerate(shapes)
+            name: Look(COLOURS[1 + index % (len(COLOURS) - 1)]) for index, name in enumerate(shapes)
         }
-        panels = tuple(
-            _panel(at, ", ".join(family), [*none, *lanes], here, looks)
-            for at, (family, lanes) in enumerate(families.items())
-        )
+        panels = [
+            _panel(", ".join(family), [*none, *lanes], here, looks)
+            for family, lanes in families.items()
+        ]
         keys = [(look, name or "none") for name, look in looks.items()]
         title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
+        data = Data(HEADS, [_numbers(row) for row in here])
         if panels:
-            yield f"load-{order}", with_legend(title, panels, keys)
+            plot = panels_plot(title, panels, keys, data)
+            yield Picture(f"chart-load-{order}", "Tokens a second by load", plot)
 
 
-def load_pictures(rows: Sequence[LoadRow]) -> tuple[Picture, ...]:
-    return tuple(
-        Picture(f"chart-{name}", drawing, drawing.title) for name, drawing in load_drawings(rows)
+def _numbers(row: LoadRow) -> tuple[str | float, ...]:
+    """Under ``HEADS``."""
+    lane = row.lane
+    return (
+        *(row.temperature, row.load, lane.name, lane.drafts),
+        *(*row.tokens_per_s, *row.over_none),
     )
 
 
-def load_numbers(rows: Sequence[LoadRow]) -> list[tuple[object, ...]]:
-    """Under ``HEADS``."""
-    return [
-        (temperature, load, lane.name, lane.drafts, *rate, *over_none)
-        for temperature, load, lane, rate, over_none, *_ in rows
-    ]
-
-
 def _panel(
-    at: int,
-    title: str,
-    rows: Sequence[LoadRow],
-    every: Sequence[LoadRow],
-    looks: dict[str, Look],
+    title: str, rows: Sequence[LoadRow], every: Sequence[LoadRow], looks: dict[str, Look]
 ) -> Panel:
     """``every``: of all panels, which have the same axes."""
-    loads = [math.log2(load) for load in sorted({row.load for row in every})]
-    ends = (end for row in every for end in row.tokens_per_s)
-    x_scale = AxisScale("Runs in the batch", loads, _power, ticks=loads)
-    panel = empty_panel(at, x_scale, AxisScale(f"Tokens/s: {title}", ends, "{:g}".format))
-    series: dict[str, list[Mark]] = {}
+    loads = {math.log2(load): count(load) for load in sorted({row.load for row in every})}
+    lines: dict[str, list[Mark]] = {}
     for row in rows:
         name, rate = row.lane.drafts, row.tokens_per_s
-        shift = DODGE * (list(looks).index(name) - (len(looks) - 1) / 2)
+        x = math.log2(row.load) + dodge([*looks].index(name), len(looks), [*loads])
         text = f"{name or 'none'}, {count(row.load)} runs: {beside(rate)} tokens/s"
-        x = panel.x.at(math.log2(row.load)) + shift
-        series.setdefault(name, []).append(interval_mark(panel, looks[name], x, rate, text))
-    lines = tuple(map(tuple, series.values()))
-    return panel._replace(series=lines, lines=lines)
-
-
-def _power(exponent: float) -> str:
-    return f"{2**exponent:g}"
+        lines.setdefault(name, []).append(Mark(looks[name], at(x), rate, text))
+    ticks: FigurePart = {"tickvals": [*loads], "ticktext": [*loads.values()]}
+    return Panel(
+        f"Tokens/s: {title}",
+        spanning(loads, "Runs in the batch", **ticks),
+        spanning(end for row in every for end in row.tokens_per_s),
+        [mark for line in lines.values() for mark in line],
+        [*lines.values()],
+    )
 
 
 def _rate(row: LoadRow) -> float:

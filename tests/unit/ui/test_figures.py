@@ -21,6 +21,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from display.figure import LIBRARY, figure_json
 from display.palette import OUTCOME_STYLES
 from display.plot import THEMED, Data, Plot
 from mars_core.types import Outcome, RuleConfig, Status, Step, Trace
@@ -36,7 +37,7 @@ from ui.figures.timeline import timeline_plot
 from ui.figures.tree import FROM_TARGET, Node, tree_figure, tree_nodes, tree_plot
 from ui.kit.theme import page_css
 from ui.result.details import Details
-from ui.result.figure import LIBRARY, SOURCE, figure_component, figure_json, plotly_file
+from ui.result.figure import SOURCE, figure_component, plotly_file
 from ui.result.panels.tree import drafting, first_choice, step_of
 from ui.result.result import ended_result
 

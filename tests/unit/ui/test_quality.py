@@ -22,12 +22,13 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
+from display.figure import figure_json
 from display.palette import LANES, OUTCOME_STYLES
-from display.render import html, svg
+from display.render import html
 from evaluation.options import read_plan_options
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import COLOURS, charts
-from evaluation.report.document.panels import drawings
+from evaluation.report.document.panels import plots
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import measured_table
 from evaluation.report.values import FollowedRow, LoadRow, Report
@@ -341,12 +342,13 @@ def test_followed_tokens_are_those_of_the_chosen_temperature_and_drafter() -> No
 def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:
     report = make_report()
     panel, page = read_panel(charts_html(report)), html(document(report, {}))
-    cards = panel.all(".mars-quality-chart")
-    kinds = [each.attributes["data-name"] for each in cards]
+    cards = panel.all(".mq-figure")
+    kinds = [each.attributes["data-name"].split("-")[2] for each in cards]
     assert kinds == ["parameter", "tradeoff", "tau"] * 3  # gsm8k, news and all
-    for kind, drawing in drawings(charts(report)[0]).items():
-        assert svg(drawing) in page and svg(drawing) in charts_html(report), kind
-    rows = parsed(json.loads(cards[0].attributes["data-csv"]))
+    for kind, plot in plots(charts(report)[0]).items():
+        value = f"data-figure='{figure_json(plot)}'"
+        assert value in page and value in charts_html(report), kind
+    rows = parsed(json.loads(cards[0].attributes["data-figure"])["csv"])
     point = ("mars(theta=0.9)", "mars, model K=5, T = 0", "gsm8k", "theta", "0.9")
     names = ("rule", "series", "group", "parameter", "value")
     (mars,) = (row for row in rows if tuple(map(row.get, names)) == point)
@@ -383,9 +385,9 @@ def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
     ]
     compared = replace(report.plan, batch=8, loads=(1, 8))
     report = replace(report, plan=compared, loads=tuple(rows))
-    *_, card = read_panel(charts_html(report)).all(".mars-quality-chart")
-    assert card.attributes["data-name"] == "load-1"
-    numbers = parsed(json.loads(card.attributes["data-csv"]))
+    *_, card = read_panel(charts_html(report)).all(".mq-figure")
+    assert card.attributes["data-name"] == "chart-load-1"
+    numbers = parsed(json.loads(card.attributes["data-figure"])["csv"])
     assert len(numbers) == len(rows) and numbers[0]["tokens_per_s_high"] == "10.0"
     assert "Throughput of batches" in rest_html(report)
     assert narrowed(report, "", "0").loads == report.loads
@@ -411,5 +413,5 @@ def test_every_download_is_complete_or_explains_why_not(
     assert parsed(answer.text) if name.endswith(".csv") else answer.content
     if name.endswith(".zip"):
         names = zipfile.ZipFile(io.BytesIO(answer.content)).namelist()
-        expected = {"report.html", "report.md", "results.csv", "report-chart-1-parameter.svg"}
+        expected = {"report.html", "report.md", "results.csv"}
         assert expected <= set(names)

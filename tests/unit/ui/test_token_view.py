@@ -17,6 +17,7 @@ import pytest
 from huggingface_hub import constants
 
 from display.format import displayable, number, visible
+from display.sources import to_json
 from mars_core.models import Pair
 from mars_core.types import (
     DrafterConfig,
@@ -32,7 +33,6 @@ from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
 from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
 from tests.unit.ui.helpers import HIGH, contrast, judged, one_loop
-from ui.kit.assets import to_json
 from ui.kit.theme import page_theme
 from ui.result import example
 from ui.result.stored_runs import DisplayedRuns, StoredRuns

@@ -103,6 +103,7 @@ function update() {
     );
   });
   children(box, content.content);
+  window.marsDraw?.(box);
   const strip = box.querySelector(":scope > .mars-strip");
   if (strip) {
     const { state } = strip.dataset,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 from pydantic import TypeAdapter
 
+from display.blocks import Picture
 from display.format import faster, number, plural, share
 from display.palette import LANES
 from evaluation.planner import (
@@ -31,8 +32,7 @@ from evaluation.planner import (
     uncut,
 )
 from mars_core.types import Trace
-from storage.export import csv_text
-from ui.figures.planner import HEADS, planner_drawing
+from ui.figures.planner import planner_plot
 from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
 from ui.kit.panel import panel_component, render
@@ -105,6 +105,13 @@ def planner_html(fields: PlannerFields | None) -> str:
     if not all(math.isfinite(each.speedup) for each in plan):
         raise ValueError(f"slope is {run.slope} and budget {fields.budget}: no finite speed-up.")
     unit = "N" if run.acceptance.sizes else "K"
+    pace = PACE.format(number(run.slope)) if run.slope else SAME_PACE
+    rates = ", ".join(map(share, run.acceptance.rates[:MOST]))
+    title = (
+        f"Acceptance at depth 1, 2, … where all before was kept: {rates}; assumed deeper: "
+        f"{share(run.acceptance.beyond)}. {pace}"
+    )
+    plot = planner_plot(title, plan, unit, LANES[run.lane])
     return render(
         "result/panels/planner.html.jinja",
         nothing="",
@@ -116,13 +123,9 @@ def planner_html(fields: PlannerFields | None) -> str:
         measured=number(run.draft),
         batch=batch,
         largest=LARGEST_BATCH,
-        drawing=planner_drawing(plan, unit, LANES[run.lane]),
-        csv=csv_text([HEADS, *plan]),
+        picture=Picture(f"planner-{run.lane + 1}-{unit}", "When does it pay?", plot),
         value={"runs": fields.runs, "was": fields.run},
         verdict=_verdict(run, plan, unit),
-        pace=PACE.format(number(run.slope)) if run.slope else SAME_PACE,
-        rates=", ".join(map(share, run.acceptance.rates[:MOST])),
-        beyond=share(run.acceptance.beyond),
     )
 
 
@@ -150,9 +153,7 @@ class PlannerPanel:
     """One component; a change of a field draws it again."""
 
     def __init__(self, scope: str) -> None:
-        self.panel = panel_component(
-            planner_html(None), elem_id=f"{scope}-planner", scripts=("chart.js",)
-        )
+        self.panel = panel_component(planner_html(None), elem_id=f"{scope}-planner")
         # in the queue, one at a time: the answer to the last change comes last
         self.panel.select(self._draw, None, self.panel, trigger_mode="multiple", **QUEUED)
 

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
+from display.figure import figure_json
 from mars_core.numbers import number_of
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
 from ui.kit.panel import panel_component, render
-from ui.result.figure import figure_component, figure_json
+from ui.result.figure import figure_component
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
 
 RunTraces = Mapping[int, Trace]  # lane → its run

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 
 import gradio as gr
 
+from display.sources import to_json
 from mars_core.rules import RULES
 from storage import RunStore, StorageError
 from ui.jobs.services import Services
-from ui.kit.assets import to_json
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import rule_label
 from ui.result.result import by_column, reopened

@@ -9,12 +9,12 @@ from typing import Any
 import gradio as gr
 
 from display.format import count, displayable, plural, shorten
+from display.sources import to_json
 from mars_core.demo.corpus import unknown_words
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.types import PromptConfig
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
-from ui.kit.assets import to_json
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import LATEST, PRIVATE, Updates
 from ui.settings.admission import chosen_pair

@@ -13,6 +13,7 @@ from typing import Any
 
 import gradio as gr
 
+from display.figure import figure_json
 from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import (
@@ -32,7 +33,7 @@ from ui.kit.components import (
 )
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, stamped
-from ui.result.figure import figure_component, figure_json
+from ui.result.figure import figure_component
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.sharing import share_of, wire_share

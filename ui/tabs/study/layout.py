@@ -73,7 +73,7 @@ class QualityLayout:
                 self.downloads = downloads_component("quality-downloads")
                 self.sharing = share_component(SCOPE)
             self.first = panel_component(elem_id="quality-first")
-            self.charts = panel_component(elem_id="quality-charts", scripts=("chart.js",))
+            self.charts = panel_component(elem_id="quality-charts")
             self.prompts = study_panel("", "quality-prompts")
             self.texts = panel_component(elem_id="quality-texts")
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read

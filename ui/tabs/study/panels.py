@@ -10,23 +10,19 @@ from display.format import count, plural
 from evaluation.advise.usage import uses
 from evaluation.report.document import tables
 from evaluation.report.document.build import (
-    CHARTS,
-    CHARTS_LEAD,
     facts,
+    picture_section,
     plan_section,
     warning_section,
 )
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
-from evaluation.report.document.loads import HEADS as HEADS_OF_LOADS
-from evaluation.report.document.loads import load_drawings, load_numbers, load_section
-from evaluation.report.document.panels import drawings
+from evaluation.report.document.loads import load_section
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import PromptRow, Report
 from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG
-from storage.export import csv_text
 from ui.kit.panel import render
 from ui.tabs.study.form import StudyForm
 
@@ -74,26 +70,10 @@ def compare_address(report: Report) -> str:
 
 
 def charts_html(report: Report) -> str:
-    """The report's drawings, with their numbers for chart.js; nothing where there are none."""
-    chart_rows = [
-        (kind, chart.title, drawing, csv_text([chart.heads, *chart.rows]))
-        for chart in charts(report)
-        for kind, drawing in drawings(chart).items()
-    ]
-    chart_rows += [
-        (
-            kind,
-            drawing.title,
-            drawing,
-            csv_text([HEADS_OF_LOADS, *load_numbers(report.throughputs)]),
-        )
-        for kind, drawing in load_drawings(report.throughputs)
-    ]
-    return (
-        _render(part="charts", title=CHARTS, lead=CHARTS_LEAD, charts=chart_rows)
-        if chart_rows
-        else ""
-    )
+    """The report's figures; nothing where there are none."""
+    section = picture_section(report)
+    varied = any(chart.varied for chart in charts(report))
+    return _render(part="charts", section=section, varied=varied) if section else ""
 
 
 def rest_html(report: Report) -> str:

@@ -16,7 +16,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from evaluation.report.document.chart import charts
-from evaluation.report.document.panels import drawings
+from evaluation.report.document.panels import plots
 from evaluation.report.document.tables import LIKENESS, LaneRow
 from evaluation.report.files import (
     TABLES,
@@ -36,6 +36,7 @@ from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from mars_playground.__main__ import parser
 from storage import RunStore
 from storage.export import csv_text
+from tests.panels import panels_of
 from tests.reports import EXACT, make_plan, make_report
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
@@ -134,10 +135,9 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]
-        drawing = drawings(charts(changed)[0])["tradeoff"]
-        (panel,) = (each for each in drawing.panels if each.x.name == "TV per token")
-        bounds = ["TV per token ≤" in mark.text for mark in panel.series[0]]
-        assert bounds == [bool(mark) for mark in kinds.values()]
+        texts = panels_of(plots(charts(changed)[0])["tradeoff"])["TV per token"]
+        bounds = sorted("TV per token ≤" in text for text in texts)
+        assert bounds == sorted(bool(mark) for mark in kinds.values())
         (prompt,) = parsed(csv_text(prompts_table(changed)))
         assert prompt["tv_kind"] == [*kinds][1]
 
@@ -156,40 +156,28 @@ def test_a_report_is_written_completely_or_not_at_all(
         "results.csv",
         "measured.csv",
         "prompts.csv",
-        "report-chart-1-parameter.svg",
     ]
-    assert {path.name for path in paths} >= set(names)
+    assert {path.name for path in paths} == set(names)
     assert all(path.stat().st_size for path in paths)
     texts = [record.text for record in store.records(runs)]
     page = (tmp_path / "new" / "folder" / "report.html").read_text("utf-8")
     assert "mq-side" in page and texts[0][:12] in page
 
 
-def test_markdown_names_the_charts_beside_it_and_old_ones_go(
-    store: RunStore, tmp_path: Path
-) -> None:
-    (tmp_path / "results-chart-9-parameter.svg").write_text("old")
-    (tmp_path / "other.svg").write_text("kept")
-    report = replace(make_report(), prompts=make_report().prompts[:1])
-    paths = write_markdown(report, tmp_path / "results.md", store)
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *(path.name for path in paths),
-        "other.svg",
-    }
-    text = (tmp_path / "results.md").read_text("utf-8")
-    assert all(f"(<{path.name}>)" in text for path in paths[1:])
-    assert "no longer in the database" in text
-    assert "![" not in markdown_of(make_report())
-
-
-def test_the_name_of_a_file_is_no_markup_of_the_pictures(store: RunStore, tmp_path: Path) -> None:
+def test_markdown_names_the_figures_in_the_file_beside_it(store: RunStore, tmp_path: Path) -> None:
+    """Whatever the name of the file: it is no markup."""
     path = tmp_path / "a_b_ (1) <i>&amp;]|.md"
-    _, *pictures = write_markdown(make_report(), path, store)
-    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(path.read_text("utf-8"))
-    images = [each for token in tokens for each in token.children or [] if each.type == "image"]
-    assert [unquote(str(image.attrGet("src"))) for image in images] == [
-        picture.name for picture in pictures
-    ]
+    report = replace(make_report(), prompts=make_report().prompts[:1])
+    assert write_markdown(report, path, store) == (path, path.with_suffix(".html"))
+    page, text = path.with_suffix(".html").read_text("utf-8"), path.read_text("utf-8")
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+    inside = [each for token in tokens for each in token.children or []]
+    links = [unquote(str(each.attrGet("href"))) for each in inside if each.type == "link_open"]
+    names = [link.removeprefix(f"{path.stem}.html#") for link in links]
+    assert names[:3] == ["chart-1-parameter", "chart-1-tradeoff", "chart-1-tau"]
+    assert all(f'id="{name}"' in page for name in names)
+    assert "no longer in the database" in text
+    assert "chart-" not in markdown_of(make_report())
 
 
 def options_of(plan: Plan) -> Namespace:

@@ -3,28 +3,31 @@ markup."""
 
 from __future__ import annotations
 
-import itertools
+import json
 import math
 import re
+from base64 import b64encode
 from dataclasses import replace
-from xml.etree import ElementTree
+from hashlib import sha256
+from html import escape
 
+import plotly.graph_objects as go
 import pytest
 from markdown_it import MarkdownIt
 
-from display.blocks import Axis, Paragraph, ReportDocument, ReportTable, Section
-from display.render import escaped, fenced, html, markdown, svg
+from display.blocks import Paragraph, Picture, ReportDocument, ReportTable, Section
+from display.figure import figure_json
+from display.render import escaped, fenced, html, markdown
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
-from evaluation.report.document.drawing import scaled_axis
-from evaluation.report.document.panels import drawings, front
+from evaluation.report.document.panels import front, plots
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.verdicts import prompts_needed
 from evaluation.report.values import Measured, Report
 from evaluation.statistics import Interval
 from evaluation.study.plan import with_placebos
-from tests.panels import read_panel
+from tests.panels import panels_of, read_panel
 from tests.reports import HOSTILE, bare, make_report
 
 ALLOWED = {
@@ -59,14 +62,9 @@ ALLOWED = {
     "summary",
     "figure",
     "figcaption",
-    "fieldset",
-    "legend",
-    "label",
-    "input",
-    "svg",
-    "g",
-    "path",
-    "text",
+    "button",
+    "noscript",
+    "script",
 }
 
 
@@ -101,10 +99,47 @@ def test_html_holds_no_element_of_a_text_and_fetches_nothing(full_document: Repo
     assert {each.tag for each in elements.every} - {"", "title"} <= ALLOWED
     assert not any(name.startswith("on") for name, _ in names)
     assert all(value.startswith("#") for name, value in names if name in ("href", "src"))
-    assert "script" not in re.sub("<[^>]*>|&lt;/?script", "", page.split("<h1>")[0])
-    assert "default-src 'none'" in page and "script-src" not in page
+    (policy,) = (value for _, value in names if value.startswith("default-src 'none'"))
+    assert set(re.findall(r"script-src ([^;]+)", policy)[0].split()) == _hashes(page)
+    assert page.count("</script>") == page.count("<script") == 3  # values, Plotly, its own
     assert "<script>alert(1)</script>" in elements.text  # as text
     assert not set(page) & set("\u202e\x00\ud800")
+
+
+def _hashes(page: str) -> set[str]:
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digests = (b64encode(sha256(script.encode()).digest()).decode() for script in scripts)
+    return {f"'sha256-{each}'" for each in digests}
+
+
+def test_a_file_without_figures_carries_no_plotly(report: Report) -> None:
+    assert len(html(document(report, None))) < 500_000 < len(html(document(report, {})))
+
+
+def test_hostile_names_are_no_markup_in_a_figure(report: Report) -> None:
+    """Plotly reads a subset of HTML in its texts."""
+    name = "a<b>\u202e</b><script>"
+    suites = tuple(replace(suite, name=name) for suite in report.plan.suites[:1])
+    lanes = tuple(
+        replace(lane, drafter=replace(lane.drafter, kind=name)) if lane.drafts else lane
+        for lane in report.plan.lanes
+    )
+    rows = tuple(
+        replace(row, group=name)
+        for row in report.measured
+        if row.group == report.plan.suites[0].name
+    )
+    hostile = replace(report, plan=replace(report.plan, suites=suites, lanes=lanes), measured=rows)
+    pictures = [plot for chart in charts(hostile) for plot in plots(chart).values()]
+    assert len(pictures) == 3
+    for plot in pictures:
+        sent = json.loads(figure_json(plot))
+        text = json.dumps(sent["figure"])
+        assert "&lt;b&gt;" in text and "\\u202e" not in text and "\u202e" not in sent["title"]
+        assert set(re.findall("<[^>]*>", text)) <= {"<b>", "</b>"}  # those of the captions
+        assert text.count("<b>") == len(sent["figure"]["layout"]["annotations"]) - (
+            "margin" in text
+        )
 
 
 def test_markdown_shows_hostile_texts_as_text(full_document: ReportDocument) -> None:
@@ -118,11 +153,10 @@ def test_markdown_shows_hostile_texts_as_text(full_document: ReportDocument) -> 
     assert not [
         token
         for token in tokens
-        if token.type
-        in ("html_block", "html_inline", "link_open", "em_open", "code_inline", "s_open")
+        if token.type in ("html_block", "html_inline", "image", "em_open", "code_inline", "s_open")
     ]
     assert all(
-        token.attrGet("src").startswith("chart-") for token in tokens if token.type == "image"
+        token.attrGet("href").startswith("#chart-") for token in tokens if token.type == "link_open"
     )
     visible = "".join(token.content for token in tokens if token.type in ("text", "fence"))
     assert "</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2))" in visible
@@ -299,34 +333,34 @@ def test_texts_part_at_the_mark_and_lost_ones_are_reported(full_document: Report
     assert page.count(GONE) == 17
 
 
-def test_charts_are_well_formed_and_show_every_lane(full_document: ReportDocument) -> None:
-    names = [
-        f"chart-{number}-{kind}"
-        for number in (1, 2, 3)
-        for kind in ("parameter", "tradeoff", "tau")
+def test_charts_are_valid_and_show_every_lane(full_document: ReportDocument) -> None:
+    pictures = [
+        block
+        for section in full_document.sections
+        for block in section.blocks
+        if isinstance(block, Picture)
     ]
-    assert [picture.name for picture in full_document.pictures] == names
+    kinds = ("parameter", "tradeoff", "tau")
+    assert [picture.name for picture in pictures] == [
+        f"chart-{number}-{kind}" for number in (1, 2, 3) for kind in kinds
+    ]
     names = ["Recovery", "Texts equal to strict's", "TV per token"]
     marks = {  # 4 series of 3 θ, and strict; 2 drafters × 2 temperatures × 5 rules
-        "y": dict.fromkeys(["Speed-up over none", "τ", "τ ratio", "Relaxed tokens", *names], 16),
-        "x": dict.fromkeys(names, 20),
+        True: dict.fromkeys(["Speed-up over none", "τ", "τ ratio", "Relaxed tokens", *names], 16),
+        False: dict.fromkeys(names, 20),
     }
-    for picture in full_document.pictures:
-        panels = picture.drawing.panels
-        axis = "y" if "parameter" in picture.name else "x"
-        drawn = {getattr(each, axis).name: sum(map(len, each.series)) for each in panels}
-        assert drawn == marks[axis]
-        written = svg(picture.drawing)
-        root = ElementTree.fromstring(written)
-        titles = [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}title")]
-        assert len(titles) == sum(drawn.values())
-        assert all(re.search(r": [^:]+ \S+( %)? \[.*\]$", title) for title in titles)
-        levels = re.findall(r'd="M[\d.]+ [\d.]+([HV])\d+" [^>]*stroke-dasharray', written)
+    for picture in pictures:
+        over, figure = "parameter" in picture.name, picture.plot.figure
+        go.Figure(figure.to_plotly_json())  # raises for what Plotly does not know
+        shown = panels_of(picture.plot, by_caption=over)
+        drawn = {escape(name, quote=True): number for name, number in marks[over].items()}
+        assert {name: len(texts) for name, texts in shown.items()} == drawn
+        texts = [text for some in shown.values() for text in some]
+        assert all(re.search(r": [^:]+ \S+( %)? \[.*\]$", text) for text in texts)
         scored = "Recovery" in drawn
-        assert levels == ["H" if axis == "y" else "V"] * scored
-        assert written.count(">margin 98 %<") == scored
-        assert root.attrib["role"] == "img" and root.attrib["aria-label"] == picture.drawing.title
-        assert "nan" not in written
+        assert len(figure.layout["shapes"]) == scored
+        assert sum(note["text"] == "margin 98 %" for note in figure.layout["annotations"]) == scored
+        assert len(picture.plot.data.rows) > 10 and picture.plot.title
 
 
 def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report) -> None:
@@ -336,9 +370,9 @@ def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report
     assert front([]) == () and front([(nan, 1.0)]) == ()
     few = replace(report, measured=tuple(replace(row, runs=4) for row in report.measured))
     for each, least in ((report, 1), (few, 0)):
-        drawing = drawings(charts(each)[0])["tradeoff"]
-        assert {len(panel.lines[0]) >= least for panel in drawing.panels} == {True}
-        assert any(panel.lines[0] for panel in drawing.panels) == bool(least)
+        figure = plots(charts(each)[0])["tradeoff"].figure.to_plotly_json()
+        lines = [trace for trace in figure["data"] if trace["mode"] == "lines"]
+        assert bool(lines) == bool(least)
 
 
 def test_what_is_unknown_of_the_varied_lanes_has_no_panel_over_the_parameter(
@@ -349,16 +383,9 @@ def test_what_is_unknown_of_the_varied_lanes_has_no_panel_over_the_parameter(
         row if lanes[row.lane].rule.name == "typical" else replace(row, tv_token=Interval())
         for row in report.measured
     ]
-    drawn = drawings(charts(replace(report, measured=tuple(rows)))[0])
-    assert "TV per token" not in [panel.y.name for panel in drawn["parameter"].panels]
-    assert "TV per token" in [panel.x.name for panel in drawn["tradeoff"].panels]
-
-
-def test_ticks_that_would_touch_are_left_out() -> None:
-    values = [0.5 + at / 100 for at in range(50)]
-    ticks = scaled_axis("x", values, 0.1, 0, 380, "{:g}".format, values).ticks
-    assert 5 < len(ticks) < 15
-    assert all(after - before >= 26 for (before, _), (after, _) in itertools.pairwise(ticks))
+    drawn = plots(charts(replace(report, measured=tuple(rows)))[0])
+    assert "TV per token" not in panels_of(drawn["parameter"], by_caption=True)
+    assert "TV per token" in panels_of(drawn["tradeoff"])
 
 
 def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
@@ -399,11 +426,8 @@ def test_an_axis_is_that_of_the_values_and_cuts_the_ends_of_wide_intervals(repor
         return replace(row, scores=scores)
 
     few = replace(report, measured=tuple(map(wide, report.measured)))
-    for kind, name, line in (("parameter", "y", "V"), ("tradeoff", "x", "H")):
-        panels = drawings(charts(few)[0])[kind].panels
-        (panel,) = (each for each in panels if getattr(each, name).name == "Recovery")
-        axis: Axis = getattr(panel, name)
-        assert 1 < axis.high < 2 and axis.low > 0
-        bars = " ".join(mark.bars for series in panel.series for mark in series)
-        drawn = {float(end) for end in re.findall(rf"{line}([\d.]+)", bars)}
-        assert drawn == {axis.end}
+    for kind, axis in (("parameter", "y"), ("tradeoff", "x")):
+        plot = plots(charts(few)[0])[kind]
+        number = [*panels_of(plot, by_caption=axis == "y")].index("Recovery")
+        low, high = plot.figure.layout[f"{axis}axis{number + 1 if number else ''}"]["range"]
+        assert 1 < high < 2 and low > 0

@@ -1,4 +1,4 @@
-"""Throughput by load: the best K, the load from which on drafts do not pay, the drawing."""
+"""Throughput by load: the best K, the load from which on drafts do not pay, the figure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from display.blocks import Paragraph, ReportTable
-from evaluation.report.document.loads import best_blocks, load_drawings
+from evaluation.report.document.loads import best_blocks, load_pictures
 from evaluation.report.values import LoadRow
 from evaluation.statistics import Interval
 from evaluation.study.plan import Lane
 from mars_core.types import DrafterConfig, RuleConfig
+from tests.panels import panels_of
 from tests.unit.evaluation.report.drawn import drawn_results, reported, study_plan
 
 NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
@@ -50,10 +51,12 @@ def test_the_best_k_is_that_of_each_load() -> None:
     *_, table = best_blocks(rows)
     assert isinstance(table, ReportTable)
     assert [cell.text for cell in table.rows[0][2:]] == ["K=5: 2.00×", "K=2: 1.30×"]
-    ((_, drawing),) = load_drawings(rows)
-    (panel,) = drawing.panels
-    assert [len(line) for line in panel.lines] == [1, 2, 2]
-    assert [mark.text for mark in drawing.legend] == ["none", "model K=5", "model K=2"]
+    (picture,) = load_pictures(rows)
+    figure = picture.plot.figure.to_plotly_json()
+    assert [len(texts) for texts in panels_of(picture.plot).values()] == [5]
+    names = [trace["name"] for trace in figure["data"] if "name" in trace]
+    assert names == ["none", "model K=5", "model K=2"]
+    assert picture.plot.data.rows[0][:4] == (0.0, 1, "mars", "model K=5")
 
 
 def test_a_batch_is_compared_with_none_in_a_batch_of_the_same_size() -> None:

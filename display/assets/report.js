@@ -9,7 +9,7 @@ function paint(isDark) {
 }
 paint(matchMedia("(prefers-color-scheme: dark)").matches);
 theme.addEventListener("click", () => paint(!dark()));
-if (window.Plotly) window.marsPlotly = Promise.resolve(window.Plotly);
+window.marsLibrary = () => Promise.resolve(window.Plotly);
 for (const element of document.querySelectorAll("[data-piece]")) {
   const { script, props } = VALUES[Number(element.dataset.piece)];
   try {
@@ -23,3 +23,4 @@ for (const element of document.querySelectorAll("[data-piece]")) {
     console.error(error);
   }
 }
+marsDraw(document, "report");

@@ -3,7 +3,7 @@ const idle = () =>
   new Promise((done) =>
     window.requestIdleCallback ? requestIdleCallback(done, { timeout: 1000 }) : setTimeout(done),
   );
-const library = () =>
+window.marsLibrary = () =>
   (window.marsPlotly ||= idle().then(
     () =>
       new Promise((done, fail) => {
