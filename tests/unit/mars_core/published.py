@@ -4,8 +4,10 @@ in plain numbers."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from itertools import pairwise
 
+from mars_core.rules import RULES
 from tests.unit.mars_core.test_verification import V, values_of
 
 Distribution = list[float]
@@ -269,3 +271,73 @@ def correction(
             aim = [each * (1 - raised(p[x])) / (1 - p[x]) for each in p]
             aim[x] = raised(p[x])
     return norm([a - b for a, b in zip(aim, q, strict=True)], aim)
+
+
+def sampled(
+    rule: str, z: Distribution, p: Distribution, q: Distribution, protected: Container[int]
+) -> tuple[Distribution, list[Distribution], Distribution]:
+    """a(x), the R after each rejected x, and q·a + Σ q·(1 − a)·R, of a sampled draft. A protected
+    token is accepted and replaced as by strict, except under rules that emit top-1."""
+    accept, rest = accepted(rule, z, p, q), [correction(rule, z, p, q, x) for x in range(V)]
+    for x in (each for each in range(V) if each in protected):
+        accept[x] = min(1.0, p[x] / q[x])
+        if not RULES[rule].emits_top1:
+            rest[x] = norm([a - b for a, b in zip(p, q, strict=True)], p)
+    lost = [b * (1 - a) for a, b in zip(accept, q, strict=True)]
+    total = [
+        q[y] * accept[y] + sum(each * r[y] for each, r in zip(lost, rest, strict=True))
+        for y in range(V)
+    ]
+    return accept, rest, total
+
+
+def joint(p: Distribution, q: Distribution) -> list[Distribution]:
+    """P(x = a, y = b): q_a·p_b·∫ dρ/M(ρ)² over p_a/q_a < ρ < p_b/q_b with M(ρ) = Σ max(q·ρ, p),
+    which is linear between the ratios; the diagonal is 1/Σ_i max(p_i/p_a, q_i/q_a)."""
+    ratio = [a / b if b else math.inf for a, b in zip(p, q, strict=True)]
+
+    def mass(at: float) -> float:
+        return sum(max(b * at, a) for a, b in zip(p, q, strict=True))
+
+    def integral(low: float, high: float) -> float:
+        points = [low, *sorted(each for each in ratio if low < each < high), high]
+        return sum(
+            (b - a) / (mass(a) * mass(b)) if b < math.inf else 1 / mass(a)
+            for a, b in pairwise(points)
+        )
+
+    def share(a: int, b: int) -> float:
+        if a == b:
+            drawn = p[a] and q[a]
+            return (
+                1 / sum(max(x / p[a], y / q[a]) for x, y in zip(p, q, strict=True))
+                if drawn
+                else 0.0
+            )
+        there = ratio[a] < ratio[b] and q[a] * p[b]
+        return q[a] * p[b] * integral(ratio[a], ratio[b]) if there else 0.0
+
+    return [[share(a, b) for b in range(len(p))] for a in range(len(p))]
+
+
+def coupled(
+    rule: str, z: Distribution, p: Distribution, q: Distribution, protected: Container[int]
+) -> tuple[Distribution, float]:
+    """P of the emitted token of a coupled chain, and how probably a token is relaxed: y, or x where
+    the rule relaxes it, or what a rule emits that has no position for y. A protected draft is
+    accepted where it is y."""
+    distribution, together, most = [0.0] * V, joint(p, q), 0.0
+    for a in (each for each in range(V) if q[each]):
+        alone = after_node(rule, z, p, [a], [q[a]], q, False)  # of a greedy draft of this token
+        relaxed = (alone[a] - p[a]) / (1 - p[a]) if alone[a] > p[a] < 1 else 0.0
+        relaxed = 0.0 if a in protected else relaxed
+        most += relaxed * (q[a] - together[a][a])
+        for b in range(V):
+            if RULES[rule].emits_top1 and a not in protected:
+                distribution[b] += q[a] * alone[b]
+            elif RULES[rule].emits_top1 and a != b:
+                distribution[ranked(z)[0]] += together[a][b]
+            else:
+                distribution[a] += together[a][b] * (relaxed if a != b else 1)
+                distribution[b] += together[a][b] * (1 - relaxed) * (a != b)
+    return distribution, most

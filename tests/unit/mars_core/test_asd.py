@@ -15,7 +15,7 @@ from mars_core.models import Pair
 from mars_core.rules import RULES
 from mars_core.sampling import target_distribution
 from mars_core.session import Session
-from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Trace, TreeShape
+from mars_core.types import DrafterConfig, DraftMode, Outcome, Sampling, Trace
 from mars_core.verification import Draft, RunState, chain_draft, judge, received_states, walk
 from tests.live_pairs import config_for, decoded, headed, random_pair, searched
 from tests.replay import replayed
@@ -188,9 +188,3 @@ def test_a_run_spends_its_budget_and_no_more(
     assert captured.token_ids == alone[2].token_ids
     bare = Session(pair).start(configs[2], telemetry=False)
     assert list(bare) and bare.trace().token_ids == alone[2].token_ids
-
-
-def test_it_judges_no_trees(pair: Pair) -> None:
-    tree = DrafterConfig("eagle3", tree=TreeShape(9, 3, 3))
-    with pytest.raises(ValueError, match="rule asd is defined for chains only"):
-        Session(pair).check(config_for(pair, tree, rule="asd"))

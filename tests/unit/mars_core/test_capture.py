@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,51 +248,6 @@ def test_what_a_run_took_is_free_without_the_collector(
 
 def broken(*_arguments: object) -> None:
     raise RuntimeError("broken")
-
-
-def test_a_graph_is_warmed_up_and_captured_on_one_stream_in_one_pool(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With stand-ins for torch.cuda that note what is asked of them."""
-    noted: list[tuple[str, Any]] = []
-
-    @contextmanager
-    def entered(what: str, *arguments: Any, **named: Any) -> Iterator[None]:
-        noted.append((what, (arguments, named)))
-        yield
-
-    stream = SimpleNamespace(wait_stream=lambda _other: None)
-    graph = SimpleNamespace(replay=lambda: noted.append(("replay", None)))
-    for name, value in {
-        "Stream": lambda _device: stream,
-        "current_stream": lambda _device: stream,
-        "CUDAGraph": lambda: graph,
-        "stream": lambda values: entered("stream", values),
-        "device": lambda values: entered("device", values),
-        "graph": lambda *values, **named: entered("graph", *values, **named),
-        "graph_pool_handle": lambda: (0, 7),
-    }.items():
-        monkeypatch.setattr(torch.cuda, name, value)
-    device = torch.device("cuda", 77)  # what is cached a device must be made under the stand-ins
-    made = [Captured(lambda: noted.append(("function", None)), device) for _ in range(2)]
-    made[0].replay()
-    graphs = [values for what, values in noted if what == "graph"]
-    assert (
-        graphs
-        == [((graph,), {"pool": (0, 7), "stream": stream, "capture_error_mode": "thread_local"})]
-        * 2
-    )
-    assert [values for what, values in noted if what == "stream"] == [((stream,), {})] * 2
-    order = [what for what, _ in noted if what in ("stream", "graph", "function", "replay")]
-    assert order == ["stream", "function", "function", "graph", "function"] * 2 + ["replay"]
-
-
-@pytest.mark.parametrize("name", ["none", "ngram"])
-def test_no_graph_is_made_of_no_work(llama: Pair, stand_in: type[Replayed], name: str) -> None:
-    """The drafts of these drafters are what was sent: noise, pass and decision are captured, as
-    long as the longest draft."""
-    written(capturing(llama), DRAFTERS[name], prompt="ababababab", new=40)
-    assert stand_in.captures == 3
 
 
 def test_the_watch_sees_what_it_should() -> None:

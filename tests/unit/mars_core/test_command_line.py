@@ -20,7 +20,6 @@ from transformers import AutoModelForCausalLM
 
 from evaluation import progress
 from mars_core.decoder import ModelCache, PassShapes
-from mars_core.rules import RULES
 from mars_core.verification import judge
 from mars_playground.__main__ import main
 from tests.checkpoints import CHARACTERS, SPECIAL, tiny_checkpoint, tiny_tokenizer
@@ -217,21 +216,6 @@ def test_a_bias_without_a_value_is_named(capsys: pytest.CaptureFixture[str]) -> 
     assert "--logit-bias is 'cat'; it must be WORD=VALUE, the value" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("more", "shape"), [("", [24, 3, 4]), ("--tree chain --k 4", None)])
-def test_an_eagle3_head_in_a_folder_drafts(
-    eagle: str, call: Call, more: str, shape: list[int] | None
-) -> None:
-    options = "--rule threshold --set accumulated=0.5 --temperature 1 --tree 24/3/4"
-    document = printed(call, f"compare {eagle} {options} {more}")
-    drafter = document["config"]["drafter"]
-    assert drafter["kind"] == "eagle3" and drafter["model"]["name"].endswith("/head")
-    assert drafter["tree"] == (
-        dict(zip(("tokens", "depth", "top_k"), shape, strict=True)) if shape else None
-    )
-    assert document["runs"][1]["config"]["rule"]["parameters"]["accumulated"] == 0.5
-    assert len(document["runs"][0]["steps"][0]["nodes"]) == (24 if shape else 4)
-
-
 def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> None:
     options = "--rule mars --rule typical --theta 0.8,0.9 --set typical.delta=0.3"
     varied = "--set mars.theta=0.9,0.9-0.1*min(1,entropy/2) --scope tv<0.05*position"
@@ -249,25 +233,6 @@ def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> 
     code, _, err = call(f"run {models} --theta 0.8,0.9")
     assert code == 2 and err.endswith(
         "\nThe options name 2 rules or values; run takes 1, compare takes several.\n"
-    )
-
-
-def test_rules_lists_every_rule_with_formula_and_parameters(call: Call) -> None:
-    code, out, _ = call("rules")
-    assert code == 0
-    for rule in RULES.values():
-        assert all(text in out for text in (rule.name, rule.summary, rule.formula, rule.source))
-        assert all(
-            f"{parameter.name} = {parameter.default:g}" in out for parameter in rule.parameters
-        )
-
-
-def test_models_lists_the_catalog(call: Call) -> None:
-    code, out, _ = call("models")
-    assert code == 0
-    assert all(
-        name in out
-        for name in ("bundled", "Qwen/Qwen3-4B", "meta-llama/Llama-3.1-8B-Instruct", "free on")
     )
 
 

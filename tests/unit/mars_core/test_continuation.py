@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
 
 from mars_core.engine import Engines
 from mars_core.models import Pair
@@ -21,7 +20,6 @@ from mars_core.types import (
     PromptConfig,
     RunConfig,
     Sampling,
-    Status,
     StopReason,
     Trace,
     TreeShape,
@@ -120,26 +118,6 @@ def test_from_another_token_strict_writes_what_the_target_alone_writes(
         divergence = first_divergence(original, trace)
         assert divergence is not None
         assert (divergence.position, divergence.cause) == (n, Cause.CHOSEN)
-
-
-def test_the_target_alone_goes_on_as_one_pass_over_the_text_says(free: Pair) -> None:
-    prefix = (5, 9, 5, 30)
-    trace = run(free, "chain", prefix=prefix)
-    logits = free.target(torch.tensor([[*trace.prompt_ids, *prefix, *trace.token_ids]])).logits[0]
-    start = len(trace.prompt_ids) + len(prefix) - 1
-    assert tuple(logits[start:-1].argmax(-1).tolist()) == trace.token_ids
-
-
-@pytest.mark.parametrize("rule", ["mars", "typical", "fly"])
-def test_every_rule_continues_a_prefix_and_draws_by_output_position(free: Pair, rule: str) -> None:
-    original = run(free, "chain", SAMPLINGS[1], rule=rule)
-    for n in range(1, 7):
-        rest = run(free, "chain", SAMPLINGS[1], rule=rule, prefix=original.token_ids[:n])
-        assert (rest.tokens[0].own, rest.tokens[0].p) == (
-            original.tokens[n].own,
-            pytest.approx(original.tokens[n].p, abs=1e-5),
-        )
-    assert rest.status is Status.COMPLETED
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import mars_core.drafting
 from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
 from mars_core.models import BUNDLED_PAIR, Pair
 from mars_core.rules import RULES
-from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode, Sampling
-from tests.live_pairs import headed, random_pair, traced
+from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
+from tests.live_pairs import headed, random_pair
 
 ROOT = Path(mars_core.drafting.__file__).parents[2]
 # a checkpoint's configuration, with which drafter a pair begins, and those of which q is known
@@ -109,15 +109,3 @@ def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
 @pytest.fixture(scope="module")
 def pair() -> Pair:
     return headed(random_pair(eos=frozenset()))
-
-
-@pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("temperature", [0.0, 1.5])
-def test_strict_with_every_drafter_writes_what_the_target_writes(
-    pair: Pair, name: str, temperature: float
-) -> None:
-    alone, drafted = (
-        traced(pair, DrafterConfig(each), Sampling(temperature), new=40) for each in ("none", name)
-    )
-    assert drafted.token_ids == alone.token_ids and drafted.config.drafter.kind == name
-    assert (drafted.summary.drafted > 0) is DRAFTERS[name].chains

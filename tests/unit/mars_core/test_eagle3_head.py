@@ -296,28 +296,22 @@ def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: 
 MISFITS = {
     "eagle": [
         ({"target_hidden_size": 64}, "target_hidden_size of the target 64 … org/target has 32"),
-        ({"target_hidden_size": None, "hidden_size": 16}, "hidden_size of the target 16 … has 32"),
         ({"vocab_size": 512}, f"vocab_size 512 … has {VOCABULARY} … trained for org/target"),
         ({"draft_vocab_size": 999}, f"draft_vocab_size 999 … has {VOCABULARY} tokens"),
-        ({"draft_vocab_size": "many"}, "draft_vocab_size 'many' … integer above 0"),
         ({"hidden_size": None}, "has no hidden_size"),
-        ({"intermediate_size": None}, "has no intermediate_size"),
         ({"num_hidden_layers": 2}, "num_hidden_layers 2 … 1 layer"),
         ({"num_key_value_heads": 3}, "num_key_value_heads 3 … num_attention_heads 4"),
         ({"head_dim": 7}, "head_dim 7 … even number"),
-        ({"head_dim": 2**40}, "head_dim 1099511627776 … up to 65536"),
         ({"num_attention_heads": 6, "num_key_value_heads": 6}, "cannot be built … 32 … 6"),
         ({"hidden_act": "sparkle"}, "hidden_act 'sparkle'"),
         ({"rms_norm_eps": -1}, "rms_norm_eps -1 … number above 0"),
         ({"attention_bias": "yes"}, "attention_bias 'yes' … true or false"),
-        ({"rope_theta": "big"}, "rope_theta 'big'"),
         ({"rope_scaling": [1]}, "rope_scaling [1] … an object"),
         ({"rope_scaling": {"type": "mrope"}}, "mrope … llama3"),
         (
             {"rope_scaling": {"rope_type": "llama3", "factor": 8.0}},
             "cannot be built … low_freq_factor",
         ),
-        ({"rope_scaling": {"type": "linear", "factor": "x"}}, "cannot be built"),
         ({"rope_parameters": {"full_attention": {}}}, "rope_parameters … only layer"),
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor 0.5 … only 1.0"),
         (
@@ -330,8 +324,6 @@ MISFITS = {
             "use_aux_hidden_state False … only true",
         ),
         ({"eagle_config": {IDS: [2, 4, 8]}}, "[2, 4, 8] … layers 0 to 7"),
-        ({"eagle_config": {IDS: [5, -1]}}, "[5, -1] … layers 0 to 7"),
-        ({"eagle_config": {IDS: "2"}}, "a list of layer numbers"),
         ({"eagle_config": 3}, "eagle_config 3 … an object"),
         ({"num_aux_hidden_states": 4}, "num_aux_hidden_states 4 … 3 layers are read"),
     ],
@@ -371,29 +363,23 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
             {"midlayer.self_attn.q_proj.weight": None},
             "lack midlayer.self_attn.q_proj.weight [32, 64]",
         ),
-        ({"lm_head.weight": None}, f"lack lm_head.weight … of {DRAFT} ids … being {VOCABULARY}"),
         ({"d2t": None}, f"lack d2t … of {DRAFT} ids … being {VOCABULARY}"),
         (
             {"layers.1.mlp.up_proj.weight": torch.ones(1)},
             "a tensor layers.1.mlp.up_proj.weight [1]",
         ),
-        ({"fc.bias": torch.ones(32)}, "a tensor fc.bias [32]"),
         ({"model.norm.weight": torch.ones(32)}, "model.norm.weight … mean the same"),
         ({"norm.weight": torch.ones(16)}, "norm.weight of the shape [16], not [32]"),
-        ({"embed_tokens.weight": torch.ones(50, 32)}, f"[50, 32] … [{VOCABULARY}, 32]"),
         ({"norm.weight": torch.ones(32, dtype=torch.int8)}, "norm.weight as torch.int8"),
         (
             {"norm.weight": torch.full((32,), torch.nan)},
             "norm.weight … not finite as torch.float32",
         ),
-        ({"fc.weight": torch.full((32, 96), torch.inf)}, "fc.weight … not finite"),
-        ({"d2t": torch.zeros(7, dtype=torch.long)}, "d2t of the shape [7], not [40]"),
         ({"d2t": torch.zeros(DRAFT)}, "d2t as torch.float32, not as integers"),
         (
             {"d2t": torch.full((DRAFT,), 70)},
             f"draft id {VOCABULARY - 70}, the target's id {VOCABULARY}, not one of 0 to",
         ),
-        ({"d2t": torch.full((DRAFT,), -1)}, "draft id 0, the target's id -1"),
         ({"d2t": torch.tensor([3, 0, 1, *[5] * 37])}, "target's id 3 for draft ids 0 and 2"),
         (
             {"t2d": torch.ones(VOCABULARY, dtype=torch.bool)},
@@ -403,7 +389,6 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
             {"t2d": torch.arange(VOCABULARY) < DRAFT, "d2t": torch.ones(DRAFT, dtype=torch.long)},
             "target's id 40 for draft id 39, but t2d does not mark it",
         ),
-        ({"t2d": torch.ones(3)}, f"t2d of the shape [3], not [{VOCABULARY}]"),
     ],
 )
 def test_weights_that_do_not_fit_are_refused_by_name(
@@ -412,20 +397,6 @@ def test_weights_that_do_not_fit_are_refused_by_name(
     without = [name for name, tensor in changes.items() if tensor is None]
     shelf.save(without=without, extra=edit({}, changes))
     shelf.refuses(fragments)
-
-
-def test_an_embedding_of_another_width_is_not_borrowed(shelf: Shelf) -> None:
-    narrow = random_head(tiny_config(shelf.target.config, hidden_size=16, num_attention_heads=2))
-    shelf.save(narrow, without=["embed_tokens.weight"])
-    shelf.refuses(f"[{VOCABULARY}, 16] … [{VOCABULARY}, 32]")
-    shelf.save(narrow)
-    assert same(shelf.load(), narrow)
-
-
-def test_values_that_overflow_the_targets_dtype_are_refused(shelf: Shelf) -> None:
-    shelf.target = tiny_model("llama", num_hidden_layers=8, dtype=torch.float16)
-    shelf.save(extra={"norm.weight": torch.full((32,), 1e6)})
-    shelf.refuses("not finite as torch.float16")
 
 
 class Evil:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from mars_core.arguments import find_spec, read_rules, threshold_lines
-from mars_core.margins import finite, meaning, sentence
+from mars_core.margins import meaning
 from mars_core.models import Pair, custom_pair
 from mars_core.models.catalog import GENERAL_TEXT, Theta
 from mars_core.rules import RULES
@@ -23,13 +23,6 @@ WITH_ROOM = [rule for rule in RULES.values() if rule.room]
 EXAMPLE = ((10.0, 9.5), (20.0, 10.0), (30.0, 29.0))
 PAIR_THETA = Theta(0.97, "the logits of this pair are large.")
 NONE = Namespace(theta="", set=[], scope="all")
-
-
-def test_every_margin_rule_says_what_its_threshold_means() -> None:
-    names = {"theta", "gap"}
-    assert [
-        rule for rule in RULES.values() if names & {parameter.name for parameter in rule.parameters}
-    ] == WITH_ROOM
 
 
 @pytest.mark.parametrize("name", [rule.name for rule in WITH_ROOM])
@@ -75,25 +68,6 @@ def test_the_ratio_is_that_from_which_the_rule_relaxes(
     rule: RuleConfig, margins: Any, share: float, median: float, tenth: float
 ) -> None:
     assert meaning(rule, margins) == pytest.approx((len(margins), share, median, tenth))
-
-
-def test_the_sentence_names_share_and_ratio_and_leaves_out_what_is_unknown() -> None:
-    assert sentence(RuleConfig("mars"), EXAMPLE) == (
-        "On this pair θ = 0.9 calls 67 % of 3 positions near ties: it keeps the runner-up above p₂/p₁ = 0.14 "
-        "(in the median, 0.067 at the tenth percentile)."
-    )
-    assert sentence(RuleConfig("mars-gap"), EXAMPLE, "Here").endswith(
-        "g = 0.7 calls 33 % of 3 positions near ties: it keeps the runner-up above p₂/p₁ = 0.5 (everywhere)."
-    )
-    for rule, margins in (
-        (RuleConfig("strict"), EXAMPLE),
-        (RuleConfig("mars"), EXAMPLE[:1]),
-        (RuleConfig("other"), EXAMPLE),
-    ):
-        assert sentence(rule, margins) == ""
-    with pytest.raises(ValueError, match="theta is 2; rule mars takes 0 to 1"):
-        sentence(RuleConfig("mars", {"theta": 2.0}), EXAMPLE)
-    assert finite([(1.0, 0.5), (math.nan, 0.0), (1.0, -math.inf)]) == ((1.0, 0.5),)
 
 
 @pytest.mark.parametrize("typed", ["", "0.97", "0.9"])

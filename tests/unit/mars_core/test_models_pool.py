@@ -18,7 +18,6 @@ import pytest
 import torch
 
 from mars_core.models import (
-    CATALOG,
     MemoryFit,
     ModelError,
     ModelPool,
@@ -118,27 +117,6 @@ def test_threads_that_want_one_pair_share_it(specs: tuple[PairSpec, ...]) -> Non
         pairs = list(threads.map(lambda _: pool.get(specs[0], messages.append), range(4)))
     assert len({id(pair) for pair in pairs}) == 1
     assert sum(message.endswith(": weights, 0 MB") for message in messages) == 2  # target and draft
-
-
-def test_progress_names_stages_in_order_and_writes_nothing_to_the_terminal(
-    specs: tuple[PairSpec, ...], capfd: pytest.CaptureFixture[str]
-) -> None:
-    messages: list[str] = []
-    ModelPool(device="cpu").get(specs[0], messages.append)
-    name = Path(specs[0].target.name).name
-    assert messages[:2] == ["Loading torch and transformers", f"Loading {name}: configuration"]
-    counted = [
-        message.rpartition(": ")[2].split(" of ") for message in messages if " of " in message
-    ]
-    assert counted and all(int(done) <= int(total) for done, total in counted)
-    assert messages[-1] == f"Loading {name}: checking its cache and its rounding"
-    assert capfd.readouterr() == ("", "")
-
-
-def test_memory_grows_with_the_width_of_the_dtype() -> None:
-    for spec in CATALOG[1:]:
-        assert spec.memory_bytes(4) == pytest.approx(2 * spec.memory_bytes(2))
-        assert spec.memory_bytes(2) > 2 * (spec.target_parameters + spec.draft_parameters)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from transformers import (
 
 from mars_core.engine import Engines
 from mars_core.engine.processors import word_ids
-from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
+from mars_core.models import Pair
 from mars_core.sampling import draw, noise
 from mars_core.session import Session
 from mars_core.types import (
@@ -63,46 +63,6 @@ EACH = {
     ),
 }
 WARM = Processors(0.05, 0.9, 1.2, 0.3, 0.2, 3, (("[40]", 2.0), ("on", -1.0), ("[41]", -INF)))
-
-
-BUNDLED = {
-    "repetition": Processors(repetition_penalty=1.3),
-    "presence": Processors(presence_penalty=1.0),
-    "frequency": Processors(frequency_penalty=0.7),
-    "n-grams": Processors(no_repeat_ngram_size=2),
-    "bias": Processors(logit_bias=((" the", 3.0), (" garden", -2.0))),
-    "bans": Processors(logit_bias=((" the", -INF), (".", -INF), (" and", -INF))),
-    "all": Processors(0.02, 0.95, 1.2, 0.3, 0.2, 3, ((" a", 1.5), (" the", -INF))),
-}
-
-
-@pytest.fixture(scope="module")
-def bundled() -> Pair:
-    return ModelPool(device="cpu", dtype="float32").get(BUNDLED_PAIR)
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-def test_strict_with_trees_of_the_bundled_head_is_the_target_alone_at_temperature_1(
-    bundled: Pair, name: str
-) -> None:
-    tree, sampling, changed = (
-        DrafterConfig("eagle3", tree=TreeShape(12, 4, 4)),
-        Sampling(1.0, processors=BUNDLED[name]),
-        0,
-    )
-    for seed, prompt in enumerate(BUNDLED_PAIR.prompts[:3]):
-        alone, plain, drafted = (
-            traced(bundled, drafter, each, prompt=prompt, new=48, seed=seed)
-            for drafter, each in (
-                (DrafterConfig("none"), sampling),
-                (DrafterConfig("none"), Sampling(1.0)),
-                (tree, sampling),
-            )
-        )
-        assert drafted.config.drafter.mode is DraftMode.COUPLED and drafted.summary.accepted
-        assert (drafted.token_ids, drafted.text) == (alone.token_ids, alone.text)
-        changed += alone.token_ids != plain.token_ids
-    assert changed
 
 
 @pytest.fixture(scope="module")
@@ -158,15 +118,19 @@ def processed(
 
 @pytest.mark.parametrize("name", EACH)
 def test_strict_is_the_target_alone_is_generate(pair: Pair, name: str) -> None:
-    """Token for token at temperature 0, for every drafter."""
+    """Token for token at temperature 0, for every drafter; and the target alone at temperature 1."""
     ids, options = pair.tokenizer(PROMPT)["input_ids"], generate_options(pair, EACH[name])
     expected = generated(pair, ids, 24, eos_token_id=None, **options)
     plain = written(pair, DrafterConfig("none"), Sampling())
     sampling = Sampling(processors=EACH[name])
     alone = written(pair, DrafterConfig("none"), sampling)
     assert alone.token_ids == expected != plain.token_ids
+    warm = replace(sampling, temperature=1.0)
+    drawn = written(pair, DrafterConfig("none"), warm).token_ids
     for drafter in DRAFTERS.values():
         assert written(pair, drafter, sampling).token_ids == expected, drafter
+        if drafter.mode is not DraftMode.SAMPLED:
+            assert written(pair, drafter, warm).token_ids == drawn, drafter
 
 
 @pytest.mark.parametrize("name", DRAFTERS)

@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -117,144 +118,68 @@ def test_mars_gap_does_not_see_a_shift_of_the_logits(
     assert accept("mars-gap", [1.0, -math.inf, -math.inf], 1, gap=100) == 0
 
 
-def test_typical_keeps_what_is_strictly_above_the_lower_of_two_bars() -> None:
-    assert accept("typical", LN, 2, epsilon=SOFT[2], delta=1000) == 0  # p = ε
-    assert accept("typical", LN, 2, epsilon=SOFT[2] - 1e-9, delta=1000) == 1
-    spread = -sum(each * math.log(each + 1e-5) for each in SOFT)
-    bar = SOFT[1] * math.exp(spread)
-    assert [
-        accept("typical", LN, 1, epsilon=1, delta=bar * scale) for scale in (1 - 1e-9, 1 + 1e-9)
-    ] == [1, 0]
-    assert [accept("typical", LN, x, cold=True, epsilon=0, delta=0) for x in range(3)] == [1, 0, 0]
-
-
-@pytest.mark.parametrize("cold", [True, False])
-def test_topk_by_difference_and_by_ratio(cold: bool) -> None:
-    delta, ratio = SOFT[0] - SOFT[1], SOFT[1] / SOFT[0]
-    assert [
-        accept("topk-delta", LN, 1, cold=cold, delta=each) for each in (delta, delta - 1e-9)
-    ] == [1, 0]
-    assert [accept("topk-delta", LN, 2, cold=cold, delta=1, n=n) for n in (2, 3)] == [0, 1]
-    assert accept("topk-delta", LN, 0, cold=cold, delta=0, n=1) == 1
-    assert [
-        accept("topk-ratio", LN, 1, cold=cold, ratio=each) for each in (ratio - 1e-9, ratio + 1e-9)
-    ] == [1, 0]
-    assert [accept("topk-ratio", LN, 2, cold=cold, ratio=0, n=n) for n in (2, 3)] == [0, 1]
-    assert accept("topk-ratio", [1.0, 1.0, 0.0], 1, cold=cold, ratio=1) == 1
-
-
-def test_threshold() -> None:
-    for cold in (True, False):
-        assert accept("threshold", LN, 1, cold=cold, single=SOFT[1]) == 1
-    assert [accept("threshold", LN, x, cold=True, single=SOFT[1] + 1e-9) for x in range(3)] == [
-        1,
-        0,
-        0,
-    ]
-    assert accept("threshold", LN, 2, tried=0.8, accumulated=0.8) == 0  # those before take all
-
-
-def test_lenience() -> None:
-    border = SOFT[1] / SOFT[0]
-    assert [
-        accept("lenience", LN, 1, cold=True, lenience=each)
-        for each in (border - 1e-9, border + 1e-9)
-    ] == [1, 0]
-
-
-@pytest.mark.parametrize("cold", [True, False])
-def test_cascade_token(cold: bool) -> None:
-    border = 1 - SOFT[1] / SOFT[0]
-    beside, within = (
-        accept("cascade-token", LN, 1, cold=cold, alpha=border + each) for each in (-1e-9, 1e-9)
-    )
-    assert [beside, within] == pytest.approx([0 if cold else 0.3, 1])
-    assert accept("cascade-token", LN, 0, cold=cold, alpha=0) == 1
-
-
-@pytest.mark.parametrize("near", [True, False])
-@pytest.mark.parametrize(
-    "name", [name for name, rule in RULES.items() if rule.chance or rule.switch]
+SPREAD = -sum(each * math.log(each) for each in SOFT)
+BAR = math.exp(-sum(each * math.log(each + 1e-5) for each in SOFT))
+DRAFTER = [0.3, 0.3, 0.4]
+MIDDLE = [(a + b) / 2 for a, b in zip(SOFT, DRAFTER, strict=True)]
+DIVERGENCE = (
+    -sum(each * math.log(each) for each in MIDDLE)
+    - (SPREAD - sum(each * math.log(each) for each in DRAFTER)) / 2
 )
-def test_a_rule_with_one_chance_relaxes_every_token_with_it(name: str, near: bool) -> None:
-    rule, values = RULES[name], {each.name: 0.4 for each in RULES[name].parameters}
-    drafter = [0.4, 0.3, 0.3] if near else [0.02, 0.02, 0.96]
-    for x, p in enumerate(SOFT):
-        for q in (1.0, p / 2, p * 2):
-            strict = min(1.0, p / q)
-            here = evidence(LN, x, q=q, drafter=drafter)
-            relaxed = float(rule.chance(values) if rule.chance else rule.switch(here, values))
-            expected = strict + relaxed * (1 - strict)
-            assert accept(name, LN, x, q=q, drafter=drafter, **values) == pytest.approx(expected)
-            assert accept("always", LN, x, cold=True, q=q) == 1
+UNSURE: dict[str, Any] = {"drafter": [1 / 3] * 3, "n": 3, "overlap": 1.0}
+NEAR: dict[str, Any] = {"drafter": DRAFTER}
+BORDERS: list[tuple[str, int, str, float, bool, float, float, dict[str, Any]]] = [
+    # rule, x, parameter, its border, cold, a(x) just below the border, just above, other parameters
+    ("typical", 2, "epsilon", SOFT[2], False, 1, 0, {"delta": 1000}),
+    ("typical", 1, "delta", SOFT[1] * BAR, False, 1, 0, {"epsilon": 1}),
+    ("topk-delta", 1, "delta", SOFT[0] - SOFT[1], False, 0, 1, {}),
+    ("topk-delta", 1, "delta", SOFT[0] - SOFT[1], True, 0, 1, {}),
+    ("topk-delta", 2, "n", 2.5, True, 0, 1, {"delta": 1}),
+    ("topk-ratio", 1, "ratio", SOFT[1] / SOFT[0], False, 1, 0, {}),
+    ("topk-ratio", 1, "ratio", SOFT[1] / SOFT[0], True, 1, 0, {}),
+    ("threshold", 1, "single", SOFT[1], True, 1, 0, {}),
+    ("threshold", 1, "single", SOFT[1], False, 1, 0, {"tried": 0.8, "accumulated": 0.8}),
+    ("lenience", 1, "lenience", SOFT[1] / SOFT[0], True, 1, 0, {}),
+    ("cascade-token", 1, "alpha", 1 - SOFT[1] / SOFT[0], True, 0, 1, {}),
+    ("cascade-token", 1, "alpha", 1 - SOFT[1] / SOFT[0], False, 0.3, 1, {}),
+    ("fuzzy", 2, "divergence", DIVERGENCE, False, 0.2, 1, NEAR),
+    ("fuzzy", 2, "divergence", DIVERGENCE, True, 0, 1, NEAR),
+    ("cascade-opt", 2, "alpha", (SOFT[0] - 0.4) / 0.2, False, 0.2, 1, NEAR),
+    ("cascade-opt", 2, "alpha", (SOFT[0] - 0.4) / 0.2, True, 0, 1, NEAR),
+    ("easd", 0, "entropy", SPREAD, False, 0, 0.5, UNSURE),
+    ("contrastive", 1, "alpha", 0.6, True, 1, 0, {"drafter": [0.8, 0.1, 0.1], "beta": 10.0}),
+    ("fly", 2, "entropy", SPREAD, False, 1, 0.2, {}),
+    ("fly", 2, "entropy", SPREAD, True, 1, 0, {}),
+]
 
 
-@pytest.mark.parametrize("cold", [True, False])
-def test_fuzzy_follows_the_drafter_below_its_divergence_and_cascade_opt_where_it_is_as_sure(
+@pytest.mark.parametrize(
+    ("name", "x", "parameter", "border", "cold", "below", "above", "others"), BORDERS
+)
+def test_what_a_rule_keeps_changes_at_its_border(
+    name: str,
+    x: int,
+    parameter: str,
+    border: float,
     cold: bool,
+    below: float,
+    above: float,
+    others: dict[str, Any],
 ) -> None:
-    q = [0.3, 0.3, 0.4]
-    middle = [(a + b) / 2 for a, b in zip(SOFT, q, strict=True)]
-    spread = [-sum(each * math.log(each) for each in d) for d in (middle, SOFT, q)]
-    distance = spread[0] - (spread[1] + spread[2]) / 2
-    margin = (SOFT[0] - 0.4) / 0.2  # TV is 0.2
-    strict = accept("strict", LN, 2, cold=cold)
-    for name, parameter, border in (
-        ("fuzzy", "divergence", distance),
-        ("cascade-opt", "alpha", margin),
-    ):
-        assert [
-            accept(name, LN, 2, cold=cold, drafter=q, **{parameter: border + each})
-            for each in (-1e-6, 1e-6)
-        ] == [strict, 1]
+    step = 1 / 2 if parameter == "n" else 1e-6
+    for value, expected in ((border - step, below), (border + step, above)):
+        kept = accept(name, LN, x, cold=cold, **others, **{parameter: value})
+        assert kept == pytest.approx(expected)
 
 
-def test_cactus_raises_p_by_its_budget() -> None:
-    for p, x in zip(SOFT, range(3), strict=True):
-        raised = p + math.sqrt(2 * 0.1 * p * (1 - p))
-        assert accept("cactus", LN, x, delta=0.1) == pytest.approx(raised)
-        assert accept("cactus", LN, x, delta=0.1, q=raised * 2) == pytest.approx(0.5)
-        assert accept("cactus", LN, x, delta=0.1, q=raised / 2) == 1
-    assert [accept("cactus", LN, x, cold=True) for x in range(3)] == [1, 0, 0]
-
-
-def test_easd_refuses_where_both_are_unsure_about_the_same_tokens() -> None:
-    spread = -sum(each * math.log(each) for each in SOFT)
-    unsure = {"drafter": [1 / 3] * 3, "n": 3, "overlap": 1.0}
-    assert accept("easd", LN, 0, entropy=spread - 1e-9, **unsure) == 0
-    assert accept("easd", LN, 0, entropy=spread + 1e-9, **unsure) == pytest.approx(0.5)
-    assert accept("easd", LN, 0, cold=True, entropy=0, **unsure) == 1
-    sure = {"drafter": [0.0, 0.0, 1.0], "n": 1, "entropy": 0}
-    assert accept("easd", LN, 0, overlap=0, **sure) == pytest.approx(0.5)
-    other = {"drafter": [0.2, 0.3, 0.5], "n": 1, "entropy": 0.1}
-    assert [accept("easd", LN, 2, overlap=each, **other) for each in (0, 0.5)] == pytest.approx(
-        [0, 0.2]
-    )
-
-
-def test_contrastive_keeps_what_the_target_prefers_more_than_the_drafter() -> None:
-    q = [0.8, 0.1, 0.1]
-    for alpha, accepted in ((0.5, 1), (0.7, 0)):  # 0.3 of 0.5 is plausible with the first
-        options = {"drafter": q, "beta": 10.0, "alpha": alpha}
-        assert [accept("contrastive", LN, x, cold=True, **options) for x in range(3)] == [
-            float(x == accepted) for x in range(3)
-        ]
-    goal = [a**1.5 * b**-0.5 for a, b in zip(SOFT, q, strict=True)]
-    expected = [each / sum(goal) for each in goal]
-    for x in range(3):
-        a = accept("contrastive", LN, x, drafter=q, beta=0.5, alpha=0)
-        assert a == pytest.approx(expected[x], abs=1e-6)
-
-
-def test_fly_opens_its_gate_at_the_bar() -> None:
-    spread = -sum(each * math.log(each) for each in SOFT)
-    assert accept("fly", LN, 2, entropy=spread - 1e-9) == 1
-    assert accept("fly", LN, 2, entropy=spread + 1e-9) == pytest.approx(0.2)
+def test_at_the_border_itself() -> None:
+    """p = ε of typical is refused, z₁ − z₂ and ratios that are equal to theirs are kept."""
+    assert accept("typical", LN, 2, epsilon=SOFT[2], delta=1000) == 0
+    assert accept("topk-delta", LN, 1, delta=SOFT[0] - SOFT[1]) == 1
+    assert accept("topk-ratio", [1.0, 1.0, 0.0], 1, ratio=1) == 1
+    assert accept("threshold", LN, 1, cold=True, single=SOFT[1]) == 1
+    assert accept("threshold", LN, 2, tried=0.8, accumulated=0.8) == 0  # those before take all
     assert accept("fly", LN, 2, entropy=0, top_k=2) == 0
-    assert [accept("fly", LN, 2, cold=True, entropy=spread + each) for each in (-1e-9, 1e-9)] == [
-        1,
-        0,
-    ]
 
 
 @pytest.mark.parametrize("cold", [True, False])

@@ -21,11 +21,9 @@ from mars_core.sampling import (
     LEAST_TEMPERATURE,
     Use,
     chance,
-    displayed_distribution,
     draw,
     lowest_argmax,
     noise,
-    residual,
     target_distribution,
     words,
 )
@@ -172,20 +170,6 @@ def test_the_smallest_temperatures_are_exact(temperature: float) -> None:
         ]
 
 
-def test_residual_is_normalised_and_falls_back_to_p_where_nothing_is_left() -> None:
-    p = torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
-    q = torch.tensor([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
-    assert torch.allclose(residual(p, q), torch.tensor([[0.0, 1.0, 0.0], [0.2, 0.3, 0.5]]))
-
-
 def test_top_k_keeps_all_that_tie_with_the_last() -> None:
     distribution = target_distribution(torch.tensor([[3.0, 1.0, 1.0, 0.0]]), Sampling(1.0, top_k=2))
     assert (distribution > 0).tolist() == [[True, True, True, False]]
-
-
-def test_the_displayed_distribution_is_p_and_at_temperature_0_the_softmax() -> None:
-    logits = torch.tensor([[1.0, 3.0, 2.0]])
-    for sampling in (Sampling(0.0), Sampling(0.7, top_k=2)):
-        p = target_distribution(logits, sampling)
-        expected = p if sampling.temperature else logits.softmax(-1)
-        assert torch.equal(displayed_distribution(logits, p, sampling), expected)

@@ -268,23 +268,6 @@ def test_a_run_records_what_its_tv_is(headed: Pair, rule: str, shape: TreeShape 
     assert replace(config, environment={"tv": "<b>"}).shift_kind is ShiftKind.UNKNOWN
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "\ud800 lone",
-        "\x00\x1b[31m",
-        "<script>alert(1)</script>",
-        "=HYPERLINK(1)",
-        "\u202ertl",
-        "🙂",
-    ],
-)
-def test_hostile_prompts_run(pair: Pair, text: str) -> None:
-    trace = traced(pair, text)
-    assert trace.status is Status.COMPLETED
-    assert trace.config.prompt.text == text
-
-
 def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> None:
     first, second = (traced(pair, seed=5) for _ in range(2))
     assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]
@@ -316,12 +299,6 @@ def test_decisions_can_be_recomputed_from_the_trace(pair: Pair, temperature: flo
         assert token.top[0].id == token.id1
     if temperature:
         assert outcomes == set(Outcome)
-
-
-def test_pieces_and_spans_are_the_text(pair: Pair) -> None:
-    trace = traced(pair, new=50)
-    assert "".join(trace.text[token.start : token.end] for token in trace.tokens) == trace.text
-    assert trace.text == pair.tokenizer.decode(trace.token_ids, skip_special_tokens=True)
 
 
 def test_eos_ends_the_run_inside_a_draft_and_is_in_the_trace(pair: Pair, free: Trace) -> None:

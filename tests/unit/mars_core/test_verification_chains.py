@@ -11,14 +11,13 @@ from itertools import pairwise, product
 
 import pytest
 import torch
-from torch import Tensor
 
-from mars_core.rules import RULES, Reach
+from mars_core.rules import RULES
 from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import chain_draft
 from mars_core.verification.window import window_shares
-from tests.unit.mars_core.published import Distribution, accepted, correction, norm
+from tests.unit.mars_core.published import Distribution, norm
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     Decoded,
@@ -28,95 +27,14 @@ from tests.unit.mars_core.test_verification import (
     column,
     columns,
     decide,
-    divergence,
     drawn_case,
     every_draw,
     every_sampling,
-    largest_ratio,
     largest_shift,
     picked,
-    total_variation,
 )
 
 NEAR = 1e-9  # how close to a border the decisions on both sides of it are tried
-BY_TOKEN = [
-    name
-    for name, rule in RULES.items()
-    if DraftMode.SAMPLED in rule.modes
-    and rule.reach in (Reach.TOKEN, Reach.DRAFTED)
-    and rule.charge is None
-]
-
-
-def distribution_of(
-    q: Distribution, accept: Distribution, replaced: Sequence[Distribution]
-) -> Distribution:
-    """``replaced``: R after each rejected token."""
-    lost = [a * (1 - b) for a, b in zip(q, accept, strict=True)]
-    return [
-        q[y] * accept[y] + sum(each * r[y] for each, r in zip(lost, replaced, strict=True))
-        for y in range(len(q))
-    ]
-
-
-def probes(borders: Sequence[float]) -> Iterator[tuple[float, float]]:
-    """(u, weight): the intervals between the borders, at both ends and within."""
-    for low, high in pairwise(sorted({0.0, 1.0, *borders})):
-        if high - low > 4 * NEAR:
-            for u in (low + NEAR, low + 0.3 * (high - low), low + 0.7 * (high - low), high - NEAR):
-                yield u, (high - low) / 4
-
-
-def position(sampling: Sampling, seed: int) -> tuple[Tensor, Distribution, Distribution]:
-    """z [1, V], p and q; the drafter has no filters, so that p excludes some of what it drafts."""
-    logits, draft = case("chain of 1", seed)
-    assert draft.distribution is not None
-    return (
-        logits[:1],
-        target_distribution(logits[:1], sampling)[0].tolist(),
-        draft.distribution[0].tolist(),
-    )
-
-
-@pytest.mark.parametrize("seed", range(4))
-@every_draw
-@pytest.mark.parametrize("rule", BY_TOKEN)
-def test_distribution_of_the_decisions_is_the_published_one_and_tv_its_distance_from_p(
-    rule: str, sampling: Sampling, seed: int
-) -> None:
-    """A chain of equal nodes tries every drafted token, weighted by q, with all coins and all
-    noise that could matter."""
-    z, p, q = position(sampling, seed)
-    accept = accepted(rule, z[0].tolist(), p, q)
-    replaced = [correction(rule, z[0].tolist(), p, q, x) for x in range(V)]
-    trials = [
-        (x, u, (y, share))
-        for x in range(V)
-        for u, (y, share) in product(probes([accept[x]]), enumerate(replaced[x]))
-        if share
-    ]
-    x = torch.tensor([0, *(trial[0] for trial in trials)])
-    u = picked(*([w[0]] for _, _, w in trials), [0], uniform=[*(u[0] for _, u, _ in trials), 0.5])
-    distribution = torch.tensor([q], dtype=torch.float64).expand(len(trials), -1)
-    draft = chain_draft(x, distribution[0, x[1:]], distribution)
-    rows = columns(z.expand(len(x), -1), draft, rule, sampling, u, mode=DraftMode.SAMPLED)
-    keep, emit = column(rows, "keep")[1:], column(rows, "emit")
-    counted = [0.0] * V
-    for (token, accepting, drawing), accepted_token, other in zip(trials, keep, emit, strict=False):
-        counted[token if accepted_token else int(other)] += q[token] * accepting[1] * drawing[1]
-    assert counted == pytest.approx(distribution_of(q, accept, replaced), abs=1e-9)
-    if RULES[rule].reach is Reach.DRAFTED:
-        assert all(math.isnan(column(rows, name)[0]) for name in ("tv", "kl", "overshoot", "mass"))
-        return
-    assert column(rows, "tv")[0] == pytest.approx(total_variation(counted, p), abs=1e-7)
-    assert column(rows, "tv")[0] == pytest.approx(
-        total_variation(distribution_of(q, accept, replaced), p), abs=1e-12
-    )
-    expected = distribution_of(q, accept, replaced)
-    assert column(rows, "kl")[0] == pytest.approx(divergence(expected, p), abs=1e-12)
-    assert column(rows, "overshoot")[0] == pytest.approx(largest_ratio(expected, p), rel=1e-9)
-    masses = zip(column(rows, "mass")[:-1], emit[:-1], strict=True)
-    assert all(mass == pytest.approx(expected[int(token)]) for mass, token in masses)
 
 
 @every_draw
@@ -247,54 +165,6 @@ def test_block_verification_is_lossless(length: int, seed: int) -> None:
                         weight * share * likelihood(text + rest, p) / likelihood(text, p)
                     )
     assert weights == pytest.approx({text: likelihood(text, p) for text in weights}, abs=1e-9)
-
-
-def test_block_verification_keeps_as_much_as_strict_on_average_or_more() -> None:
-    gains = []
-    for seed in range(4):
-        p, q = contexts(f"p{seed}", 3), contexts(f"q{seed}", 3)
-        length = {"block": 0.0, "strict": 0.0}
-        for x in product(range(3), repeat=2):
-            strict = [min(1.0, p(x[:at])[token] / q(x[:at])[token]) for at, token in enumerate(x)]
-            for rule, chances in (("block", block(x, p, q)[0]), ("strict", strict)):
-                for accept, weight in sides(chances):
-                    u = picked(*[[0]] * 3, uniform=[*accept, 0.5], size=3)
-                    length[rule] += (
-                        weight * likelihood(x, q) * (len(verify(rule, x, p, q, u).path) - 1)
-                    )
-        gains.append(length["block"] - length["strict"])
-    assert min(gains) > -1e-8
-    assert max(gains) > 0.01
-
-
-def test_entropy_is_that_of_the_three_best_in_the_full_distribution_and_the_bound_is_inclusive() -> (
-    None
-):
-    logits, draft = case("chain of 3", 2)
-    draft = chain_draft(
-        torch.cat([draft.ids[:1], logits[0].argsort()[:1], logits[1:3].argmax(-1)]), torch.ones(3)
-    )
-    best = logits[0].softmax(-1).topk(3).values
-    bar = float(-(best * best.log()).sum())
-    for sampling in (Sampling(0.0), Sampling(1.0)):
-        drawn = [int(logits[0].argmax()), *draft.ids[2:].tolist(), 0]
-        u = picked(
-            *([token] for token in drawn), uniform=[0.0] * 4
-        )  # every token passes that p does not exclude
-        for entropy, count in [(bar - 1e-9, 3), (bar + 1e-9, 0)]:
-            path = decide(logits, draft, "fly", sampling, u, {"window": 2, "entropy": entropy}).path
-            assert len(path) - 1 == count
-
-
-def test_what_p_excludes_is_never_relaxed() -> None:
-    logits = torch.tensor([(1.0, 0.9, 0.8)] * 3, dtype=torch.float64)
-    draft = chain_draft(torch.tensor([0, 2, 0]), torch.ones(2))
-    u = picked([0], [0], [0], uniform=[0.1] * 3, size=3)
-    for top_k, count in [(3, 2), (2, 0)]:
-        assert (
-            len(decide(logits, draft, "fly", Sampling(1.0, top_k), u, {"window": 1}).path) - 1
-            == count
-        )
 
 
 @every_sampling

@@ -22,9 +22,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from display.figure import LIBRARY, figure_json
-from display.palette import OUTCOME_STYLES
 from display.plot import THEMED, Data, Plot
-from mars_core.types import Outcome, RuleConfig, Status, Step, Trace
+from mars_core.types import Outcome, Status, Step, Trace
 from storage.export import csv_text, guarded
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
@@ -34,11 +33,11 @@ from ui.figures.ribbon import ribbon_plot
 from ui.figures.runs import ROW, PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
-from ui.figures.tree import FROM_TARGET, Node, tree_figure, tree_nodes, tree_plot
+from ui.figures.tree import FROM_TARGET, Node, tree_nodes, tree_plot
 from ui.kit.theme import page_css
 from ui.result.details import Details
-from ui.result.figure import SOURCE, figure_component, plotly_file
-from ui.result.panels.tree import drafting, first_choice, step_of
+from ui.result.figure import SOURCE, plotly_file
+from ui.result.panels.tree import first_choice, step_of
 from ui.result.result import ended_result
 
 LEFT, RIGHT = (
@@ -60,15 +59,6 @@ def test_both_runs_share_one_scale_with_theta_on_it() -> None:
         right.zmax,
     ) and left.colorscale == right.colorscale
     assert 0.85 in left.colorbar.tickvals
-
-
-def test_the_colour_scale_rises_from_zero_to_one_for_every_theta() -> None:
-    for theta in (0.0, 0.5, 0.84, 0.9, 0.98, 1.0):
-        positions = [
-            position
-            for position, _ in margins(make_trace(rule="mars", theta=theta)).data[0].colorscale
-        ]
-        assert positions[0] == 0 and positions[-1] == 1 and positions == sorted(positions), theta
 
 
 def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
@@ -102,36 +92,12 @@ def test_a_short_text_fills_its_row_and_has_no_ticks_between_whole_numbers() -> 
         assert plot([PlottedRun(RIGHT, 0, "run")]).figure.layout.xaxis.dtick is None
 
 
-def test_the_gap_rule_is_drawn_on_its_quantity() -> None:
-    trace = make_trace(rule="mars-gap")
-    trace = replace(trace, config=replace(trace.config, rule=RuleConfig("mars-gap", {"gap": 0.7})))
-    scale = margin_scale([LEFT, trace])
-    assert (
-        scale.name == "e^−gap"
-        and scale.border == pytest.approx(math.exp(-0.7))
-        and scale.caption == "g = 0.7"
-    )
-
-
 def test_acceptance_counts_are_the_summarys() -> None:
     for trace in (LEFT, RIGHT, make_tree_trace(new_tokens=90)):
         rows = acceptance_plot([PlottedRun(trace, 0, "run")]).data.rows
         assert [row[4] + row[5] for row in rows] == pytest.approx(
             list(trace.summary.acceptance_by_position)
         )
-
-
-def test_relaxed_bars_stand_on_the_accepted_ones_and_a_lane_keeps_its_colour() -> None:
-    left, right = PlottedRun(LEFT, 1, "Strict"), PlottedRun(RIGHT, 0, "MARS")
-    alone = acceptance_plot([left]).figure.data[0].marker.color
-    assert alone == acceptance_plot([right, left]).figure.data[-1].marker.color
-    figure = acceptance_plot([PlottedRun(LEFT, 0, "Strict"), PlottedRun(RIGHT, 1, "MARS")]).figure
-    assert [bar.name for bar in figure.data] == [
-        "Strict: accepted",
-        "MARS: accepted",
-        "MARS: relaxed",
-    ]
-    assert list(figure.data[2].base) == list(figure.data[1].y)
 
 
 NAN, INFINITY = float("nan"), float("inf")
@@ -183,13 +149,6 @@ def test_the_library_of_the_pinned_plotly_is_served_and_cached() -> None:
     assert "immutable" in answer.headers["cache-control"] and answer.headers[
         "content-type"
     ].startswith("text/javascript")
-
-
-def test_the_component_knows_its_texts_before_its_properties_arrive() -> None:
-    component = figure_component(scope="s", name="n", label="Label", empty="None.")
-    assert str(component.js_on_load).startswith(
-        'const CONSTANTS = {"scope":"s","name":"n","label":"Label","empty":"None."'
-    )
 
 
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=90) for rule in ("strict", "mars", "none"))
@@ -268,15 +227,6 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
         assert len(step.emitted) == sum(length for _, length in spans) <= reach.y[step.index]
 
 
-def test_rows_of_the_ribbon_share_their_scale_and_all_runs_one_clock() -> None:
-    layout = ribbon_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 1, "b")]).figure.layout
-    assert layout.yaxis.range == layout.yaxis2.range and "xaxis2" not in layout
-    figure = timeline_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(PLAIN, 1, "b")]).figure
-    start, end = figure.layout.xaxis.range
-    assert start == 0 and end >= max(trace.steps[-1].elapsed_s for trace in (STRICT, PLAIN))
-    assert {bar.xaxis for bar in figure.data} == {None}
-
-
 @pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
 def test_the_timeline_is_the_full_run_without_gap_or_overlap(trace: Trace) -> None:
     steps = tuple(
@@ -306,19 +256,6 @@ def test_the_histogram_counts_every_judged_position_once(trace: Trace) -> None:
     refused = sum(token.outcome is Outcome.RECOVERED for token in trace.tokens)
     counted = sum(sum(row[5:]) for row in plot.data.rows)
     assert counted + (int(without[1]) if without else 0) == accepted + refused
-
-
-def test_relaxed_tokens_lie_above_theta_and_theta_is_marked() -> None:
-    scale = margin_scale([STRICT, MARS])
-    plot = ratio_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 1, "b")], scale)
-    relaxed = {row[3]: row[6] for row in plot.data.rows if row[0] == 2}
-    assert sum(relaxed.values()) and not any(
-        count for low, count in relaxed.items() if low < scale.border - 1e-6
-    )
-    assert [(line.x0, line.line.dash) for line in plot.figure.layout.shapes] == [
-        (0.9, "dot"),
-        (0.9, "solid"),
-    ]
 
 
 def test_the_cumulative_shift_ends_at_the_summarys() -> None:
@@ -386,31 +323,6 @@ def _rows_under(nodes: list[Node], root: Node) -> list[float]:
             for row in _rows_under(nodes, child)
         ),
     ]
-
-
-def test_the_figure_has_every_outcome_in_its_colour_and_shape() -> None:
-    nodes = tree_nodes(TREE, first_choice({0: TREE})[1])
-    figure = tree_figure(nodes)
-    named = {mark.name: mark.marker for mark in figure.data if mark.name}
-    for outcome in {node.outcome for node in nodes if node.outcome}:
-        look = OUTCOME_STYLES[outcome]
-        assert (named[outcome].symbol, named[outcome].color) == (look.symbol, look.light)
-    assert sum(len(mark.x) for mark in figure.data if mark.mode != "lines") == len(nodes)
-    assert figure.data[1].line.width > figure.data[0].line.width
-
-
-def test_the_words_count_drafted_and_accepted_tokens() -> None:
-    step = next(
-        step
-        for step in TREE.steps
-        if step.kept and any(t.outcome is Outcome.RECOVERED for t in step.emitted)
-    )
-    title = tree_plot(TREE, step.index).title
-    assert title.startswith(
-        f"Step {step.index}: {len(step.nodes)} tokens drafted, {step.kept} kept"
-    )
-    assert title.endswith("recovered.") and drafting({0: PLAIN}) == {}
-    assert len(tree_nodes(PLAIN, 3)) == 2 and "nothing was drafted" in tree_plot(PLAIN, 3).title
 
 
 def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one() -> None:

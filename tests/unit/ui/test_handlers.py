@@ -39,7 +39,6 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
-from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
 from ui.result import stored_runs
 from ui.result.panels.tree import GONE, choosers_html
@@ -187,25 +186,6 @@ def test_a_stop_while_repeating_keeps_what_was_measured(services: Services) -> N
             services.stops.request("visitor")
     state, text = strip_text(frame)
     assert state == "done" and "2 rounds" in text
-
-
-def test_history_displays_what_was_displayed_live(lasting: Services, frames: list[Frame]) -> None:
-    frame, store = frames[-1], lasting.store
-    row = listing(store).rows[0]
-    result = reopened(store.load(row.id))
-    assert result.lanes == frame.lanes and frame.strip is not None
-    assert result.strip == replace(frame.strip, side="")
-    assert frame.details is not None and result.details is not None
-    assert (
-        result.details.table == frame.details.table and result.details.shift == frame.details.shift
-    )
-    labels = (
-        ["Strict", "MARS θ = 0.2"]
-        if len(frame.lanes) == 2
-        else ["Strict", "MARS θ = 0.9", "Lenience"]
-    )
-    assert [stored_rule_label(rule).partition(" ℓ")[0] for rule in row.rules] == labels
-    assert row.status == "completed" and (row.ratio == "") is (len(frame.lanes) == 3)
 
 
 def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +14,7 @@ import gradio as gr
 import plotly.graph_objects as go
 import pytest
 
-from display.format import duration, number, share
+from display.format import number
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
 from mars_core.types import UNKNOWN, Exchange, Status
@@ -44,7 +42,6 @@ from ui.tabs.history.runs import (
     run_table,
     runs_html,
     signed,
-    with_run,
 )
 from ui.tabs.history.tab import HistoryTab
 from ui.token_view.tiles import lane_check
@@ -454,16 +451,6 @@ def test_every_row_has_a_cell_a_run_and_differences_are_against_the_leftmost() -
     assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
 
 
-def test_rows_know_whether_all_runs_agree() -> None:
-    table = run_table([record(1), replace(record(2), config=record(1).config)])
-    assert all(row.same for row in table.rows)
-    table = run_table([record(1), record(2, rule="mars", seed=4)])
-    assert not row(table, "Rule").same and not row(table, "Seed").same and row(table, "Target").same
-    plain = record(1, rule="none")  # what is no number equals itself
-    assert math.isnan(plain.summary.acceptance_rate)
-    assert all(row.same for row in run_table([plain, replace(plain, id="b")]).rows)
-
-
 def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> None:
     one, other = record(1), record(2)
     newer = replace(other.config, environment={**other.config.environment, "torch": "99"})
@@ -473,29 +460,6 @@ def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> 
         groups = [each.text for each in html.all(".mars-runs-group")]
         assert [groups[0], groups[-1]] == ["Output", "Machine and versions"]
         assert html.all("tbody")[-1].hidden is folded
-
-
-@pytest.mark.parametrize("write", [number, duration, share])
-def test_differences_carry_their_sign_and_unit(write: Callable[[float], str]) -> None:
-    expected = {
-        number: {1.234: "+1.23", -1.234: "−1.23", 0.0: "±0", math.nan: "", math.inf: ""},
-        duration: {-0.012: "−12.0 ms", 2.5: "+2.50 s"},
-        share: {0.015: "+1.50 pp", -0.015: "−1.50 pp"},
-    }[write]
-    assert {difference: signed(write, difference) for difference in expected} == expected
-
-
-def test_runs_of_a_comparison_stand_in_the_order_of_their_lanes_and_others_after_them() -> None:
-    left, middle, right = (
-        replace(record(3 - lane), lane=lane) for lane in range(3)
-    )  # the last was executed first
-    other = replace(record(9), comparison_id="b" * 32)
-    assert with_run([], middle) == (middle.id,)
-    assert with_run([middle], left) == (left.id, middle.id)
-    assert with_run([left, right], middle) == (left.id, middle.id, right.id)
-    assert with_run([left, other], right) == (left.id, right.id, other.id)
-    assert with_run([right, left], middle) == (middle.id, right.id, left.id)
-    assert with_run([left], other) == (left.id, other.id)
 
 
 def test_hostile_text_is_spelt_out_and_a_tree_named_by_its_shape() -> None:

@@ -24,8 +24,7 @@ import app
 from display.palette import OUTCOME_STYLES
 from hosting.settings import ServerSettings, offered, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
-from mars_core.rules import RULES
-from mars_core.types import Cause, ModelRef
+from mars_core.types import ModelRef
 from storage import Choice, RunStore
 from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
@@ -45,7 +44,7 @@ from ui.kit.address import (
 from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
 from ui.kit.glossary import TERMS, help_html
-from ui.kit.theme import REPORT_SHEET, STYLES, page_css, page_theme
+from ui.kit.theme import page_css, page_theme
 from ui.public.access import GRADIO_NAMES
 from ui.report.downloads import ALL_FILES, OF_ONE
 from ui.settings.link import NAMES
@@ -58,12 +57,6 @@ def test_the_page_needs_no_other_host(page: gr.Blocks, store: RunStore) -> None:
     assert "http" not in sheet and not any(page_theme()._stylesheets)
     options = launch_options(page, services_of(store))
     assert options["show_error"] is False and "http" not in options["head"]
-
-
-def test_the_page_has_every_style_sheet_but_that_of_reports_and_ends_with_narrow_windows() -> None:
-    css, sheets = page_css(), {each.stem: each.read_text("utf-8") for each in STYLES.glob("*.css")}
-    assert [name for name, text in sheets.items() if css.count(text) != 1] == [REPORT_SHEET]
-    assert css.endswith(sheets["narrow"])
 
 
 def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
@@ -203,20 +196,6 @@ def test_about_lists_the_documents_and_each_is_a_page_with_links(
         assert client.get(f"/docs/{name}").status_code == 404
     monkeypatch.setattr(documents, "FOLDER", tmp_path)
     assert "docs/" not in about_text(catalog) and client.get("/docs/page.md").status_code == 404
-
-
-def test_about_explains_every_rule_outcome_term_and_cause_and_says_how_to_cite() -> None:
-    text = about_text((replace(BUNDLED_PAIR, note="What the pair can do."),))
-    assert all(rule.summary in text and rule.formula in text for rule in RULES.values())
-    assert (
-        all(f">{outcome.value}<" in text for outcome in OUTCOMES)
-        and "What the pair can do." in text
-    )
-    assert all(term.text in text and term.symbol in text for term in TERMS.values())
-    assert all(cause.value in TERMS["divergence"].text for cause in Cause)
-    assert "2601.15498" in text and "Song, Jingwei" in text and "@software{" in text
-    assert text.count("```") == 4
-    assert not re.search(r"\{(rules|marks|bundled|terms|paper|tool)\}", text)
 
 
 ID = "0123456789abcdef" * 2

@@ -43,12 +43,10 @@ from ui.api.documents import comparison_document
 from ui.figures.runs import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.components import Strip
-from ui.kit.labels import lane_label, rule_title, run_names, settings_line
 from ui.kit.values import ValueCell, plain
 from ui.report.page import report_html
 from ui.result.headline import headlines
 from ui.result.numbers import (
-    QUANTITIES,
     SHIFT_QUANTITIES,
     comparison_table,
     infinite_note,
@@ -56,7 +54,7 @@ from ui.result.numbers import (
     summary_table,
 )
 from ui.result.overlap import shared_spans
-from ui.result.panels.planner import NOTHING, PlannerFields, PlannerPanel, planner_html, runs_of
+from ui.result.panels.planner import PlannerFields, PlannerPanel, planner_html, runs_of
 from ui.result.result import ended_result, run_speeds
 from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.result.speed import SpeedRatio, speed_ratio
@@ -77,21 +75,6 @@ def paces_of(
         speed_ratio(traces[0], trace, speeds[0], each)
         for trace, each in zip(traces, speeds, strict=True)
     ]
-
-
-def test_each_run_after_the_first_has_its_difference_from_it_and_heads_name_both() -> None:
-    for amount in (2, 3, 4):
-        table = comparison_table(RUNS[:amount], paces_of(RUNS[:amount]))
-        assert len(table.heads) == 2 * amount and len(table.rows) == len(QUANTITIES)
-        for _, _, cells in table.rows:
-            assert [cell.ratio for cell in cells] == [False] + [False, True] * (amount - 1)
-    heads = comparison_table(RUNS[:3], paces_of(RUNS[:3])).heads
-    assert heads[1::2] == (
-        lane_label(RUNS[0].config),
-        "MARS against Strict",
-        "MARS, gap against Strict",
-    )
-    assert heads[2::2] == tuple(lane_label(run.config) for run in RUNS[1:3])
 
 
 def test_differences_are_those_of_the_summaries_and_only_what_is_better_is_called_so() -> None:
@@ -151,26 +134,6 @@ def repeated(lane: int, order: int, run: StoredRun) -> Repeat:
     return Repeat(lane, order, run.trace.status, run.trace.summary)
 
 
-def test_titles_of_runs_have_only_what_differs() -> None:
-    assert "tree of 24, depth 6, top-k 4 · coupled EAGLE-3 drafts" in settings_line(
-        make_tree_trace().config
-    )
-    assert "K 5 · coupled drafts" in settings_line(
-        RUNS[0].config
-    ) and "drafts" not in settings_line(RUNS[3].config)
-    assert rule_title("made-up") == "made-up"
-    configs = [run.config for run in RUNS]
-    assert run_names(configs[:2]) == ("Strict", "MARS")
-    other = make_trace(rule="mars", theta=0.8).config
-    assert run_names([configs[1], other]) == ("MARS θ = 0.9", "MARS θ = 0.8")
-    assert run_names([configs[0], configs[0]]) == ("Strict (baseline)", "Strict (lane 2)")
-    assert run_names([configs[0], configs[1], configs[0]]) == (
-        "Strict (baseline)",
-        "MARS θ = 0.9",
-        "Strict (lane 3)",
-    )
-
-
 STRICT, MARS, PLAIN = (make_trace(rule=rule, new_tokens=80) for rule in ("strict", "mars", "none"))
 
 
@@ -195,16 +158,6 @@ def test_float_error_is_no_shift_and_more_is_a_warning_of_a_lossless_rule_with_t
         and bad.text.startswith("Self-check failed: Strict")
         and "0.0200" in bad.text
     )
-
-
-def test_the_table_has_a_column_a_run_and_no_ratio() -> None:
-    table = summary_table([STRICT, MARS, PLAIN], SHIFT_QUANTITIES)
-    assert table.heads == ("", "Strict", "MARS", "Target alone")
-    assert [row[0] for row in table.rows] == [quantity.name for quantity in SHIFT_QUANTITIES]
-    assert all(
-        len(cells) == 3 and not any(cell.ratio for cell in cells) for _, _, cells in table.rows
-    )
-    assert table.rows[0][2][0].text == "0"
 
 
 @pytest.mark.parametrize(
@@ -566,13 +519,6 @@ def test_the_plan_at_the_k_of_the_run_has_its_tokens_a_pass_and_few_steps_choose
     assert words and words[1] == tau
     few = runs_of({1: replace(trace, steps=trace.steps[:5])})
     assert "5 steps: too few to choose K by, 20 needed." in planner_html(PlannerFields(few))
-
-
-def test_where_nothing_was_drafted_a_sentence_says_so_and_a_label_is_text() -> None:
-    assert NOTHING in planner_html(None) and runs_of({0: TRACES[0]}) == runs_of({}) == []
-    run = runs_of(TRACES)[0]._replace(label="<script>alert(1)</script>\u202e")
-    html = planner_html(PlannerFields([run]))
-    assert "<script" not in html and "\u202e" not in html
 
 
 @pytest.mark.parametrize(

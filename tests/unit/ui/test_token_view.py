@@ -162,13 +162,6 @@ def test_prefix_tokens_come_first_and_carry_no_number() -> None:
     assert ended_view(shifted, "run").judged.count(",") == 7
 
 
-def test_times_are_the_ends_of_steps() -> None:
-    trace = make_trace(new_tokens=30)
-    assert ended_view(trace, "run").times == pytest.approx(
-        [step.elapsed_s for step in trace.steps], abs=1e-6
-    )
-
-
 def test_text_on_every_tint_can_be_read() -> None:
     theme = vars(page_theme())
     for suffix, hue in product(("", "_dark"), HUES.values()):
