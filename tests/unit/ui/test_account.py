@@ -30,7 +30,6 @@ from ui.routes import handlers
 from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
-from ui.tabs.account.panel import AccountPanel
 
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
 
@@ -181,19 +180,6 @@ def test_a_failing_store_is_one_sentence(
         assert account.message == "The database could not be read." and account.state == "failed"
 
 
-def test_what_the_panel_says_is_safe_in_any_page(services: Services) -> None:
-    comparison = keep(services, FakeRequest(subject=HOSTILE), HOSTILE)
-    store_of(services, FakeRequest(subject=HOSTILE)).share(Shared.COMPARISON, comparison)
-    html = look(services, FakeRequest(subject=HOSTILE)).html()
-    assert_inert(html)
-    panel = read_panel(html)
-    assert (
-        "<img src=x" in panel.one(".mars-account-who").text
-        and "<img src=x" in panel.all("a")[0].text
-    )
-    assert panel.all("a")[0].attributes["href"] == f"?comparison={comparison}"
-
-
 def test_a_link_is_displayed_once_and_ends_where_it_is_ended(services: Services) -> None:
     """By its owner alone: beside what is shared, or in the panel."""
     comparison = keep(services, FakeRequest(), HOSTILE)
@@ -253,17 +239,6 @@ def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
         act(private, FakeRequest(), {"action": "delete", "word": "delete"}).state == "failed"
         and store.count() == 1
     )
-
-
-@pytest.mark.parametrize("sign_in", [False, True])
-def test_none_of_its_events_is_an_endpoint_for_programs(
-    services: Services, page: gr.Blocks, sign_in: bool
-) -> None:
-    public = replace(services, sign_in=sign_in)
-    AccountPanel(public).wire(gr.Tab("History"))
-    page.default_config.attach_load_events()
-    assert page.expects_oauth is sign_in and len(page.fns) == (7 if sign_in else 5)
-    assert {event.api_visibility for event in page.fns.values()} == {"private"}
 
 
 def test_a_panel_whose_link_works_stays_as_it_is(services: Services, page: gr.Blocks) -> None:

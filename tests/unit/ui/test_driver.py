@@ -363,13 +363,3 @@ def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
         ValueError, match=r"^MARS_LIMITS .*; it (can set|must be a whole number from 1) ?.*\.$"
     ):
         read_limits(text, PUBLIC_LIMITS)
-
-
-def test_the_sentence_names_every_limit_of_its_form_and_none_where_there_is_none() -> None:
-    assert PRIVATE_LIMITS.sentence() == PRIVATE_LIMITS.sentence(study=True) == ""
-    one, study = PUBLIC_LIMITS.sentence(), PUBLIC_LIMITS.sentence(study=True)
-    assert all(
-        part in one for part in ("8,000 characters a prompt", "512 new tokens", "K = 16", "4 lanes")
-    )
-    assert "80 runs a study" in study and "lanes" not in study and "a study" not in one
-    assert read_limits("k=4", PRIVATE_LIMITS).sentence() == "On this public page at most: K = 4."

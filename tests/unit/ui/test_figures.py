@@ -6,14 +6,12 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import math
 import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import plotly
 import plotly.graph_objects as go
 import pytest
@@ -21,8 +19,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from display.figure import LIBRARY, figure_json
-from display.plot import THEMED, Data, Plot
+from display.figure import LIBRARY
+from display.plot import Plot
 from mars_core.types import Outcome, Status, Step, Trace
 from storage.export import csv_text, guarded
 from tests.traces import make_trace, make_tree_trace
@@ -34,10 +32,9 @@ from ui.figures.runs import ROW, PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.figures.tree import FROM_TARGET, Node, tree_nodes, tree_plot
-from ui.kit.theme import page_css
 from ui.result.details import Details
 from ui.result.figure import SOURCE, plotly_file
-from ui.result.panels.tree import first_choice, step_of
+from ui.result.panels.tree import step_of
 from ui.result.result import ended_result
 
 LEFT, RIGHT = (
@@ -103,19 +100,6 @@ def test_acceptance_counts_are_the_summarys() -> None:
 NAN, INFINITY = float("nan"), float("inf")
 
 
-def test_the_value_is_ascii_without_a_tag_whatever_it_carries() -> None:
-    words = ("</script><script>", "\ud800", "\u2028", "<img onerror=x>", "=1+1")
-    trace = make_trace(words=words, rule="mars", new_tokens=20)
-    text = figure_json(margin_plot(PlottedRun(trace, 0, "</b>"), margin_scale([trace])))
-    assert text.isascii() and "<" not in text
-    assert set(json.loads(text)) == {"figure", "csv", "title"}
-    assert json.loads(figure_json(None)) is None
-    # what JSON has not becomes a gap
-    figure = go.Figure(go.Scatter(x=np.array([1.0, NAN]), y=[INFINITY, 2.0]))
-    sent = json.loads(figure_json(Plot(figure, Data((), ()), "t")))
-    assert sent["figure"]["data"][0]["y"] == [None, 2.0]
-
-
 def test_the_csv_is_rfc_4180_and_guards_formulas() -> None:
     rows = (("=1+1", 1, 0.1, None), ('a "b", c\nd', -3, NAN, INFINITY), ("@x", 0, -0.5, True))
     text = csv_text([("piece", "n", "+x", "y"), *rows])
@@ -133,11 +117,6 @@ LIBRARY_CODE = gzip.decompress(LIBRARY.read_bytes()).decode()
 DRAWN = set(
     re.findall(r'moduleType:"trace",name:"(\w+)"', LIBRARY_CODE)
 )  # the traces of the page's part of plotly.js
-
-
-def test_every_colour_of_a_theme_is_a_variable_of_the_page() -> None:
-    variables = [name for name in THEMED.values() if name.startswith("--mars-")]
-    assert len(variables) == 5 and all(f"{name}:" in page_css() for name in variables)
 
 
 def test_the_library_of_the_pinned_plotly_is_served_and_cached() -> None:
@@ -276,23 +255,6 @@ def test_after_a_prefix_positions_go_on_and_cells_stand_under_those_of_the_other
     assert margins and [row[0] for row in margins.data.rows] == list(range(40, 130))
 
 
-def test_hostile_pieces_become_no_markup_in_any_figure() -> None:
-    words = ("<b>x</b>", "%{x}", "\ud800", "\u202e", "<a href='javascript:1'>y</a>", "&lt;")
-    hostile, tree = (
-        make_trace(words=words, rule="mars", new_tokens=40),
-        make_tree_trace(words=words, new_tokens=20),
-    )
-    trees = [tree_plot(tree, step.index) for step in tree.steps]
-    for plot in (*plots(details({0: hostile, 1: hostile})), *trees):
-        plot.figure.to_json().encode("utf-8")
-        plot.title.encode("utf-8")
-        text = str(plot.figure.to_plotly_json())
-        assert "<b>x" not in text and "<a " not in text and "'%{x}" not in text
-    for figure in (plot.figure for plot in trees):
-        labels = [re.sub(r"^<b>|</b>$", "", text) for mark in figure.data[2:] for text in mark.text]
-        assert not any("<" in label or "%{" in label for label in labels)
-
-
 @pytest.mark.parametrize("trace", [TREE, MARS])
 def test_every_node_has_different_coordinates_beside_its_parent(trace: Trace) -> None:
     for step in trace.steps:
@@ -323,13 +285,3 @@ def _rows_under(nodes: list[Node], root: Node) -> list[float]:
             for row in _rows_under(nodes, child)
         ),
     ]
-
-
-def test_the_first_choice_is_a_forgiving_step_of_the_rightmost_run_that_has_one() -> None:
-    lane, step = first_choice({0: STRICT, 1: MARS, 2: STRICT})
-    assert lane == 1 and any(token.outcome is Outcome.RELAXED for token in MARS.steps[step].emitted)
-    lane, step = first_choice({0: STRICT})
-    assert STRICT.steps[step].kept == max(s.kept for s in STRICT.steps)
-    # a clicked token is of its step
-    assert [step_of(MARS, index) for index in range(90)] == [token.step for token in MARS.tokens]
-    assert step_of(MARS, 10_000) is None and step_of(MARS, -1) is None

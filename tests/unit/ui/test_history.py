@@ -14,22 +14,18 @@ import gradio as gr
 import plotly.graph_objects as go
 import pytest
 
-from display.format import number
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
-from mars_core.types import UNKNOWN, Exchange, Status
+from mars_core.types import Exchange, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_runs
-from tests.panels import Element, assert_inert, read_panel
-from tests.traces import make_trace, make_tree_trace
+from tests.panels import Element, read_panel
+from tests.traces import make_trace
 from tests.unit.ui.helpers import HOSTILE, failing, keep, latest, rows_of, services_of
-from ui.api.documents import comparison_document
 from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line
-from ui.result.numbers import SETTINGS
 from ui.result.result import reopened
 from ui.settings.form import LaneForm
-from ui.settings.readers import read_prompt
 from ui.settings.stored import few, stored_form
 from ui.tabs.history.chart import NUMBERS, run_chart
 from ui.tabs.history.list import NO_MATCH, NOTHING, OF_A_MODEL, PAGE, listing
@@ -41,7 +37,6 @@ from ui.tabs.history.runs import (
     acted,
     run_table,
     runs_html,
-    signed,
 )
 from ui.tabs.history.tab import HistoryTab
 from ui.token_view.tiles import lane_check
@@ -322,39 +317,6 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
     )
 
 
-def test_hostile_text_is_inert_and_reaches_fields_unchanged(
-    store: RunStore, history: HistoryTab
-) -> None:
-    comparison_id = keep(store, HOSTILE)
-    store.annotate(comparison_id, name=HOSTILE, tags=["<b>\u202e"], comment=HOSTILE)
-    updates = history.go(
-        Address(
-            comparison=comparison_id,
-            runs=tuple(runs_of(store, comparison_id)),
-            text='"><img src=x>\ud800',
-        )
-    )
-    for component in (
-        history.rows,
-        history.runs,
-        history.search,
-        history.detail.view.strip,
-        history.detail.head,
-        history.detail.foot,
-        history.downloads,
-    ):
-        assert_inert(updates[component])
-    assert (
-        panel(updates, history.search)
-        .all("input")[0]
-        .attributes["value"]
-        .startswith('"><img src=x>')
-    )
-    tags = [option.attributes["value"] for option in panel(updates, history.search).all("option")]
-    assert "<b>\u202e" in tags
-    assert updates[history.address].isascii() and "<" not in updates[history.address]
-
-
 def test_the_form_requests_the_same_runs(store: RunStore) -> None:
     comparison_id = keep(store, "a lantern", rules=("none", "mars"), seed=7)
     form = stored_form(store.load(comparison_id), ())
@@ -375,28 +337,6 @@ def test_the_form_requests_the_same_runs(store: RunStore) -> None:
     )
     with pytest.raises(ValueError, match="turn 2 of a conversation"):
         stored_form(replace(stored, runs=(later,)), ())
-
-
-@pytest.mark.parametrize(("thinking", "word"), [(None, "default"), (True, "on"), (False, "off")])
-def test_the_form_and_the_settings_say_whether_the_model_thought_and_was_exact(
-    store: RunStore, thinking: bool | None, word: str
-) -> None:
-    stored = store.load(keep(store, "a lantern", rules=("strict",)))
-    (run,) = stored.runs
-    config = replace(run.trace.config, prompt=replace(run.trace.config.prompt, thinking=thinking))
-    for environment, exact in (
-        ({"exact": "rows in twos"}, "rows in twos"),
-        ({"exact": "no: \0"}, "no: ␀"),
-        ({}, ""),
-    ):
-        trace = replace(run.trace, config=replace(config, environment=environment))
-        changed = replace(stored, runs=(replace(run, trace=trace),))
-        form = stored_form(changed, ())
-        assert read_prompt(form).thinking is thinking and form.thinking == word
-        facts = {name: read(trace.config) for name, _, read in SETTINGS}
-        assert (facts["Thinking"], facts["Exact"]) == (word, exact)
-        (document,) = comparison_document(changed)["runs"]
-        assert (document["thinking"], document["exact"]) == (thinking, exact)
 
 
 def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: HistoryTab) -> None:
@@ -438,19 +378,6 @@ def row(table: RunTable, name: str) -> QuantityRow:
     return next(row for row in table.rows if row.name == name)
 
 
-def test_every_row_has_a_cell_a_run_and_differences_are_against_the_leftmost() -> None:
-    table = run_table([record(1), record(2, rule="mars", seed=3), record(3, rule="none")])
-    assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {3}
-    assert not any(row.cells[0].delta for row in table.rows)
-    assert len({row.name for row in table.rows}) == len(table.rows)
-    left, right = record(1), record(2, rule="none")
-    cell = row(run_table([left, right]), "Tokens per second").cells[1]
-    base, other = left.summary.tokens_per_s, right.summary.tokens_per_s
-    assert cell.delta == signed(number, other - base) and cell.delta.startswith("−")
-    turned = row(run_table([right, left]), "Tokens per second").cells[1]
-    assert turned.delta.startswith("+") and turned.delta[1:] == cell.delta[1:]
-
-
 def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> None:
     one, other = record(1), record(2)
     newer = replace(other.config, environment={**other.config.environment, "torch": "99"})
@@ -460,17 +387,6 @@ def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> 
         groups = [each.text for each in html.all(".mars-runs-group")]
         assert [groups[0], groups[-1]] == ["Output", "Machine and versions"]
         assert html.all("tbody")[-1].hidden is folded
-
-
-def test_hostile_text_is_spelt_out_and_a_tree_named_by_its_shape() -> None:
-    hostile = replace(record(1), text=HOSTILE, name=HOSTILE)
-    table = run_table([hostile])
-    text = row(table, "Text").cells[0].text + table.columns[0]["name"]
-    assert "\u202e" not in text and "\x1b" not in text and "⟨U+202E⟩" in text
-    trace = make_tree_trace(new_tokens=8)
-    config = replace(record(1), config=trace.config, summary=trace.summary)
-    assert row(run_table([config]), "K").cells[0].text == "tree of 24, depth 6, top-k 4"
-    assert row(run_table([config]), "Drafts from").cells[0].text == "EAGLE-3 head"
 
 
 LINE: dict[str, Any] = json.loads("""{
@@ -543,19 +459,6 @@ def test_an_answer_shows_its_counts_and_acceptance_by_position(
     assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
     (row,) = listing(store).rows
     assert (row.source, row.settings) == ("server", ("Server, K 5", "T –", "seed –"))
-
-
-def test_metrics_show_tau_and_what_is_not_reported_is_unknown(
-    store: RunStore, tmp_path: Path
-) -> None:
-    result = reopened(opened(store, tmp_path, METRICS))
-    lane, (_, counts) = result.lanes[0], result.strip.numbers[0].runs[0]
-    tiles = {name: value for name, value, *_ in lane.tiles}
-    assert lane.rows == () and lane.empty == "The server did not report the text."
-    assert (counts.mean_length, counts.relaxed, tiles["Shift"]) == (2.5, UNKNOWN, "–")
-    stored = opened(store, tmp_path, {name: ANSWER[name] for name in ("choices", "usage")})
-    assert stored.runs[0].trace.config.target.name == "unknown"
-    assert listing(store).rows[0].settings == ("Server, K –", "T –", "seed –")
 
 
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(

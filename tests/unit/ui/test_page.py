@@ -21,14 +21,12 @@ from gradio.routes import App
 from starlette.testclient import TestClient
 
 import app
-from display.palette import OUTCOME_STYLES
 from hosting.settings import ServerSettings, offered, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.types import ModelRef
 from storage import Choice, RunStore
-from tests.panels import read_panel
 from tests.unit.storage.exports import parsed
-from tests.unit.ui.helpers import PanicException, client_of, contrast, failing, keep, services_of
+from tests.unit.ui.helpers import PanicException, client_of, failing, keep, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
 from ui.kit import documents
@@ -43,13 +41,12 @@ from ui.kit.address import (
 )
 from ui.kit.assets import share_scripts, with_constants
 from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
-from ui.kit.glossary import TERMS, help_html
+from ui.kit.glossary import help_html
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import GRADIO_NAMES
 from ui.report.downloads import ALL_FILES, OF_ONE
 from ui.settings.link import NAMES
 from ui.tabs.about import about_text
-from ui.token_view.view import OUTCOMES
 
 
 def test_the_page_needs_no_other_host(page: gr.Blocks, store: RunStore) -> None:
@@ -80,18 +77,6 @@ def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
         None,
         with_constants_,
     ]
-
-
-def test_the_colours_and_shapes_of_outcomes_differ_and_their_texts_can_be_read() -> None:
-    styles = OUTCOME_STYLES.values()
-    assert set(OUTCOME_STYLES) == set(OUTCOMES)
-    for attribute in ("light", "dark", "symbol", "meaning"):
-        assert len({getattr(style, attribute) for style in styles}) == len(OUTCOME_STYLES)
-    for style in styles:
-        assert (
-            contrast(style.light_text, "#FFFFFF") >= 4.5
-            and contrast(style.dark_text, "#181B20") >= 4.5
-        )
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
@@ -154,30 +139,6 @@ def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_s
             and answer.text.endswith(".\n")
             and answer.text.count("\n") == 1
         )
-
-
-PROMISED = [
-    *("tau", "theta", "r", "tv", "kl", "k", "draft_mode", "ttft", "acceptance_rate", "seed"),
-    *("rule", "drafter"),
-]
-
-
-def test_a_button_names_its_term_and_opens_its_card_without_a_script() -> None:
-    assert set(PROMISED) <= set(TERMS)
-    assert len({term.symbol for term in TERMS.values()}) == len(TERMS)
-    ids = []
-    for key, term in (*TERMS.items(), *TERMS.items()):
-        assert term.symbol and term.title and term.text.endswith(".")
-        html = help_html(key)
-        panel = read_panel(html)
-        button = panel.one("button").attributes
-        (card,) = (each.attributes for each in panel.every if "popover" in each.attributes)
-        assert (button["aria-label"], button["type"]) == (f"What is {term.symbol}?", "button")
-        assert button["popovertarget"] == card["id"] and re.fullmatch("[a-z0-9-]+", card["id"])
-        ids.append(card["id"])
-        assert all(" ".join(text.split()) in panel.text for text in (term.title, term.text))
-        assert not re.search(r"\bon\w+=|script|https?:", html)
-    assert len(set(ids)) == len(ids)
 
 
 def test_about_lists_the_documents_and_each_is_a_page_with_links(

@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +30,7 @@ from evaluation.report.document.chart import COLOURS, charts
 from evaluation.report.document.panels import plots
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import measured_table
-from evaluation.report.values import FollowedRow, LoadRow, Report
+from evaluation.report.values import LoadRow, Report
 from evaluation.statistics import Interval
 from mars_core.models import CATALOG
 from mars_playground.__main__ import parser
@@ -214,31 +213,6 @@ def test_progress_is_a_sentence() -> None:
     assert progress_strip("", ABSENT, replace(working, pace=math.nan), 11).side == ""
 
 
-def test_a_study_that_is_opened_shows_everything(
-    reports: StudyReports, view: QualityTab, study: str
-) -> None:
-    changed = view.open(reports, study)
-    others = {
-        view.sharing,
-        view.studies,
-        view.resume,
-        view.stop.button,
-        *view.pair.lanes,
-    }  # depend on who looks
-    assert changed.keys() == set(view.outputs) - others
-    assert changed[view.opened[0]] == study and changed[view.timer]["active"] is False
-    assert changed[view.filters[0]]["visible"]
-    assert [value for _, value in changed[view.filters[0]]["choices"]] == [
-        "",
-        "gsm8k",
-        "news",
-        "all",
-    ]
-    links = read_panel(changed[view.downloads]).all("a")
-    assert {link.attributes["href"].partition("?")[2] for link in links} == {f"study={study}"}
-    assert "<h2>Verdict</h2>" in changed[view.first]
-
-
 def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
     store: RunStore, reports: StudyReports, view: QualityTab, study: str
 ) -> None:
@@ -297,18 +271,6 @@ def test_a_prompt_opens_both_runs_token_by_token(
     assert views == () and "no longer in the database" in gone
 
 
-def test_panels_are_escaped_and_hold_nothing_hidden() -> None:
-    report = make_report()
-    parts = (first_html, rest_html, prompts_html, charts_html)
-    for panel in (part(each) for part in parts for each in (report, bare(report))):
-        assert not set("\u202e\x00\ud800") & set(panel)
-        assert "<script" not in panel and "<img" not in panel
-    assert escape(HOSTILE[:8]) in prompts_html(report)
-    rest = rest_html(report)
-    read_panel(rest)  # tags nest
-    assert rest.count("<details") == rest.count("<summary>") > 3
-
-
 def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> None:
     report = make_report()
     alone = replace(report, plan=replace(report.plan, suites=report.plan.suites[:1]))
@@ -321,22 +283,6 @@ def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> N
     assert {row.suite for row in narrowed(report, "news").prompts} == {"news"}
     assert narrowed(report, "all").prompts == report.prompts
     assert narrowed(report, ["absent"], 7.0, None) == report
-
-
-def test_followed_tokens_are_those_of_the_chosen_temperature_and_drafter() -> None:
-    report = make_report()
-    known = Interval(0.5, 0.4, 0.6)
-    rows = tuple(
-        FollowedRow(lane, degrees, "", "", math.nan, 9, 3, known, known, known, known)
-        for lane, each in enumerate(report.plan.lanes)
-        for degrees in report.plan.temperatures
-        if each.drafts
-    )
-    report = replace(report, followed=rows)
-    part = narrowed(report, "", "1", "eagle3 12/6/2").followed
-    assert part and {row.temperature for row in part} == {1.0}
-    assert {report.plan.lanes[row.lane].drafts for row in part} == {"eagle3 12/6/2"}
-    assert narrowed(report).followed == rows
 
 
 def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:

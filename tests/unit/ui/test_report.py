@@ -36,7 +36,7 @@ from mars_core.types import (
 from mars_playground.decoding import _report
 from storage import Repeat, RunStore, StoredComparison, StoredRun
 from tests.panels import Element, read_panel
-from tests.traces import make_trace, make_tree_trace
+from tests.traces import make_trace
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import keep
 from ui.api.documents import comparison_document
@@ -49,7 +49,6 @@ from ui.result.headline import headlines
 from ui.result.numbers import (
     SHIFT_QUANTITIES,
     comparison_table,
-    infinite_note,
     self_check,
     summary_table,
 )
@@ -196,17 +195,6 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tok
     assert {row[7] for row in ended_view(trace, "").rows} == {flag}
 
 
-def test_an_infinite_divergence_is_written_and_explained() -> None:
-    greedy = make_tree_trace(new_tokens=60)
-    assert greedy.summary.kl_sum == float("inf")
-    cells = {name: row[0] for name, _, row in summary_table([greedy], SHIFT_QUANTITIES).rows}
-    assert "∞" in cells["KL, summed"].text
-    assert "temperature 0" in infinite_note([greedy]) and "temperature 0" in infinite_note(
-        [STRICT, greedy]
-    )
-    assert infinite_note([STRICT]) == ""
-
-
 def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
     figure = shift_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 2, "b")]).figure
     shifted = [token for token in MARS.tokens if round(token.tv, 6)]
@@ -317,28 +305,6 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     )
     assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(
         verdict([LEFT, other])
-    )
-
-
-def test_every_other_run_gets_its_line_and_its_links_point_into_its_lane() -> None:
-    third = make_trace(rule="mars-gap", new_tokens=120, theta=0.8)
-    sentence = verdict([LEFT, RIGHT, third])
-    lines = plain(sentence).split("\n")
-    assert len(lines) == 2
-    assert lines[0].startswith("MARS first") and lines[1].startswith("MARS, gap first")
-    assert all(" from Strict " in line for line in lines)
-    assert {part.lane for part in sentence if part.lane is not None} <= {0, 1, 2}
-    second = sentence[[part.kind for part in sentence].index("break") :]
-    assert all(part.lane in (None, 0, 2) for part in second) and any(
-        part.lane == 2 for part in second
-    )
-    links = [
-        (part.lane, part.position)
-        for part in sentence
-        if part.lane is not None and part.position is not None
-    ]
-    assert links and all(
-        position < len((LEFT, RIGHT, third)[lane].tokens) for lane, position in links
     )
 
 
@@ -494,18 +460,6 @@ def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not
         [each.speedup for each in expected]
     )
     assert [row["extrapolated"] for row in table] == ["false"] * 5 + ["true"] * 11
-
-
-def test_fields_change_the_plan_and_another_run_brings_its_costs() -> None:
-    measured = rows(drawn())
-    assert rows(drawn(was=0, draft=40))[0]["speedup"] < measured[0]["speedup"]
-    assert float(rows(drawn(was=0, draft=-100, batch=8))[4]["speedup"]) < float(
-        measured[4]["speedup"]
-    )
-    assert rows(drawn(was=0, draft=-300, batch=10, budget=1))[0]["speedup"] < "1"
-    assert "It does not pay" in drawn(was=0, draft=40, batch=10)
-    other = drawn(run=1, was=0, draft=40)
-    assert rows(other) == rows(drawn(run=1))  # the slider follows
 
 
 def test_the_plan_at_the_k_of_the_run_has_its_tokens_a_pass_and_few_steps_choose_nothing() -> None:

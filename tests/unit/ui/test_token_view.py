@@ -6,18 +6,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from contextlib import closing
 from dataclasses import asdict, fields, replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from huggingface_hub import constants
 
 from display.format import displayable, number, visible
-from display.sources import to_json
 from mars_core.models import Pair
 from mars_core.types import (
     DrafterConfig,
@@ -25,19 +21,14 @@ from mars_core.types import (
     Outcome,
     PrefixToken,
     Sampling,
-    Status,
     Trace,
     TreeShape,
 )
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace, make_tree_trace
-from tests.unit.hosting_backup.hub_server import TOKEN, Hub, Repo
-from tests.unit.ui.helpers import HIGH, contrast, judged, one_loop
+from tests.unit.ui.helpers import contrast, judged, one_loop
 from ui.kit.theme import page_theme
 from ui.result import example
-from ui.result.stored_runs import DisplayedRuns, StoredRuns
-from ui.settings.form import FIRST_LANES
-from ui.tabs.compare.tab import example_result
 from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.tiles import LaneCounts, counts_of, stat_tiles
 from ui.token_view.view import (
@@ -184,16 +175,6 @@ def mixed(colour: str, ground: str, amount: float) -> str:
     return f"#{''.join(f'{round(part):02X}' for part in parts)}"
 
 
-def test_hostile_text_is_ascii_json_without_markup() -> None:
-    trace = make_trace(
-        words=HOSTILE, rule="mars", status=Status.FAILED, error="<img src=x onerror=1> \ud800"
-    )
-    value = ended_view(trace, "run").json()
-    assert value.isascii() and "<" not in value
-    assert json.loads(value)["note"] == displayable(trace.error)
-    assert json.loads(to_json("\ud800<")) == "\ud800<"
-
-
 def test_live_numbers_end_as_the_summary_says() -> None:
     trace = make_trace(rule="mars", new_tokens=70)
     counts = LaneCounts()
@@ -233,33 +214,6 @@ def test_the_example_shows_every_stored_run(stored: tuple[Trace, ...]) -> None:
     assert len(made["page"].blocks) == len(stored)
 
 
-def test_what_is_published_stands_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    gallery = "gradio/custom-html-gallery"
-    with closing(Hub()) as hub:
-        hub.repos[gallery] = Repo()
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        monkeypatch.setattr(
-            constants,
-            "HUGGINGFACE_CO_URL_TEMPLATE",
-            f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
-        )
-        url = token_view(make_trace(rule="mars")).push_to_hub(name="Token view", token=TOKEN)
-        files = hub.repos[gallery].files
-    assert url.endswith("/discussions/1") and [
-        each["id"] for each in json.loads(files["manifest.json"])
-    ] == ["token-view"]
-    entry = json.loads(files["components/token-view.json"])
-    assert entry["id"] == "token-view" and "mars-text" in entry["html_template"]
-    assert "JSON.parse(props.value)" in entry["js_on_load"]
-    assert (
-        "--mars-relaxed:" in entry["head"]
-        and ".mars-pop" in entry["head"]
-        and "http" not in entry["head"]
-    )
-    assert json.loads(entry["default_props"]["value"])["state"] == "completed"
-
-
 def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:
     trace = stored[1]
     assert repr(read_trace(json.dumps(asdict(trace)))) == repr(trace)  # nan is not equal to itself
@@ -267,19 +221,6 @@ def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:
     assert json.loads(token_view(view).value)["run"] == "mine"
     with pytest.raises(ValueError, match="steps"):
         read_trace(json.dumps(json.loads(example.FILE.read_bytes())[0] | {"steps": 5}))
-
-
-def test_it_is_a_result_of_as_many_lanes_as_the_page_begins_with(stored: tuple[Trace, ...]) -> None:
-    traces = dict(enumerate(stored))
-    result = example_result(traces, {lane: f"example-{lane}" for lane in traces})
-    assert len(result.lanes) == FIRST_LANES and result.details is not None
-    assert result.strip.state == "example" and {lane.state for lane in result.lanes} == {"example"}
-    assert all(result.details.plots[f"margins-{lane + 1}"] for lane in traces)
-    assert any(token.outcome == "relaxed" for token in stored[1].tokens)
-    runs: Any = StoredRuns(SimpleNamespace(), {"example-1": stored[1]})  # type: ignore[arg-type]
-    assert (
-        runs.read(None, DisplayedRuns({1: "example-1"}), 1) is stored[1]
-    )  # though no store has it
 
 
 @pytest.fixture(scope="module")
@@ -351,25 +292,6 @@ def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
         assert stored.token_ids[first.token.position] != rerun.token_ids[first.token.position]
         assert rerun.tokens[first.token.position].outcome is Outcome.RELAXED
     assert changed
-
-
-def test_theta_one_is_strict_on_greedy_drafts(pair: Pair) -> None:
-    for drafter in (CHAIN, TREE):
-        drafts = judged(run(pair, drafter, 0.6, 1.0, 3))
-        assert all(draft.accepted_at(1.0) == bool(draft.code & HIGH) for draft in drafts)
-        strict = judged(run(pair, drafter, 0.0, 1.0, 3, rule="strict"))
-        assert all(draft.accepted_at(1.0) == draft.accepted for draft in strict)
-
-
-def test_no_draft_is_more_often_accepted_at_a_higher_theta_and_a_margin_without_a_ratio_is_decisive() -> (
-    None
-):
-    drafts = judged(make_tree_trace(new_tokens=120))
-    counts = [sum(draft.accepted_at(theta / 20) for draft in drafts) for theta in range(21)]
-    assert counts == sorted(counts, reverse=True) and counts[0] > counts[-1]
-    drafts = judged(make_trace(rule="mars", new_tokens=400))
-    without = [draft for draft in drafts if math.isnan(draft.token.r)]
-    assert without and all(draft.accepted_at(0.0) == bool(draft.code & HIGH) for draft in without)
 
 
 @pytest.mark.parametrize("trace", [MADE, make_tree_trace(new_tokens=90)])

@@ -15,7 +15,6 @@ from evaluation.study.engine import InProcess
 from evaluation.study.plan import read_plan
 from evaluation.study.worker import Work
 from evaluation.study_commands import study_command
-from mars_core.rules import RULES
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
@@ -32,18 +31,6 @@ def test_too_few_prompts_are_refused_before_any_run(
     sentence = capsys.readouterr().err
     assert "16 prompts (20 without 4 that choose the settings) cannot support" in sentence
     assert "It takes 192 prompts" in sentence and not store.studies()
-
-
-@pytest.mark.parametrize("command", ["advise", "eval match"])
-def test_the_help_names_the_rules_that_a_command_takes(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        mars(f"{command} --help")
-    others = [name for name, rule in RULES.items() if rule.chance and rule.parameters]
-    more = "" if command == "advise" else f", {' or '.join(others)}"
-    text = " ".join(capsys.readouterr().out.split())
-    assert f"rules with a margin threshold{more}, separated by commas" in text
 
 
 @pytest.mark.parametrize("command", ["advise", "eval match --tau 4"])

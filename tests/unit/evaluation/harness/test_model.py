@@ -16,8 +16,6 @@ from evaluation.harness.model import MarsLM
 from evaluation.harness.options import NAMES, OptionError, read_generation, read_options
 from evaluation.harness.telemetry import Telemetry, pooled
 from mars_core.arguments import read_drafter
-from mars_core.demo.corpus import held_out
-from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
@@ -29,15 +27,6 @@ def test_every_argument_is_in_the_documentation() -> None:
     text = (DOCS / "evaluation.md").read_text(encoding="utf-8")
     missing = [name for name in NAMES if f"`{name}`" not in text]
     assert not missing
-
-
-@pytest.mark.parametrize(
-    "rule", [rule for rule in RULES.values() if rule.parameters], ids=lambda rule: rule.name
-)
-def test_every_parameter_of_every_rule_may_stand_beside_it(rule: Any) -> None:
-    values = {parameter.name: parameter.high for parameter in rule.parameters}
-    assert read_options({"rule": rule.name, **values}).rule_config.parameters == values
-    assert not {parameter.name for parameter in rule.parameters} & set(NAMES)
 
 
 @pytest.mark.parametrize("none", ["none", None])
@@ -328,16 +317,6 @@ def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None
         assert_alike(tiny, PROMPTS[0], **{"max_gen_toks": None, name: 5})
 
 
-def test_the_bundled_pair_answers_as_hf_does(bundled: dict[str, Any]) -> None:
-    chats = [
-        bundled["hf"].apply_chat_template([{"role": "user", "content": item.question}])
-        for item in held_out()[:1]
-    ]
-    answers = assert_alike(bundled, *chats, max_gen_toks=64)
-    assert any("####" in answer for answer in answers)
-    assert_alike(bundled, chats[0], max_gen_toks=24, until=["="])
-
-
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:
     model = tiny["none"]
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 1.0}
@@ -362,14 +341,6 @@ def test_answers_of_a_batch_are_those_of_single_runs(with_bos: dict[str, Any]) -
     assert rows == [(0, 2, True), (1, 2, True), (2, 1, False), (3, 2, True)]
     assert pooled(together.telemetry)["tokens_per_s"] is None
     assert another(with_bos, batch_size="auto:3").batch == 16
-
-
-def test_rules_on_the_same_prompt_and_seed_share_their_draws(tiny: dict[str, Any]) -> None:
-    """Strict text is the target's text at every temperature."""
-    sampled = {"do_sample": True, "temperature": 1.0, "top_p": 0.9}
-    assert generate(tiny["none"], "ab", "cd", **sampled) == generate(
-        tiny["strict"], "ab", "cd", **sampled
-    )
 
 
 def test_ranking_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:

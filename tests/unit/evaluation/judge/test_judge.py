@@ -174,12 +174,6 @@ def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None
     assert not judged(study, first)[1]
 
 
-def test_a_limit_takes_the_same_pairs_every_time(study: tuple[RunStore, str]) -> None:
-    for _ in range(2):
-        assert judged(study, first, limit=2)[0][-1].total == 4
-    assert len(study[0].judgements(study[1])) == 4
-
-
 def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
     progress, _ = judged(
         study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1

@@ -137,17 +137,6 @@ def test_a_rare_impossible_token_is_detected() -> None:
     )
 
 
-def test_a_first_token_of_another_distribution_is_no_evidence_against_the_rest() -> None:
-    """The test of two servers holds the first token fixed, because no draft comes before it."""
-
-    def first_only(source: random.Random, p: dict[str, float], first: bool) -> str:
-        return source.choice(WORDS) if first else exactly(source, p, first)
-
-    by_logprobs, by_draws = verdicts(Server(first_only), Server())
-    assert by_logprobs.verdict is LosslessVerdict.NOT_LOSSLESS
-    assert by_draws.verdict is LosslessVerdict.LOSSLESS
-
-
 def test_without_log_probabilities_two_servers_are_needed() -> None:
     (alone,) = verdicts(Server(top=0))
     assert alone.verdict is LosslessVerdict.NOT_KNOWN
@@ -195,10 +184,3 @@ def test_draws_that_are_one_draw_are_no_other_distribution() -> None:
         assert (
             finding.verdict is LosslessVerdict.DUPLICATED and "to 4 of 4 prompts" in finding.reason
         ), repeat
-
-
-def test_a_server_without_temperature_has_another_distribution() -> None:
-    def best(_source: random.Random, p: dict[str, float], _first: bool) -> str:
-        return max(p, key=lambda word: p[word])
-
-    assert verdicts(Server(best))[0].verdict is LosslessVerdict.NOT_LOSSLESS

@@ -14,9 +14,8 @@ import pytest
 from evaluation.report.measure import measure
 from evaluation.report.values import Report, VoteRow
 from evaluation.statistics import wilson
-from evaluation.study.plan import Lane, Plan
+from evaluation.study.plan import Plan
 from evaluation.study.result import read_result
-from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 from storage import Choice, Preferred, RunStore, StoredJudgement, StoredResult, StoredVote
 from tests.traces import make_trace
 from tests.unit.evaluation.calls import expect
@@ -66,19 +65,6 @@ def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
     assert not any(f"{name} on sums" in warning for name in ("strict", "none"))
 
 
-def test_of_many_settings_the_first_are_named_by_what_sets_them_apart() -> None:
-    thetas = [
-        Lane(RuleConfig("mars", {"theta": each / 100}), LANES[MARS].drafter)
-        for each in range(91, 99)
-    ]
-    lanes = (*LANES[: STRICT + 1], *thetas)
-    plan = study_plan(suites=study_plan().suites[:1], lanes=lanes, temperatures=(0.0,))
-    results = drawn_results(plan, loses={lane.name: 0.6 for lane in thetas})
-    (warning,) = warnings_with(reported(results, plan), "comparisons with strict were tested")
-    named = [f"mars(theta={each / 100:g})" for each in range(91, 96)]
-    assert warning.endswith(f"after Holm's correction 8: {'; '.join(named)}; 3 more.")
-
-
 def test_many_comparisons_and_few_prompts_are_named() -> None:
     few = study_plan(items=2, temperatures=(0.0,))
     assert warnings_with(reported(plan=few), "no verdict on stories, of 1 prompt: below 30")
@@ -115,17 +101,6 @@ def test_what_is_odd_in_a_lane_is_reported(
         re.match(sentence, each) for each in reported(changed(lane, data, relative)).warnings
     )
     assert not any(re.match(sentence, each) for each in reported().warnings)
-
-
-def test_strict_on_sampled_drafts_may_differ_from_none() -> None:
-    sampled = DrafterConfig("model", mode=DraftMode.SAMPLED)
-    lanes = tuple(
-        lane if lane.drafter.kind == "none" else replace(lane, drafter=sampled) for lane in LANES
-    )
-    plan = replace(PLAN, lanes=lanes)
-    assert not warnings_with(
-        reported(changed(STRICT, relative={"same_as_none": False}), plan), "differs from none"
-    )
 
 
 def test_suites_without_scores_have_no_verdict_and_say_so() -> None:

@@ -4,7 +4,6 @@ report is written completely."""
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator
@@ -37,7 +36,7 @@ from mars_playground.__main__ import parser
 from storage import RunStore
 from storage.export import csv_text
 from tests.panels import panels_of
-from tests.reports import EXACT, make_plan, make_report
+from tests.reports import make_plan, make_report
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
 from tests.unit.storage.exports import parsed
@@ -82,26 +81,6 @@ def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, stud
     same = "true" if rows[2]["divergence"] == "" else "false"
     assert [row["same"] for row in rows[:3]] == ["true", "true", same]
     assert {row["item"][:10] for row in rows} == {"one", "</td><scri"}
-
-
-def test_measured_csv_has_every_score_with_its_interval() -> None:
-    report = make_report()
-    rows = parsed(csv_text(measured_table(report)))
-    assert len(rows) == sum(max(1, len(row.scores)) for row in report.measured)
-    wanted = ("gsm8k", "mars(theta=0.84)", EXACT)
-    written = next(row for row in rows if (row["group"], row["name"], row["metric"]) == wanted)
-    measured = next(row for row in report.measured if row.group == "gsm8k" and row.lane == 2)
-    score = measured.scores[EXACT]
-    assert [float(written[f"recovery{end}"]) for end in ("", "_low", "_high")] == list(
-        score.recovery
-    )
-    assert [float(written[f"speedup_mean{end}"]) for end in ("", "_low", "_high")] == list(
-        measured.speedup_mean
-    )
-    assert written["verdict"] == "not supported" and written["lost"] == str(
-        score.mcnemar.lost if score.mcnemar else ""
-    )
-    assert math.isclose(float(written["margin"]), 0.98)
 
 
 def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:

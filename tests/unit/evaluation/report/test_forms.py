@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 import pytest
 from markdown_it import MarkdownIt
 
-from display.blocks import Paragraph, Picture, ReportDocument, ReportTable, Section
+from display.blocks import Picture, ReportDocument, ReportTable
 from display.figure import figure_json
 from display.render import escaped, fenced, html, markdown
 from evaluation.recovery import RecoveryOutcome
@@ -191,19 +191,6 @@ def test_nothing_in_a_text_ends_its_fence() -> None:
     text = "a\n```\n````\n<b>\n"
     tokens = MarkdownIt("commonmark").parse(fenced(text))
     assert [token.type for token in tokens] == ["fence"] and tokens[0].content == f"{text}\n"
-
-
-def test_templates_write_nothing_that_is_not_escaped() -> None:
-    """Whatever a template forgets: a value in it is text, in HTML and in Markdown."""
-    hostile = ReportDocument(
-        "<b>",
-        ("<i>*a*</i>",),
-        (Section("one", "[x](y)", (Paragraph("<u>_v_</u>", "note"),), "`z`"),),
-    )
-    page, text = html(hostile), markdown(hostile)
-    for markup in ("<b>", "<i>", "<u>"):
-        assert markup not in page and markup not in text
-    assert all(each in text for each in (r"\*a\*", r"\[x](y)", r"\_v\_", r"\`z\`"))
 
 
 def test_every_table_row_has_a_cell_for_every_head(full_document: ReportDocument) -> None:
@@ -386,33 +373,6 @@ def test_what_is_unknown_of_the_varied_lanes_has_no_panel_over_the_parameter(
     drawn = plots(charts(replace(report, measured=tuple(rows)))[0])
     assert "TV per token" not in panels_of(drawn["parameter"], by_caption=True)
     assert "TV per token" in panels_of(drawn["tradeoff"])
-
-
-def test_the_facts_name_only_drafters_that_draft(report: Report) -> None:
-    """The pair has a draft model and a head; a study of one of them says nothing of the other."""
-
-    def drafters(kind: str) -> str:
-        plan = report.plan
-        lanes = tuple(lane for lane in plan.lanes if lane.drafter.kind in ("none", kind))
-        return document(
-            replace(report, plan=replace(plan, lanes=lanes), measured=(), prompts=()), {}
-        ).facts[1]
-
-    assert (
-        document(report, {})
-        .facts[1]
-        .startswith("demo/target, drafts by demo/draft and demo/eagle3; 11 lanes;")
-    )
-    assert drafters("model").startswith("demo/target, drafts by demo/draft; 6 lanes;")
-    assert drafters("eagle3").startswith("demo/target, drafts by demo/eagle3; 6 lanes;")
-
-
-def test_without_none_the_speed_up_is_over_strict(report: Report) -> None:
-    plan = replace(report.plan, lanes=report.plan.lanes[1:])
-    measured = tuple(replace(row, lane=row.lane - 1) for row in report.measured if row.lane)
-    text = markdown(document(replace(report, plan=plan, measured=measured, prompts=()), {}))
-    assert "over all seconds, against strict with the same drafts" in text
-    assert "against decoding without drafts" not in text
 
 
 def test_an_axis_is_that_of_the_values_and_cuts_the_ends_of_wide_intervals(report: Report) -> None:

@@ -81,11 +81,6 @@ def test_seeds_that_agree_are_one_run_of_wilsons_interval(right: int, seeds: int
     assert share_interval(hits, prompt) == pytest.approx((right / 10, *wilson(right, 10)))
 
 
-def test_seeds_that_vary_less_than_independent_runs_count_no_more_than_those() -> None:
-    hits, prompt = np.tile([1.0, 0.0], 10), np.repeat(np.arange(10), 2)
-    assert share_interval(hits, prompt) == pytest.approx((0.5, *wilson(10, 20)))
-
-
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilson_is_what_scipy_computes(tried: tuple[int, int]) -> None:
     expected = binomtest(*tried).proportion_ci(0.95, method="wilson")
@@ -201,9 +196,3 @@ def test_sign_flips_are_the_share_of_all_sign_patterns(differences: list[int]) -
 def test_holm_is_the_textbook_case() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
     assert holm([]) == ()
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm_lies_between_the_plain_value_and_bonferroni(values: list[float]) -> None:
-    for plain, adjusted in zip(values, holm(values), strict=True):
-        assert plain <= adjusted <= min(1.0, len(values) * plain)
