@@ -2,7 +2,7 @@
 # make test   all tests, with a real browser          (ARGS="-k name", JOBS=processes, 0 for one without others)
 # make check  lint, format, types, import rules
 # make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{exact,history,noise,page,scale,telemetry}
-# make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1 rehearses on the CPU) with PYTHON as it is: torch, transformers
+# make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1: measurements on the CPU) with PYTHON as it is: torch, transformers
 # make mcp    installs what MCP tools need             make postgres: what PostgreSQL needs   make ray: what studies on Ray need
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --model_args pair=bundled --tasks demo_arithmetic
 # make wheel  builds dist/*.whl and tries it          with the oldest and the newest libraries that it allows, in empty environments
@@ -85,7 +85,9 @@ bench: $(RUN_READY)
 	$(BIN)/python -m bench $(ARGS)
 
 cuda:
-	OUT="$(OUT)" $(if $(TINY)$(ARGS),,.ci/green cuda) "$(PYTHON)" -m bench.cuda $(if $(TINY),--tiny) $(ARGS)
+	$(if $(TINY)$(ARGS),,HF_HUB_OFFLINE=1 .ci/green cuda "$(PYTHON)" -m pytest -v -m cuda -p no:cacheprovider -o filterwarnings=default \
+		$$(grep -l pytest.mark.cuda tests/unit/mars_core/test_*.py))
+	OUT="$(OUT)" "$(PYTHON)" -m bench.cuda $(if $(TINY),--tiny) $(ARGS)
 
 mcp: $(RUN_READY)
 	$(call install,mcp)

@@ -38,7 +38,7 @@ class Size(NamedTuple):
 
 
 FULL = Size(PUBLIC, 96, 8, 4, 16, (1, 4, 16), 2**31, torch.bfloat16, TreeShape())
-TINY = Size(TINY_SHAPES, 14, 2, 1, 2, (1, 2), 2**22, torch.float32, TREE)  # of a rehearsal
+TINY = Size(TINY_SHAPES, 14, 2, 1, 2, (1, 2), 2**22, torch.float32, TREE)  # of a trial on a CPU
 
 
 class CudaTrial(NamedTuple):

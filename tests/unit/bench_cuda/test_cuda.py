@@ -1,31 +1,24 @@
-"""The measurement of a GPU, rehearsed on the CPU: every part in tiny sizes, what is written of
-them, and their arithmetic."""
+"""The measurement of a GPU on the CPU: every part in tiny sizes, what is written of them, and their
+arithmetic."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import math
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext, suppress
 from functools import partial
-from itertools import chain, repeat
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 
 from bench.common.decoding import DRAFTERS, Ours, Timed
 from bench.common.measure import TimedSample
-from bench.common.report import MeasuredFigure
+from bench.common.report import Figures, MeasuredFigure
 from bench.cuda import __main__ as command
-from bench.cuda.__main__ import PartOutcome
 from bench.cuda.coupled import coupled_pair
-from bench.cuda.parts import PARTS, CudaPart, outcomes
+from bench.cuda.parts import PARTS
 from bench.cuda.shapes import TINY_SHAPES
 from bench.cuda.speed import LOOP, STRICT, bounds, goals, weight_bytes
 from bench.cuda.trial import TINY, CudaTrial
@@ -85,97 +78,29 @@ def test_a_part_names_its_figures_and_their_goals(
     assert figures[name].goal == goal
 
 
-def test_tests_are_counted_line_by_line() -> None:
-    output = (
-        "tests/unit/a.py::test_x[head, chain] PASSED [ 25%]\ntests/unit/a.py::test_y FAILED [ 50%]\n"
-        "tests/unit/a.py::test_z SKIPPED (no CUDA device) [ 75%]\nERROR tests/unit/b.py\nFAILED tests/unit/a.py::test_y - x\n"
-    )
-    figures = {figure.name: figure for figure in outcomes(output)}
-    assert [figure.value for figure in figures.values()] == [1, 1, 1, 1]
-    assert figures["tests failed"].note == "test_y" and figures["tests failed"].reached is False
-    assert figures["files of tests that cannot be read"].note == "tests/unit/b.py"
-
-
-@pytest.mark.parametrize("status", [0, 1])
-def test_a_failed_test_is_a_failed_part(
-    status: int, rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = f"print('tests/unit/a.py::test_x PASSED'); raise SystemExit({status})"
-    monkeypatch.setattr("bench.cuda.parts.COMMAND", ("-c", code))
-    figures = []
-    with suppress(SystemExit) if status else nullcontext():
-        for figure in PARTS["tests"].measure(rehearsed._replace(until=time.perf_counter() + 600)):
-            figures.append(figure)
-        assert not status
-    assert [figure.value for figure in figures] == [0, 1, 0, 0]
-
-
-def measuring(_trial: CudaTrial, *, ends: str) -> Iterator[MeasuredFigure]:
-    """In another process."""
-    yield MeasuredFigure("one", 2)
-    sys.stderr.write("a log")
-    if ends == "fails":
-        raise SystemExit(3)
-    if ends == "sleeps":
-        time.sleep(600)
-    if ends == "dies":
-        os._exit(4)
-
-
-@pytest.mark.parametrize(
-    ("ends", "status"),
-    [
-        ("", "done"),
-        ("fails", "failed: it ended with 3"),
-        ("dies", "failed: it ended with 4"),
-        ("sleeps", "stopped after 500 s"),
-    ],
-)
-def test_what_was_measured_before_an_end_is_stored(
-    ends: str, status: str, rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if ends == "sleeps":  # its time is up once it has written
-        times = chain([0.0, 0.0], repeat(1e6))
-        monkeypatch.setattr(command, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    part = CudaPart(partial(measuring, ends=ends), 0.0, "A part")
-    outcome = command.attempted("part", part, rehearsed, 500.0)
-    assert (outcome.status, outcome.figures) == (status, [MeasuredFigure("one", 2)])
-    if not ends or ends == "fails":
-        assert "a log" in outcome.log
-
-
 def test_results_are_written_after_every_part(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def attempted(name: str, part: CudaPart, trial: CudaTrial, seconds: float) -> PartOutcome:
-        assert part is PARTS[name] and trial.size is TINY and seconds > 0
-        assert len(list(tmp_path.iterdir())) == (0 if name == "tests" else 2)
-        figures = [
-            MeasuredFigure("speed", 2.0, "×", least=1.5),
-            MeasuredFigure("cost", 4.5, "%", "a note", most=3),
-            MeasuredFigure("plain", 1234.5),
-        ]
-        return PartOutcome(
-            name,
-            part.title,
-            "done" if name == "tests" else "failed: it ended with 1",
-            1.0,
-            figures,
-            "a log",
-        )
+    def measuring(trial: CudaTrial, parts: int) -> Figures:
+        assert trial.size is TINY and trial.until > time.perf_counter()
+        assert len(list(tmp_path.iterdir())) == 2 * bool(parts)
+        if parts == 2:
+            raise MemoryError
+        yield MeasuredFigure("speed", 2.0, "×", least=1.5)
+        yield MeasuredFigure("cost", 4.5, "%", "a note", most=3)
+        yield MeasuredFigure("plain", 1234.5)
 
-    monkeypatch.setattr(command, "attempted", attempted)
-    assert command.main(["--tiny", "--only", "tests", "meter", "--out", str(tmp_path)]) == 1
-    text, data = (
-        next(tmp_path.glob(f"*-cuda-tiny-cpu{end}")).read_text() for end in (".md", ".json")
-    )
-    assert text in capsys.readouterr().out
+    for at, name in enumerate(("qwen", "meter", "texts")):
+        measure = partial(measuring, parts=at)
+        monkeypatch.setitem(command.PARTS, name, PARTS[name]._replace(measure=measure))
+    arguments = ["--tiny", "--out", str(tmp_path), "--only"]
+    with pytest.raises(MemoryError):
+        command.main([*arguments, "qwen", "meter", "texts"])
+    text = next(tmp_path.glob("*-cuda-tiny-cpu.md")).read_text(encoding="utf-8")
     assert "no number means anything" in text and "2 of 4 goals reached" in text
-    assert "| Tests marked cuda: speed | 2 × | ≥ 1.5 | yes |" in text
     assert "| What telemetry costs, 4B: cost | 4.50 % | ≤ 3 | no | a note |" in text
-    assert "| plain | 1234 | – | – |" in text and text.count("a log") == 1
-    parts = json.loads(data)["parts"]
-    assert [one["reached"] for one in parts[0]["figures"]] == [True, False, None]
+    assert "| plain | 1234 | – | – |" in text
+    assert capsys.readouterr().out == ""
 
 
 def test_without_a_device_one_sentence_and_status_two(
