@@ -41,8 +41,8 @@ from hosting.retention import Retention
 from hosting.settings import ServerSettings, described, json_log, offered, read_settings
 from hosting.startup import fetched, opened_store, zero_gpu
 from mars_core import __version__
+from mars_core.accelerators import Local
 from mars_core.jobs import Accelerator
-from mars_core.jobs.accelerators import Local
 from mars_core.lazy import torch
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.rules import RULES

@@ -27,7 +27,7 @@ from bench.common.report import BenchReport, MeasuredFigure, ResultTable
 from mars_core.rules import RULES
 from mars_core.types import Status, Trace
 from storage import RunStore, Search, Sort, Source
-from storage.runs.index import reindex
+from storage.index import reindex
 from storage.runs.records import run_row
 from storage.schema import ComparisonRow, RunRow
 from storage.scope import new_id

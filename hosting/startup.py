@@ -8,7 +8,7 @@ from typing import Any
 
 from hosting.backup import Backup, backup_of
 from hosting.settings import ServerSettings
-from mars_core.jobs.accelerators import ZeroGpu
+from mars_core.accelerators import ZeroGpu
 from mars_core.models import BUNDLED_PAIR, ModelError, ModelPool, PairSpec, smollm2
 from mars_core.models.gguf import fetch_default
 from storage import RunStore, database_file, open_or_set_aside

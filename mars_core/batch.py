@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from mars_core.decoder import is_fast
 from mars_core.engine import Engine
@@ -15,10 +14,6 @@ from mars_core.jobs import RUN_FAILURES
 from mars_core.models import Pair
 from mars_core.panics import contained
 from mars_core.run import Checked, Run, Seat
-from mars_core.types import RunConfig
-
-if TYPE_CHECKING:
-    from mars_core.session import Session
 
 
 def takes_batches(pair: Pair) -> bool:
@@ -27,15 +22,15 @@ def takes_batches(pair: Pair) -> bool:
 
 
 def together(
-    session: Session,
-    configs: Iterable[RunConfig],
+    pair: Pair,
+    runs: Iterable[Checked],
     slots: int,
     telemetry: bool,
     began: Callable[[int, Run], None],
 ) -> Iterator[tuple[int, Run]]:
     """See ``Session.together``."""
-    batch = _Batch(session.pair, slots if takes_batches(session.pair) else 1, telemetry, began)
-    waiting = ((number, session.check(config)) for number, config in enumerate(configs))
+    batch = _Batch(pair, slots if takes_batches(pair) else 1, telemetry, began)
+    waiting = enumerate(runs)
     upcoming = next(waiting, None)
     try:
         while upcoming is not None or batch.running:

@@ -10,6 +10,7 @@ from dataclasses import astuple, replace
 from typing import NamedTuple
 
 from mars_core.engine import Engine, InvalidLogitsError, RawStep
+from mars_core.engine.assembly import Assembler
 from mars_core.engine.build import Kind, verifier_of
 from mars_core.jobs import RUN_FAILURES, Began, RecordedRun
 from mars_core.models import Pair
@@ -17,7 +18,6 @@ from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.memory import PeakMemory
 from mars_core.panics import contained
 from mars_core.rules import shift_kind
-from mars_core.text.assembly import Assembler
 from mars_core.types import RunConfig, ShiftKind, Status, Step, StopReason
 
 

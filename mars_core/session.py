@@ -12,7 +12,8 @@ import transformers
 
 from mars_core import __version__
 from mars_core.batch import together
-from mars_core.drafting import drafter_kind
+from mars_core.drafting import context_limit, drafter_kind
+from mars_core.engine.assembly import Assembler
 from mars_core.engine.build import build, kind_of
 from mars_core.jobs import RUN_FAILURES, Began
 from mars_core.models import Pair
@@ -20,7 +21,6 @@ from mars_core.models.gguf import source_file
 from mars_core.rules import RULES
 from mars_core.run import Checked, Run, Seat
 from mars_core.telemetry import HEAD_CONTEXT
-from mars_core.text.assembly import Assembler
 from mars_core.text.prompting import encode
 from mars_core.types import SAMPLER, DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling
 from mars_core.validation import validate, validate_length
@@ -101,7 +101,7 @@ class Session:
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))
         ids = encode(self.pair.tokenizer, config.prompt)
-        validate_length(config, len(ids), *self.pair.limit(config.drafter))
+        validate_length(config, len(ids), *context_limit(self.pair, config.drafter))
         return Checked(config, tuple(ids))
 
     def start(self, config: RunConfig, *, telemetry: bool = True) -> Run:
@@ -129,7 +129,7 @@ class Session:
         ``began`` called with its number and run, which can be cancelled; one with another drafter,
         or longer than its engine can hold, waits until the others have ended. Raises ValueError as
         ``check``, and out-of-memory errors."""
-        return together(self, configs, slots, telemetry, began)
+        return together(self.pair, map(self.check, configs), slots, telemetry, began)
 
     def warm_up(self, config: RunConfig) -> None:
         """Decodes a few tokens and discards them, with the engine of the run itself. Errors are

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from mars_core.decoder import input_embedding
 from mars_core.drafting import drafter_kind, offered
 from mars_core.engine.build import protected, thinking_span
-from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
 from mars_core.models.classifier import Reads
+from mars_core.processors import word_ids
 from mars_core.rules import (
     PLAIN,
     RULES,

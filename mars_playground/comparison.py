@@ -11,9 +11,9 @@ from html import escape
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
+from mars_core.accelerators.perform import perform
 from mars_core.arguments import drafter_of, spec_of
 from mars_core.jobs import Job, RecordedRun, execution_order, follow
-from mars_core.jobs.perform import perform
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import PLAIN, RULES
 from mars_core.session import Session, run_config

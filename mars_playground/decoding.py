@@ -12,9 +12,9 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from evaluation.progress import show_progress
+from mars_core.accelerators.perform import perform
 from mars_core.arguments import read_configs, read_spec, threshold_lines
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow
-from mars_core.jobs.perform import perform
 from mars_core.margins import meaning
 from mars_core.models import ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default

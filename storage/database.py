@@ -36,8 +36,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import ArgumentError
 
 from storage.errors import StorageError, explained
+from storage.index import create_index
 from storage.journal import WITHOUT_LOCKS, keeps_locks, set_journal
-from storage.runs.index import create_index
 from storage.schema.columns import Base, UtcTime, loads
 from storage.turns import Turns, patiently
 

@@ -61,7 +61,7 @@ class Operations(TorchDispatchMode):
 
 
 class Replayed:
-    """As ``mars_core.engine.capture.Captured``: a replay overwrites the outputs of later captures.
+    """As ``mars_core.capture.Captured``: a replay overwrites the outputs of later captures.
     ``captures`` and ``replays`` count, ``watch`` is entered around replays."""
 
     captures = replays = 0
@@ -101,7 +101,7 @@ class Replayed:
 def replayed(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
     """Puts a stand-in with a separate count instead of ``Captured``."""
     stand_in = type("Replayed", (Replayed,), {"made": weakref.WeakSet()})
-    monkeypatch.setattr("mars_core.engine.capture.Captured", stand_in)
+    monkeypatch.setattr("mars_core.capture.Captured", stand_in)
     monkeypatch.setattr(
         "mars_core.verification.coupled.READABLE", ()
     )  # a CPU that stands for a GPU is not queried

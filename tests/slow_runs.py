@@ -13,8 +13,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mars_core.accelerators import Local
 from mars_core.jobs import Job, JobEvent, Stop
-from mars_core.jobs.accelerators import Local
 
 WORD, ENDLESS = "slowly", "endlessly"
 STEP_S = 0.2
@@ -50,8 +50,8 @@ class SlowLocal(Local):
 
 
 if __name__ == "__main__":
-    import mars_core.jobs.accelerators
+    import mars_core.accelerators
 
-    mars_core.jobs.accelerators.Local = SlowLocal  # type: ignore[misc]
+    mars_core.accelerators.Local = SlowLocal  # type: ignore[misc]
     del sys.argv[1:]  # the port, which PORT says too
     runpy.run_path(str(Path(__file__).parents[1] / "app.py"), run_name="__main__")

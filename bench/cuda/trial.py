@@ -14,9 +14,9 @@ from bench.common.measure import Method, Samples, interleaved
 from bench.cuda.coupled import coupled_pair, prompts
 from bench.cuda.shapes import PUBLIC, TINY_SHAPES, Trio
 from mars_core.decoder import is_fast
-from mars_core.engine import Engines
 from mars_core.models import Pair
 from mars_core.models.checks.exactness import find_shapes, real_text
+from mars_core.models.idle import Engines
 from mars_core.types import TreeShape
 
 NOISE = 0.1  # of the pairs; the larger, the lower the acceptance rate

@@ -30,6 +30,7 @@ from evaluation.harness.telemetry import LoggedRow, Telemetry, pooled, row_of
 from evaluation.study.batch import AUTO, batch_of, decode
 from evaluation.study.result import BATCH
 from mars_core.arguments import read_drafter, read_protect, read_spec, threshold_lines
+from mars_core.drafting import context_limit
 from mars_core.models import ModelPool
 from mars_core.rules import PLAIN
 from mars_core.run import Checked
@@ -88,7 +89,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             validate(config, self.pair)
         for line in threshold_lines([config.rule], self.pair) if self.rank == 0 else ():
             LOG.info("%s", line)
-        self._limit = self.pair.limit(config.drafter)
+        self._limit = context_limit(self.pair, config.drafter)
         with checked():
             size = self.options.batch_size
             size = AUTO if size.startswith(f"{AUTO}:") else size  # lm-eval's auto:N

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
 from evaluation.study.plan import Plan, Task
+from mars_core.drafting import Limit, context_limit
 from mars_core.rules import reads_score
 from mars_core.types import RunConfig
 from storage import RunStore
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
-    from mars_core.models.loading import Limit
     from mars_core.session import Session
 
 
@@ -49,7 +49,7 @@ def every_setting(plan: Plan, session: Session) -> Iterator[RunConfig]:
 
 
 def _limit(settings: Iterable[RunConfig], pair: Pair) -> Limit:
-    return min(pair.limit(config.drafter) for config in settings)
+    return min(context_limit(pair, config.drafter) for config in settings)
 
 
 def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:

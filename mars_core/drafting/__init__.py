@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mars_core.drafting.base import Drafter, DrafterKind, Parts
 from mars_core.drafting.eagle3 import EAGLE3
@@ -17,7 +17,15 @@ from mars_core.drafting.suffix import SUFFIX
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
 
 if TYPE_CHECKING:
-    from mars_core.models import PairSpec
+    from mars_core.models import Pair, PairSpec
+
+
+class Limit(NamedTuple):
+    """The longest text, and the model whose context it is."""
+
+    tokens: int
+    model: str
+
 
 DRAFTERS: Mapping[str, DrafterKind] = MappingProxyType(
     {
@@ -62,6 +70,14 @@ def offered(models: object) -> list[str]:
     return sorted(names, key=lambda name: name != first)
 
 
+def context_limit(pair: Pair, drafter: DrafterConfig) -> Limit:
+    """Return the limit of texts with drafts from ``drafter``."""
+    target, draft = Limit(pair.context, pair.target_ref.name), pair.draft_ref
+    if not draft or not pair.draft_context or drafter_kind(drafter.kind).ref(pair) is not draft:
+        return target
+    return min(target, Limit(pair.draft_context, draft.name))
+
+
 def first_drafts(spec: PairSpec) -> DrafterConfig:
     """With which a run of the pair begins."""
     kind = described(offered(spec)[0])
@@ -72,7 +88,9 @@ __all__ = [
     "DRAFTERS",
     "Drafter",
     "DrafterKind",
+    "Limit",
     "Parts",
+    "context_limit",
     "described",
     "drafter_kind",
     "first_drafts",

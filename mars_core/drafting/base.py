@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from mars_core.decoder import ModelCache
     from mars_core.decoder.positions import Rows
-    from mars_core.engine.processors import Processor
     from mars_core.models import Pair
+    from mars_core.processors import Processor
     from mars_core.verification import Draft
 
 

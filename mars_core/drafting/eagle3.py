@@ -7,7 +7,9 @@ from mars_core.types import DraftMode
 
 
 def _build(parts: Parts) -> Drafter:
-    from mars_core.eagle3.drafter import Eagle3Drafter  # imported here: it loads transformers
+    from mars_core.drafting.eagle3_drafter import (
+        Eagle3Drafter,  # imported here: it loads transformers
+    )
 
     return Eagle3Drafter(parts)
 

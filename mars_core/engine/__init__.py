@@ -1,7 +1,6 @@
 """The decoding loop on token ids: draft, one target pass, verdict, commit."""
 
 from mars_core.engine.engine import Engine, InvalidLogitsError, RawStep
-from mars_core.engine.idle import MAX_IDLE, Engines
 from mars_core.engine.verifier import Verifier
 
-__all__ = ["MAX_IDLE", "Engine", "Engines", "InvalidLogitsError", "RawStep", "Verifier"]
+__all__ = ["Engine", "InvalidLogitsError", "RawStep", "Verifier"]

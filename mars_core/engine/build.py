@@ -10,10 +10,10 @@ import torch
 
 from mars_core.decoder import CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
-from mars_core.drafting import Parts, drafter_kind
+from mars_core.drafting import Parts, context_limit, drafter_kind
 from mars_core.engine.engine import Engine
-from mars_core.engine.processors import Processor, word_ids
 from mars_core.engine.verifier import Verifier, VerifierKind
+from mars_core.processors import Processor, word_ids
 from mars_core.rules import RULES, expressions, protecting, reads_score
 from mars_core.text.protected import protected_ids
 from mars_core.types import DrafterConfig, DraftMode, Parameters, Processors, RunConfig
@@ -38,7 +38,7 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
     """For texts of at most ``tokens`` tokens, the prompt included."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
     shared = pair.graphs or slots > 1
-    longest = min(round_up(tokens, _WIDTHS), pair.limit(config.drafter).tokens)
+    longest = min(round_up(tokens, _WIDTHS), context_limit(pair, config.drafter).tokens)
     size = CacheSize(
         longest if shared else tokens, nodes + 1, pair.shapes, full_width=pair.graphs, slots=slots
     )

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from mars_core import capture
 from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs
-from mars_core.engine import capture
 from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
 from mars_core.engine.verifier import TextGroup, Verifier, VerifierKind
 from mars_core.sampling import picked

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from mars_core.capture import PinnedBuffer
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Drafter, Request
-from mars_core.engine.capture import PinnedBuffer
 from mars_core.engine.verifier import Verifier
 from mars_core.sampling import Use, words
 from mars_core.types import Parameters

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from mars_core.decoder.positions import Start
-from mars_core.engine.processors import Processor
 from mars_core.models.classifier import Classifier
+from mars_core.processors import Processor
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, chance, picked
 from mars_core.types import DraftMode, Parameters, Sampling

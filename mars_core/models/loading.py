@@ -23,10 +23,8 @@ from transformers import (
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
 from mars_core.decoder.linear import INT4
-from mars_core.drafting import drafter_kind
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
-from mars_core.engine import Engines
 from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.checks.exactness import ShapeSearch, find_shapes, real_text
@@ -41,6 +39,7 @@ from mars_core.models.classifier import (
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import description, weights
+from mars_core.models.idle import Engines
 from mars_core.models.int4 import int4_lacks, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.source import (
@@ -54,18 +53,11 @@ from mars_core.models.source import (
 )
 from mars_core.models.vocabulary import ModelPlan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
-from mars_core.types import DrafterConfig, ModelRef
+from mars_core.types import ModelRef
 
 _FALLBACK_CONTEXT = 2048  # tokens, for models without a documented limit
 _LARGE = 50_000_000  # parameters: smaller models are as fast in float32
 _NO_LIMIT = 10**9  # tokenizers write a huge model_max_length for "unknown"
-
-
-class Limit(NamedTuple):
-    """The longest text, and the model whose context it is."""
-
-    tokens: int
-    model: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,18 +88,11 @@ class Pair:
         "it was not checked"  # why a token's logits may depend on its pass; empty where they do not
     )
     margins: Margins = ()  # of the target, on ``spec.text`` and its continuation
-    engines: Engines = field(default_factory=Engines)
+    engines: Engines[Any] = field(default_factory=Engines)
     pieces: Pieces = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
-
-    def limit(self, drafter: DrafterConfig) -> Limit:
-        """Of texts with drafts from ``drafter``."""
-        target, draft = Limit(self.context, self.target_ref.name), self.draft_ref
-        if not draft or not self.draft_context or drafter_kind(drafter.kind).ref(self) is not draft:
-            return target
-        return min(target, Limit(self.draft_context, draft.name))
 
     @property
     def exact(self) -> bool:

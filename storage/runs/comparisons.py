@@ -21,7 +21,7 @@ from sqlalchemy import (
 from mars_core.types import PromptConfig, Status, Summary, Trace
 from storage.connection import Connected
 from storage.errors import StorageError, explained
-from storage.runs.index import forget_texts, reindex
+from storage.index import forget_texts, reindex
 from storage.runs.records import (
     OF_PROMPT,
     TRACE,

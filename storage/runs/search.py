@@ -18,7 +18,7 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from mars_core.types import Status
 from storage.connection import Connected
-from storage.runs.index import FACET_LENGTH, containing
+from storage.index import FACET_LENGTH, containing
 from storage.runs.listing import COLUMNS, frame, rows_of
 from storage.schema import NAMELESS, ComparisonRow, Facet, Source
 from storage.schema.text import folded

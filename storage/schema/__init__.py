@@ -66,7 +66,7 @@ _DELETED = sa.text("deleted_at IS NOT NULL")
 
 class ComparisonRow(Base):
     """One prompt that was run in one or more lanes. The last columns are derived from the others
-    and from the runs (runs/index.py)."""
+    and from the runs (index.py)."""
 
     __tablename__ = "comparisons"
     __table_args__ = (
@@ -101,7 +101,7 @@ class ComparisonRow(Base):
     )  # SQLite: its row in the full-text index, set by a trigger
     search: Mapped[str] = mapped_column(
         sa.Text, server_default=EMPTY
-    )  # the folded texts above (runs/index.py)
+    )  # the folded texts above (index.py)
     name_key: Mapped[bytes] = mapped_column(
         server_default=ByteDefault(NAMELESS)
     )  # UTF-8, ASCII letters in lower case

@@ -24,8 +24,8 @@ from mars_core.types import PromptConfig, Status, Trace
 from storage.connection import Connected, T
 from storage.database import clock
 from storage.errors import ResultExists, StorageError, explained
+from storage.index import reindex
 from storage.runs.comparisons import add_comparison, add_run, check_prompt
-from storage.runs.index import reindex
 from storage.runs.records import new_run
 from storage.schema import (
     ComparisonRow,

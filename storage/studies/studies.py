@@ -22,8 +22,8 @@ from sqlalchemy import (
 from storage.connection import Connected
 from storage.database import clock
 from storage.errors import StorageError
+from storage.index import reindex
 from storage.runs.comparisons import checked
-from storage.runs.index import reindex
 from storage.schema import ComparisonRow, Study, StudyResult, StudyTask
 from storage.scope import batches, check_page, new_id, row_of
 

@@ -131,7 +131,7 @@ OWN = {  # what the program wrote, or the system, or an error says
     "splitlines": {
         "evaluation/scoring/code.py",
         "hosting/logs.py",
-        "mars_core/jobs/accelerators.py",
+        "mars_core/accelerators/__init__.py",
         "mars_core/models/errors.py",
         "mars_core/models/memory.py",
         "storage/errors.py",

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from transformers import LlamaConfig, PreTrainedModel
 
 from mars_core.decoder import input_embedding
-from mars_core.eagle3.checkpoint import aliases
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.eagle import load_eagle, plan_eagle
+from mars_core.models.eagle.checkpoint import aliases
 from mars_core.models.errors import ModelError
 from mars_core.types import ModelRef
 from training.head.synthesis import TextSample

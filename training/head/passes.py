@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from mars_core.engine.capture import Captured
+from mars_core.capture import Captured
 
 
 def cell_bytes(target: PreTrainedModel, feature_layers: tuple[int, ...]) -> int:

@@ -47,7 +47,7 @@ def preload(services: Services, failed: Callable[[], None] = lambda: None) -> No
 def _rehearse(services: Services, spec: PairSpec) -> None:
     """Runs strict and MARS for a few tokens and saves nothing: work that a process does only once
     does not delay the first comparison."""
-    from mars_core.jobs.perform import perform
+    from mars_core.accelerators.perform import perform
 
     with suppress(*RUN_FAILURES):
         configs = first_configs(spec, services.pool.get(spec), 8)

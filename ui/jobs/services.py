@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from mars_core.accelerators import Local
 from mars_core.jobs import Accelerator, execution_order
-from mars_core.jobs.accelerators import Local
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.types import Trace
 from storage import RunStore

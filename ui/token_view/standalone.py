@@ -1,6 +1,6 @@
 """The token view in another program: one component with everything that it needs, over a trace.
 
-``python -m ui.token_view`` shows the stored example on a stock Gradio page.
+``python -m ui.result`` shows the stored example on a stock Gradio page.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mars_core.engine import Engines
 from mars_core.models import Pair
+from mars_core.models.idle import Engines
 from mars_core.rules import RULES
 from mars_core.sampling import target_distribution
 from mars_core.session import Session

@@ -18,11 +18,12 @@ from mars_core.decoder import CacheSize, PassShapes, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import TextLookup
-from mars_core.engine import Engine, Engines, InvalidLogitsError
+from mars_core.engine import Engine, InvalidLogitsError
 from mars_core.engine.inputs import WrittenText
-from mars_core.engine.processors import Processor
 from mars_core.engine.verifier import Verifier
 from mars_core.models import Pair
+from mars_core.models.idle import Engines
+from mars_core.processors import Processor
 from mars_core.run import Run
 from mars_core.session import Session
 from mars_core.types import (

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.engine import MAX_IDLE, Engine, Engines
-from mars_core.engine.capture import Captured
+from mars_core.capture import Captured
+from mars_core.engine import Engine
 from mars_core.models import ModelPool, Pair
+from mars_core.models.idle import MAX_IDLE, Engines
 from mars_core.rules import RULES, Siblings
 from mars_core.run import Run
 from mars_core.session import Session

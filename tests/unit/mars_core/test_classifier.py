@@ -13,7 +13,6 @@ import torch
 from safetensors.torch import save_file
 
 from mars_core.arguments import find_spec
-from mars_core.engine import Engines
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import (
     KIND,
@@ -24,6 +23,7 @@ from mars_core.models.classifier import (
     plan_classifier,
 )
 from mars_core.models.errors import ModelError
+from mars_core.models.idle import Engines
 from mars_core.models.loading import plan
 from mars_core.session import Session
 from mars_core.types import (

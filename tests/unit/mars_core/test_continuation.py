@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from mars_core.engine import Engines
+from mars_core.engine.assembly import Assembler
 from mars_core.models import Pair
+from mars_core.models.idle import Engines
 from mars_core.session import Session
 from mars_core.telemetry import first_divergence
-from mars_core.text.assembly import Assembler
 from mars_core.types import (
     Cause,
     DrafterConfig,

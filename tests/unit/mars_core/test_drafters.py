@@ -21,7 +21,7 @@ from tests.live_pairs import headed, random_pair
 ROOT = Path(mars_core.drafting.__file__).parents[2]
 # a checkpoint's configuration, with which drafter a pair begins, and those of which q is known
 NAMES_A_DRAFTER = {
-    "mars_core/eagle3/config.py",
+    "mars_core/models/eagle/config.py",
     "mars_core/models/catalog.py",
     "mars_core/telemetry.py",
     "mars_core/types/configuration.py",

@@ -26,10 +26,10 @@ from transformers import PreTrainedModel
 from mars_core.decoder import CacheSize
 from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import HeadCache, prepare_head
-from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelError
 from mars_core.models.eagle import load_eagle, plan_eagle
+from mars_core.models.eagle.config import read_config
 from mars_core.types import ModelRef
 from tests.checkpoints import VOCABULARY, tiny_model
 from tests.eagle_heads import (

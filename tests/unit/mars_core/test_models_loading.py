@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from transformers import MambaConfig
 
+from mars_core.drafting import context_limit
 from mars_core.models import ModelError, ModelPool, custom_pair
 from mars_core.models.source import count_parameters, fingerprint
 from mars_core.models.vocabulary import shared_vocabulary
@@ -99,11 +100,11 @@ def test_only_runs_with_a_draft_model_are_limited_by_its_context(
     short = tiny_checkpoint("gpt2", tmp_path, n_positions=100)
     pair, other = load(llama, short), load(short, llama)
     kinds = ("model", "ngram", "none")
-    assert [pair.limit(DrafterConfig(kind)) for kind in kinds] == [
+    assert [context_limit(pair, DrafterConfig(kind)) for kind in kinds] == [
         (100, str(short)),
         *2 * [(CONTEXT, str(llama))],
     ]
-    assert [other.limit(DrafterConfig(kind)) for kind in kinds] == 3 * [(100, str(short))]
+    assert [context_limit(other, DrafterConfig(kind)) for kind in kinds] == 3 * [(100, str(short))]
     for kind in ("ngram", "none"):
         run = config_for(pair, DrafterConfig(kind), new=CONTEXT - 20)
         Session(pair).check(run)

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import torch
 
+from mars_core.accelerators import Local
+from mars_core.accelerators.perform import perform
 from mars_core.engine import Engine
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
-from mars_core.jobs.accelerators import Local
-from mars_core.jobs.perform import perform
 from mars_core.models import ModelPool, PairSpec
 from mars_core.rules import Rule
 from mars_core.session import Run, Session
@@ -170,7 +170,7 @@ def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
         return real(*args, **options)
 
     monkeypatch.setattr(name, broken)
-    monkeypatch.setattr("mars_core.jobs.perform.collect", lambda: collected.append(True))
+    monkeypatch.setattr("mars_core.accelerators.perform.collect", lambda: collected.append(True))
     first, second = bench.traces(0, 1, warm=True, interval_s=0.0).values()
     assert (first.status, first.stop_reason) == (Status.FAILED, StopReason.ERROR)
     assert (

@@ -11,8 +11,8 @@ import pytest
 
 from evaluation.study.plan import Lane
 from evaluation.study.result import placebo_of
-from mars_core.engine import Engines
 from mars_core.models import Pair
+from mars_core.models.idle import Engines
 from mars_core.rules.placebo import lot
 from mars_core.session import Session
 from mars_core.types import (

@@ -22,9 +22,9 @@ from transformers import (
     TypicalLogitsWarper,
 )
 
-from mars_core.engine import Engines
-from mars_core.engine.processors import word_ids
 from mars_core.models import Pair
+from mars_core.models.idle import Engines
+from mars_core.processors import word_ids
 from mars_core.sampling import draw, noise
 from mars_core.session import Session
 from mars_core.types import (

@@ -12,8 +12,8 @@ import pytest
 import torch
 from tokenizers import AddedToken
 
-from mars_core.engine import Engines
 from mars_core.models import Pair
+from mars_core.models.idle import Engines
 from mars_core.rules import RULES, expressions, split_values
 from mars_core.rules.expression import parse
 from mars_core.session import Session

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import PromptConfig, Status
 from storage import RunStore, Search, Source
-from storage.runs.index import reindex
+from storage.index import reindex
 from storage.runs.listing import COLUMNS
 from storage.runs.records import prompt_row, run_row
 from storage.schema import ComparisonRow, RunRow

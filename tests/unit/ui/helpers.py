@@ -15,8 +15,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from mars_core.engine.assembly import Assembler
 from mars_core.models import CATALOG, ModelPool
-from mars_core.text.assembly import Assembler
 from mars_core.types import Outcome, Token, Trace
 from storage import RunStore, Source, StorageError, StoredComparison
 from tests.traces import make_trace

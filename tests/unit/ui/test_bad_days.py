@@ -17,8 +17,8 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from mars_core.accelerators import ZeroGpu
 from mars_core.jobs import AcceleratorError, Began, Job, Wrote
-from mars_core.jobs.accelerators import ZeroGpu
 from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
 from mars_core.run import Run
@@ -53,7 +53,7 @@ from ui.tabs.study.form import StudyForm
 from ui.tabs.study.running import StudyFrame, started
 from ui.tabs.votes.round import Rounds
 
-ENGINE = "mars_core.jobs.perform.decode_for"  # in its thread
+ENGINE = "mars_core.accelerators.perform.decode_for"  # in its thread
 SHORT = replace(FORM, max_new_tokens=8)
 PUBLIC = Limits(
     prompt_characters=200,
@@ -163,7 +163,7 @@ def test_an_internal_error_is_reported_with_its_id_and_the_next_run_works(
         "mars_core.models.loading.end_ids",
         "transformers.PreTrainedTokenizerBase.__call__",
         "mars_core.session.build",
-        "mars_core.text.assembly.Assembler.step",
+        "mars_core.engine.assembly.Assembler.step",
         "ui.tabs.compare.frames.token_rows",
     ],
 )

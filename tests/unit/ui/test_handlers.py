@@ -16,7 +16,7 @@ import pytest
 from markupsafe import escape
 
 from display.format import displayable
-from mars_core.jobs.accelerators import Local
+from mars_core.accelerators import Local
 from mars_core.models import BUNDLED_PAIR, ModelPool, PairSpec
 from mars_core.session import Run, Session
 from mars_core.types import Cause, Outcome, RunConfig, Status, Step, Trace

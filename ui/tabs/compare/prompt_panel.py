@@ -11,6 +11,7 @@ import gradio as gr
 from display.format import count, displayable, plural, shorten
 from display.sources import to_json
 from mars_core.demo.corpus import unknown_words
+from mars_core.drafting import context_limit
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.types import PromptConfig
 from ui.jobs.driver import start_session
@@ -168,7 +169,10 @@ def prompt_length(services: Services, form: Form) -> str:
         config = PromptConfig(
             form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking)
         )
-        length, limit = start_session(loaded).count_tokens(config), loaded.limit(read_drafter(form))
+        length, limit = (
+            start_session(loaded).count_tokens(config),
+            context_limit(loaded, read_drafter(form)),
+        )
     except (ValueError, ModelError) as error:
         return services.sentence(error)
     templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""

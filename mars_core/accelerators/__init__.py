@@ -47,7 +47,7 @@ class Local:
 def _perform(
     pool: ModelPool, job: Job, stopped: Callable[[], bool]
 ) -> Generator[JobEvent, None, None]:
-    from mars_core.jobs.perform import (
+    from mars_core.accelerators.perform import (
         perform,
     )  # imported here so that the page starts without transformers
 

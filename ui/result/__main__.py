@@ -1,4 +1,4 @@
-"""``python -m ui.token_view``: the stored example on a stock Gradio page."""
+"""``python -m ui.result``: the stored example on a stock Gradio page."""
 
 import gradio as gr
 

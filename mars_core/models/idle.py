@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from threading import Lock
-
-from mars_core.engine.engine import Engine
+from typing import Generic, TypeVar
 
 # enough for two comparisons of four lanes; each has its caches and captures
 MAX_IDLE = 8
+Engine = TypeVar("Engine")
 
 
-class Engines:
+class Engines(Generic[Engine]):
     """Idle engines of a pair; the one that has been idle longest is dropped first."""
 
     def __init__(self) -> None:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
+from mars_core.capture import PinnedBuffer
 from mars_core.decoder.positions import Start
-from mars_core.engine.capture import PinnedBuffer
 from mars_core.panics import contained
 from mars_core.text.prompting import clean
 from mars_core.types import Processors

@@ -6,9 +6,9 @@ from __future__ import annotations
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from mars_core.eagle3.checkpoint import load_head
-from mars_core.eagle3.config import read_config
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
+from mars_core.models.eagle.checkpoint import load_head
+from mars_core.models.eagle.config import read_config
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.source import (
     PlannedModel,
