@@ -24,11 +24,11 @@ from evaluation.scoring.names import CONTAINS
 from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, Worker
-from mars_core.demo.corpus import held_out
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace
 from storage import RunStore
+from training.demo.corpus import held_out
 
 REPORT_S = 2.0  # goals, at most
 SAVE_MS, READ_MS = 15.0, 10.0  # of a run of 512 tokens, at most

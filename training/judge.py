@@ -27,7 +27,6 @@ from evaluation.item import Item, Suite
 from evaluation.scoring.answer import MARK
 from evaluation.scoring.metrics import scores
 from evaluation.scoring.names import STRICT
-from evaluation.suites import instructions
 from evaluation.suites.read import read_suite
 from mars_core.arguments import (
     DRAFTER_OPTIONS,
@@ -39,11 +38,12 @@ from mars_core.arguments import (
     read_spec,
 )
 from mars_core.decoder import ANY_SHAPE
-from mars_core.demo.corpus import documents
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import KIND, Classifier, ClassifierConfig, Reads
 from mars_core.session import Session, run_config
 from mars_core.types import Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from training import instructions
+from training.demo.corpus import documents
 
 log = logging.getLogger(__name__)
 HELD_OUT = 0.2  # of the prompts

@@ -11,7 +11,7 @@ from itertools import islice
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from mars_core.demo.corpus import StoryDocument, documents
+from training.demo.corpus import StoryDocument, documents
 
 BEGIN, END, SYSTEM, USER, ASSISTANT = (
     "<|begin|>",

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from mars_core.decoder import input_embedding
-from mars_core.demo.corpus import documents
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
+from training.demo.corpus import documents
 from training.optimiser import MatrixOptimiser
 from training.tokenizer import split_document, train_tokenizer
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from transformers.utils import logging as transformers_logging
 
 from bench.common.measure import Decoded
-from mars_core.demo.corpus import held_out, held_out_requests
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, Pair
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -23,6 +22,7 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
+from training.demo.corpus import held_out, held_out_requests
 
 TREE = TreeShape(12, 6, 2)
 DRAFTERS: Mapping[str, DrafterConfig] = {

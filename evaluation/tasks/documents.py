@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evaluation.item import Item, Suite
 from evaluation.scoring.metrics import scores
 from evaluation.scoring.names import CONTAINS_ALL
-from evaluation.suites import demo
+from evaluation.suites.read import ARITHMETIC, STORIES, read_suite
 
 if TYPE_CHECKING:
     from datasets import DatasetDict
@@ -21,7 +21,7 @@ def arithmetic(**_metadata: Any) -> DatasetDict:
     return _documents(
         [
             {"question": item.turns[0], "answer": item.references[0]}
-            for item in demo.arithmetic().items
+            for item in read_suite(ARITHMETIC).items
         ]
     )
 
@@ -31,7 +31,7 @@ def stories(**_metadata: Any) -> DatasetDict:
     return _documents(
         [
             {"request": item.turns[0], "words": list(item.references)}
-            for item in demo.stories().items
+            for item in read_suite(STORIES).items
         ]
     )
 
@@ -39,7 +39,7 @@ def stories(**_metadata: Any) -> DatasetDict:
 def score_story(document: Mapping[str, Any], answers: Sequence[str]) -> dict[str, float]:
     """1 if every requested word occurs, else 0: the metric ``contains,all`` of our own reports."""
     item = Item("", (document["request"],), tuple(document["words"]))
-    suite = Suite(demo.STORIES, (item,), metrics=(CONTAINS_ALL,))
+    suite = Suite(STORIES, (item,), metrics=(CONTAINS_ALL,))
     return {
         CONTAINS_ALL.partition(",")[0]: scores(suite, item, answers, execute_code=False)[
             CONTAINS_ALL

@@ -9,11 +9,11 @@ from statistics import fmean
 
 import pytest
 
-from mars_core.demo.corpus import held_out
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair, custom_pair
 from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, Sampling, Trace, TreeShape
 from tests.live_pairs import generated, traced
+from training.demo.corpus import held_out
 from training.train import main
 
 GREEDY = DrafterConfig("model", mode=DraftMode.GREEDY)

@@ -13,7 +13,6 @@ import gradio as gr
 import pytest
 
 from display import format as words
-from mars_core.demo.corpus import held_out
 from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
@@ -24,6 +23,7 @@ from tests.checkpoints import tiny_checkpoint
 from tests.gguf_files import tiny_llama, write_gguf
 from tests.panels import Element, read_panel
 from tests.unit.ui.helpers import FORM, services_of
+from training.demo.corpus import held_out
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape

@@ -10,7 +10,7 @@ import gradio as gr
 
 from display.format import count, displayable, plural, shorten
 from display.sources import to_json
-from mars_core.demo.corpus import unknown_words
+from mars_core.demo.words import unknown_words
 from mars_core.drafting import context_limit
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.types import PromptConfig

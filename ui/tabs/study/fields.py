@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evaluation.study.plan import BASELINE
-from evaluation.suites.demo import QUESTIONS
 from evaluation.suites.read import BUILT_IN
-from evaluation.suites.typed import TYPED
+from evaluation.suites.typed import QUESTIONS, TYPED
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig

@@ -13,10 +13,8 @@ from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.item import Suite
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
-from evaluation.suites.demo import QUESTIONS
-from evaluation.suites.read import BUILT_IN, read_suite
-from evaluation.suites.typed import TYPED, split_prompts, typed_suite
-from mars_core.demo.corpus import held_out
+from evaluation.suites.read import ARITHMETIC, BUILT_IN, read_suite
+from evaluation.suites.typed import QUESTIONS, TYPED, split_prompts, typed_suite
 from mars_core.models import PairSpec
 from mars_core.numbers import (
     check_lanes,
@@ -141,8 +139,9 @@ class StudyForm(RunForm):
 
 def examples(*, bundled: bool) -> tuple[str, str]:
     """Prompts and their right answers, as they are typed."""
-    problems = ((each.question, str(each.answer)) for each in held_out(len(QUESTIONS)))
-    prompts, answers = zip(*(problems if bundled else QUESTIONS), strict=True)
+    items = read_suite(ARITHMETIC, len(QUESTIONS)).items if bundled else ()
+    problems = [(item.turns[0], item.references[0]) for item in items]
+    prompts, answers = zip(*(problems or QUESTIONS), strict=True)
     return "\n".join(prompts), "\n".join(answers)
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from evaluation.advise.plans import calibrated
 from evaluation.advise.predict import Rejection, StrictRuns, candidates, strict_runs
-from mars_core.demo.corpus import held_out
 from mars_core.session import Session, run_config
 from mars_core.types import DrafterConfig, PromptConfig, RuleConfig, Sampling, Trace
+from training.demo.corpus import held_out
 
 # 10 rejections; half of them are of the second-best token, with gaps of 0.1, 0.3 … 0.9 of z₁ = 10
 RUNS = StrictRuns(

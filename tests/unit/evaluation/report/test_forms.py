@@ -231,7 +231,7 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
         *("Score", "Per right answer tokens", "Per right answer of the reasoning"),
         *("Per right answer of the answer", "Per right answer seconds"),
         *("Per right answer s of the reasoning", "Without answer", "Cut", "Loops"),
-        "begun by relaxing",
+        *("begun by relaxing", "Loops left", "by a bonus token"),
     ]
     assert len(costs.rows) == 66 and all(cell.small.startswith("[") for cell in rule[5:])
     rank = {"not supported": 0, "too few prompts": 1, "supported": 2}

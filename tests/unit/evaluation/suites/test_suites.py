@@ -18,9 +18,9 @@ from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed_suite
-from mars_core.demo.corpus import held_out
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.suites.files import field_file, row, write
+from training.demo.corpus import held_out
 from ui.tabs.study.form import read_study
 
 

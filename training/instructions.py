@@ -1,5 +1,5 @@
-"""The suite of short tasks for small chat models: questions about a text, and instructions that a
-program can check. All texts are made of the demo's vocabulary."""
+"""Short tasks of the kinds of the suite ``instructions``: questions about a text, and instructions that
+a program can check. All texts are made of the demo's vocabulary."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from evaluation.item import Item, Suite
 from evaluation.scoring.names import FOLLOWS
-from mars_core.demo import lexicon
+from evaluation.suites.read import read_suite
+from training.demo import lexicon
 
-NAME, FRESH = "instructions", "instructions_fresh"
-_ITEMS, _SEED, _FRESH_SEED = 360, 20_261_126, 20_261_128
+NAME = "instructions"
 _FACTS_A_TEXT = 3
 _NAMES = tuple(name for names in lexicon.NAMES.values() for name in names)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -95,20 +95,9 @@ _ORDERS: tuple[_Template, ...] = (
 )
 
 
-def instructions() -> Suite:
-    """As many items of each kind, in turn; no prompt occurs twice."""
-    return _suite(_ITEMS, _SEED)
-
-
-def instructions_fresh() -> Suite:
-    """Other items of these kinds, for studies that confirm: no setting was chosen on them."""
-    suite = further(_ITEMS, _FRESH_SEED)
-    return replace(suite, name=FRESH, source=FRESH)
-
-
 def further(count: int, seed: int) -> Suite:
-    """Other items of these kinds, at most ``count``: to learn from."""
-    own = {item.turns for item in instructions().items}
+    """Make items that the suite does not have, at most ``count``, as many of each kind, in turn."""
+    own = {item.turns for item in read_suite(NAME).items}
     suite = _suite(count, seed)
     return replace(suite, items=tuple(item for item in suite.items if item.turns not in own))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import random
 
-from mars_core.demo import lexicon
-from mars_core.demo.lexicon import sentence
+from training.demo import lexicon
+from training.demo.lexicon import sentence
 
 _OPENINGS = (
     "[once upon a time|one day|long ago|many years ago], there [was|lived] a [{trait}|young|little] {who} [called|named] {name} [in|near] a [small|quiet|sunny|distant] {place}.",

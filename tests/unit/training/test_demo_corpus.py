@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from mars_core.demo.corpus import documents, held_out
-from mars_core.demo.problems import LIMIT, problem
-from mars_core.demo.stories import story
+from training.demo.corpus import documents, held_out
+from training.demo.problems import LIMIT, problem
+from training.demo.stories import story
 
 _EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
 
@@ -44,7 +44,7 @@ def test_held_out_problems_never_train_the_pair(monkeypatch: pytest.MonkeyPatch)
     assert len({item.question for item in held_out()}) == 600
     requests = [document.request for document in islice(documents(1), 60) if document.request]
     monkeypatch.setattr(
-        "mars_core.demo.corpus.held_out",
+        "training.demo.corpus.held_out",
         lambda: [SimpleNamespace(question=each) for each in requests],
     )
     assert len(requests) > 20

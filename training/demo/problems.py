@@ -11,8 +11,8 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mars_core.demo import lexicon
-from mars_core.demo.lexicon import choose, sentence
+from training.demo import lexicon
+from training.demo.lexicon import choose, sentence
 
 LIMIT = 100
 _Text = tuple[

@@ -1,0 +1,1 @@
+"""The text that the bundled pair was trained on, made by this program."""
