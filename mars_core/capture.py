@@ -8,7 +8,7 @@ capture, not during a replay.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -18,6 +18,7 @@ from torch import Tensor
 _WARM_UPS = 2
 
 Outputs = TypeVar("Outputs")
+Item = TypeVar("Item")
 
 
 class Captured(Generic[Outputs]):
@@ -47,6 +48,44 @@ class Captured(Generic[Outputs]):
     def replay(self) -> Outputs:
         self._graph.replay()
         return self.outputs
+
+
+class Graphs:
+    """The captures of an engine, each under the key of what it computes; under None nothing is
+    captured. ``set_up_s``: what captures of this step took. At most about ``most`` are kept."""
+
+    def __init__(self, device: torch.device, most: int) -> None:
+        self.set_up_s = 0.0
+        self._device, self._most = device, most
+        self._captured: dict[Hashable, Captured[Any]] = {}  # in the order of the captures
+
+    def begin_step(self) -> bool:
+        """Return whether all captures were dropped, as there were too many: they read each other's
+        results."""
+        self.set_up_s = 0.0
+        full = len(self._captured) > self._most
+        if full:
+            self._captured.clear()
+        return full
+
+    def ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
+        """Return ``function``, or the replay of its capture under ``key``, which is created if
+        there is none."""
+        if key is None:
+            return function
+        if key not in self._captured:
+            started = time.perf_counter()
+            self._captured[key] = Captured(function, self._device)
+            if self._device.type == "cuda":
+                torch.cuda.synchronize(self._device)
+            self.set_up_s += time.perf_counter() - started
+        return self._captured[key].replay
+
+    def in_order(self, keys: Mapping[Item, Hashable]) -> Sequence[Item]:
+        """Return the items in the order in which their keys were captured, new ones last: see
+        ``Captured``."""
+        number = {key: at for at, key in enumerate(self._captured)} if len(keys) > 1 else {}
+        return sorted(keys, key=lambda item: number.get(keys[item], len(number)))
 
 
 @cache

@@ -16,12 +16,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from mars_core import capture
+from mars_core.capture import Graphs, Stopwatch, received
 from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs
@@ -37,8 +36,6 @@ from mars_core.verification import (
     walk,
 )
 
-Outputs = TypeVar("Outputs")
-Item = TypeVar("Item")
 _CAPTURES = 32  # of a slot
 
 
@@ -77,12 +74,11 @@ class Engine:
         self.drafter, self.slots = drafter, target.size.slots
         self._target, self._eos, self._captures = target, eos, captures
         self._fills = captures or target.size.shapes.fixed
-        self._captured: dict[Hashable, capture.Captured[Any]] = {}  # in the order of the captures
+        self._graphs = Graphs(target.device, _CAPTURES * self.slots)
         self._texts: dict[int, WrittenText] = {}
         # of each slot, with captures, which read their processors' memory
         self._verifiers: dict[tuple[int, VerifierKind], Verifier] = {}
         self._buffer = InputBuffer(self.slots, drafter.longest, target.device)
-        self._set_up_s = 0.0  # of the current step
 
     @property
     def path(self) -> str:
@@ -138,7 +134,7 @@ class Engine:
         device, texts = self._target.device, self._texts
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             verdicts, draft_s = self._decide()
-        verify_s = time.perf_counter() - started - self._set_up_s - draft_s
+        verify_s = time.perf_counter() - started - self._graphs.set_up_s - draft_s
         steps: list[tuple[int, RawStep | InvalidLogitsError]] = []
         for slot, verdict in verdicts:
             if not all(map(math.isfinite, verdict.nodes.column("z1"))):
@@ -168,28 +164,30 @@ class Engine:
             end is not None,
             draft_s,
             verify_s,
-            self._set_up_s,
+            self._graphs.set_up_s,
         )
 
     def _decide(self) -> tuple[list[tuple[int, StepVerdict]], float]:
         """The verdicts by slot, and the drafting time in seconds."""
-        self._set_up_s = 0.0
-        self._forget_captures()
+        if self._graphs.begin_step():
+            self._verifiers = {
+                (slot, text.verifier.kind): text.verifier for slot, text in self._texts.items()
+            }
         step = self._inputs()
         groups = self._groups(step)
-        watch = capture.Stopwatch(self._target.device)
+        watch = Stopwatch(self._target.device)
         draft_call = self._draft(step, groups.values())
         watch.mark()
         draft = draft_call()
         watch.mark()
-        logits = self._ready(
+        logits = self._graphs.ready(
             step.shape and ("pass", step.shape, self._drafting(step)),
             partial(_logits, self._target, draft, step.roots),
         )()
         rows = self._judge(step, groups, draft, logits)
-        received = capture.received(torch.cat([*rows.values()]))
+        back = received(torch.cat([*rows.values()]))
         synchronise(self._target.device)
-        draft_s, results, verdicts = watch.seconds(), iter(received.tolist()), []
+        draft_s, results, verdicts = watch.seconds(), iter(back.tolist()), []
         for slot, row in rows.items():
             verdict = walk([*islice(results, len(row))])
             in_order = draft.is_chain or verdict.path == tuple(range(len(verdict.path)))
@@ -207,11 +205,13 @@ class Engine:
             drafting: step.shape and ("chance", step.shape, drafting, tuple(rows))
             for drafting, rows in rows_of.items()
         }
-        for drafting in self._by_capture(keys):
+        for drafting in self._graphs.in_order(keys):
             rows = rows_of[drafting]
             chance = partial(verifiers[rows[0]].chance, step.words, rows)
             processors = [each for row in rows if (each := verifiers[row].processor)]
-            groups[drafting] = TextGroup(rows, processors, self._ready(keys[drafting], chance)())
+            groups[drafting] = TextGroup(
+                rows, processors, self._graphs.ready(keys[drafting], chance)()
+            )
         return groups
 
     def _judge(
@@ -232,7 +232,7 @@ class Engine:
             for kind, size in wanted
         }
         judged = dict[int, Tensor]()
-        for each in self._by_capture(keys):
+        for each in self._graphs.in_order(keys):
             rows, key, size = wanted[each], keys[each], each[1]
             verifier = step.verifiers[slots[rows[0]]]
             group = groups[verifier.drafting]
@@ -240,23 +240,9 @@ class Engine:
             shape = self.drafter.nodes(size), size
             features = self._target.features
             judge = partial(_judged, verifier, group, members, shape, draft, logits, features, step)
-            results = self._ready(key, judge)()
+            results = self._graphs.ready(key, judge)()
             judged |= {slots[row]: results[members.index(row)] for row in rows}
         return judged
-
-    def _by_capture(self, keys: Mapping[Item, Hashable]) -> Sequence[Item]:
-        """The items in the order in which their keys were captured, new ones last: see
-        ``capture.Captured``."""
-        number = {key: at for at, key in enumerate(self._captured)} if len(keys) > 1 else {}
-        return sorted(keys, key=lambda item: number.get(keys[item], len(number)))
-
-    def _forget_captures(self) -> None:
-        """All of them, where there are too many: they read each other's results."""
-        if len(self._captured) > _CAPTURES * self.slots:
-            self._captured.clear()
-            self._verifiers.clear()
-            for slot, text in self._texts.items():
-                self._verifiers[slot, text.verifier.kind] = text.verifier
 
     def _inputs(self) -> StepInputs:
         """The inputs of a step, on their way to the device. Where every step must have the same
@@ -297,7 +283,7 @@ class Engine:
             step.size, step.roots, step.starts, step.limits, step.numbers, conditions
         )
         captured = step.shape and self.drafter.computes
-        return self._ready(key if captured else None, partial(self.drafter.draft, inputs))
+        return self._graphs.ready(key if captured else None, partial(self.drafter.draft, inputs))
 
     def _drafting(self, step: StepInputs) -> Hashable:
         """Equal ones have the same drafts. An empty slot has the processor of another one."""
@@ -305,18 +291,6 @@ class Engine:
             verifier.drafting if slot in self._texts or not verifier.processor else None
             for slot, verifier in step.verifiers.items()
         )
-
-    def _ready(self, key: Hashable, function: Callable[[], Outputs]) -> Callable[[], Outputs]:
-        """``function``, or the replay of its capture under ``key``, which is created if there is
-        none."""
-        if key is None:
-            return function
-        if key not in self._captured:
-            started = time.perf_counter()
-            self._captured[key] = capture.Captured(function, self._target.device)
-            synchronise(self._target.device)
-            self._set_up_s += time.perf_counter() - started
-        return self._captured[key].replay
 
 
 def _logits(target: ModelCache, draft: Draft, roots: Rows) -> Tensor:
