@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from storage.schema import NAMELESS, ComparisonRow, Facet, RunRow
-from storage.schema.text import encode, folded
+from storage.schema.text import folded
 from storage.scope import batches
 
 FACET_LENGTH = 200  # characters of a value
@@ -119,7 +119,7 @@ def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any
         name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1)
         for name in _BEST
     }
-    values["name_key"] = encode(row["name"]).encode().lower() or NAMELESS
+    values["name_key"] = row["name"].encode().lower() or NAMELESS
     return {"at": row["id"]} | {f"new_{name}": value for name, value in values.items()}
 
 

@@ -77,7 +77,7 @@ class Linked:
             return self._linked(Link.comparison_id)
         each = func.json_each(StudyTask.comparison_ids).table_valued("value")
         if self.dialect != "sqlite":
-            ids = func.jsonb_array_elements_text(StudyTask.comparison_ids)
+            ids = func.json_array_elements_text(StudyTask.comparison_ids)
             each = ids.table_valued("value").render_derived()
         tasks = select(each.c.value).select_from(StudyTask).join(each, true())
         return tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.schema.text import decode, mapped, readable
+from storage.schema.text import mapped, readable
 
 # Characters that start a formula in a spreadsheet (OWASP, CSV injection); U+2212 is minus.
 _FORMULA = frozenset("=+-@\u2212")
@@ -93,14 +93,13 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         return pa.array(column.to_numpy(zero_copy_only=False), from_pandas=True)  # nan is missing
     if name in PIECES:
-        return _texts(column, lambda text: json.dumps(decode(text)))
+        return _texts(column, json.dumps)
     if name == "top":
         return _alternatives(column)
     if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
-        return _texts(column, lambda text: cell(decode(text)))
+        return _texts(column, cell)
     if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
-        values = column.to_pylist()
-        return pa.array([cell(mapped(value, decode)) for value in values], pa.string())
+        return pa.array(map(cell, column.to_pylist()), pa.string())
     return column
 
 
@@ -144,4 +143,4 @@ def _alternatives(column: pa.Array) -> pa.Array:
 
 def _head(id_: int, piece: str) -> str:
     """An alternative up to its probability."""
-    return f'{{"id": {id_}, "piece": {json.dumps(decode(piece))}, "p": '
+    return f'{{"id": {id_}, "piece": {json.dumps(piece)}, "p": '

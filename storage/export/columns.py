@@ -16,7 +16,7 @@ import pyarrow as pa
 from mars_core.types import SUMMARY_FIELDS, TOKEN_FIELDS, Alternative, FieldDescription
 from storage.traces.flat import RENAMED
 
-SCHEMA_VERSION = 8  # incremented when a column changes its name, type or meaning
+SCHEMA_VERSION = 9  # incremented when a column changes its name, type or meaning
 _GIVEN = [("id", pa.int64()), ("piece", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
 TYPES: dict[str, pa.DataType] = {
     "int": pa.int64(),
@@ -224,11 +224,8 @@ def described() -> str:
 
 
 def arrow_schema(columns: tuple[ExportColumn, ...]) -> pa.Schema:
-    """The Arrow schema, with unit and meaning of each column and the encoding of texts."""
-    about = {
-        "schema_version": str(SCHEMA_VERSION),
-        "text": "U+241B and 4 hex digits stand for U+0000, U+D800-DFFF, U+241B",
-    }
+    """The Arrow schema, with unit and meaning of each column."""
+    about = {"schema_version": str(SCHEMA_VERSION)}
     notes = [{"unit": each.unit, "meaning": each.meaning} for each in columns]
     return pa.schema(
         [

@@ -1,7 +1,6 @@
 """All data of a store as one ZIP file, for its owner. Uses constant memory.
 
-Tables are those of storage.export. JSON is ASCII: it can represent every text, including lone
-surrogates. A non-finite number is null or the string inf or -inf.
+Tables are those of storage.export. JSON is ASCII. A non-finite number is null or a string.
 """
 
 from __future__ import annotations

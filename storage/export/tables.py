@@ -3,8 +3,7 @@ time.
 
 Comparisons are in order of creation (or of the requested ids), runs by lane, tokens and nodes in
 order. Deleted comparisons are left out. Each table is read in a separate transaction. Runs never
-change, so rows are consistent. Texts are encoded as in storage.schema.text, because Parquet cannot
-store every string.
+change, so rows are consistent.
 """
 
 from __future__ import annotations
@@ -34,10 +33,18 @@ from storage.export.columns import (
 from storage.export.reading import TV_KIND, checked_ids, pages_of, runs_of
 from storage.runs.votes import votes_of
 from storage.schema import RunTrace
-from storage.schema.text import encode, mapped
 from storage.store import RunStore
-from storage.traces.derived import TraceShape, judged
-from storage.traces.flat import NODE, OUTCOMES, STEP, TOKEN, Flat, index_in_group, numbered, starts
+from storage.traces.flat import (
+    NODE,
+    OUTCOMES,
+    PIECE,
+    STEP,
+    TOKEN,
+    Flat,
+    index_in_group,
+    numbered,
+    starts,
+)
 from storage.traces.packing import checked, unpack
 
 TOKENS_A_TABLE = 20_000
@@ -83,11 +90,10 @@ def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Ta
 
 
 def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of the database as a table, texts encoded."""
+    """Rows of the database as a table."""
     kinds = {each.name: each.kind for each in columns}
 
     def stored(name: str, value: Any) -> Any:
-        value = mapped(value, encode)
         if kinds[name] == "JSON":
             return json.dumps(finite(value), ensure_ascii=False)
         if kinds[name] == "floats":
@@ -103,29 +109,30 @@ def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]])
 def _trace_values(
     table: str,
     columns: tuple[ExportColumn, ...],
-    of_rows: Callable[[Flat, TraceShape, Any], dict[str, Any]],
+    of_rows: Callable[[Flat, Any], dict[str, Any]],
 ) -> Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]:
     """Reads the tokens or the nodes of some short runs together, or of one long one. Texts are
     dictionary-encoded."""
     schema = arrow_schema(columns)
 
     def built(store: RunStore, heads: HeadRows, some: list[str]) -> Iterator[pa.Table]:
-        flat, there = _opened(store, {id_: heads[id_]["seed"] for id_ in some})
-        runs = [heads[id_] for id_ in there]
+        packed = _packed(store, some)
+        runs = [heads[id_] for id_ in some if id_ in packed]
         if not runs:
             return
-        shape, counts = TraceShape(flat), flat[f"step.{table}"]
-        run_of_row = numbered(shape.counts if table == "tokens" else shape.nodes)
-        values = of_rows(flat, shape, flat["vocabulary.piece"].dictionary_encode())
+        with store._reading():
+            flat = unpack([packed[run["run_id"]] for run in runs])
+        run_of_row = numbered(flat[f"run.{table}"])
+        values = of_rows(flat, flat[PIECE].dictionary_encode())
         for name in runs[0].keys() & {*schema.names}:
-            words = pa.array([mapped(run[name], encode) for run in runs], schema.field(name).type)
+            words = pa.array([run[name] for run in runs], schema.field(name).type)
             text = pa.types.is_string(words.type)
             values[name] = (
                 _coded(words.dictionary_encode(), run_of_row)
                 if text
                 else words.to_numpy()[run_of_row]
             )
-        values["step"] = numbered(counts) - starts(flat["run.steps"])[run_of_row]
+        values["step"] = numbered(flat[f"step.{table}"]) - starts(flat["run.steps"])[run_of_row]
         values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
         yield pa.table({name: values[name] for name in schema.names})
 
@@ -136,16 +143,12 @@ def _trace_values(
     return read
 
 
-def _opened(store: RunStore, seeds: Mapping[str, int]) -> tuple[Flat, Sequence[str]]:
-    """The traces of these runs, one after the other, and the ids of those that are there."""
+def _packed(store: RunStore, run_ids: Sequence[str]) -> dict[str, bytes]:
+    """The stored traces of those runs that are there."""
     traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data)
     with store.read() as connection:
-        rows = connection.execute(traces.where(RunTrace.run_id.in_(seeds))).all()
-    packed = {id_: checked(version, data) for id_, version, data in rows}
-    there = [id_ for id_ in seeds if id_ in packed]
-    with store._reading():
-        flat = unpack([packed[id_] for id_ in there], [seeds[id_] for id_ in there])
-    return flat, there
+        rows = connection.execute(traces.where(RunTrace.run_id.in_(run_ids))).all()
+    return {id_: checked(version, data) for id_, version, data in rows}
 
 
 def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
@@ -154,7 +157,7 @@ def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(unique.indices.to_numpy()[index], unique.dictionary)
 
 
-def _tokens(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
+def _tokens(flat: Flat, pieces: Any) -> dict[str, Any]:
     values = {name: flat[f"token.{name}"] for name in TOKEN} | _token_columns(flat, "token", pieces)
     values |= {
         "char_start": values["start"],
@@ -170,14 +173,18 @@ def _tokens(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
     items = pa.StructArray.from_arrays(top, ["id", "piece", "p"])
     ends = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
     values["top"] = pa.ListArray.from_arrays(pa.array(ends), items)
-    return values | {f"step_{name}": flat[f"step.{name}"][shape.step_of_row] for name in STEP}
+    step_of_row = numbered(flat["step.tokens"])
+    return values | {f"step_{name}": flat[f"step.{name}"][step_of_row] for name in STEP}
 
 
-def _nodes(flat: Flat, shape: TraceShape, pieces: Any) -> dict[str, Any]:
+def _nodes(flat: Flat, pieces: Any) -> dict[str, Any]:
     values = {name: flat[f"node.{name}"] for name in NODE} | _token_columns(flat, "node", pieces)
-    values["node"] = index_in_group(flat["step.nodes"]) + 1
+    counts, number = flat["step.nodes"], flat["token.node"]
+    step_of_row = numbered(flat["step.tokens"])
+    (rows,) = np.nonzero((number > 0) & (number <= counts[step_of_row]))
+    values["node"] = index_in_group(counts) + 1
     values["judged"] = np.zeros(len(values["node"]), bool)
-    values["judged"][judged(flat, shape)[1]] = True
+    values["judged"][starts(counts)[step_of_row[rows]] + number[rows] - 1] = True
     return values
 
 
@@ -228,7 +235,7 @@ def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[HeadRow
     run."""
     batch: HeadRows = {}
     for page in pages_of(store, wanted):
-        for run in runs_of(store, page, *_HEAD, TV_KIND, "seed", "new_tokens"):
+        for run in runs_of(store, page, *_HEAD, TV_KIND, "new_tokens"):
             tokens = sum(each["new_tokens"] for each in batch.values())
             if batch and tokens + run["new_tokens"] > TOKENS_A_TABLE:
                 yield batch

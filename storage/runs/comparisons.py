@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,7 +32,8 @@ from storage.runs.records import (
     read_trace,
 )
 from storage.schema import ComparisonRow, RunRow, RunTrace, Source
-from storage.schema.trace import SUMMARY
+from storage.schema.text import mapped, storable
+from storage.schema.trace import PROMPT, SUMMARY
 from storage.scope import new_id, row_of, unknown
 
 LENGTHS = {"name": 200, "tag": 40, "comment": 10_000}  # characters at most
@@ -215,7 +216,7 @@ def comparison_row(connection: Connection, comparison_id: str) -> RowMapping:
 def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
     """Raise StorageError unless ``prompt`` is the comparison's; history and thinking may differ
     between runs."""
-    if read_prompt(row) != replace(prompt, history=(), thinking=None):
+    if {name: row[name] for name in PROMPT} != mapped(prompt_row(prompt), storable):
         raise StorageError("The run was not saved: its prompt is not the prompt of its comparison.")
 
 

@@ -1,4 +1,4 @@
-"""A Trace as a row of runs and one of run_traces, and back, without loss."""
+"""A Trace as a row of runs and one of run_traces, and back."""
 
 from __future__ import annotations
 
@@ -60,17 +60,16 @@ def new_run(trace: Trace, lane: int, order: int, run_id: str | None = None) -> N
             )
     run_id = run_id or new_id()
     keys = {"id": run_id, "lane": lane, "execution_order": order, "created_at": datetime.now(UTC)}
-    return NewRun(keys | run_row(trace), trace_row(run_id, trace.steps, trace.config.seed))
+    return NewRun(keys | run_row(trace), trace_row(run_id, trace.steps))
 
 
-def trace_row(run_id: str, steps: Sequence[Step], seed: int) -> RowValues:
-    return {"run_id": run_id, "version": VERSION, "data": pack(flatten(steps, seed))}
+def trace_row(run_id: str, steps: Sequence[Step]) -> RowValues:
+    return {"run_id": run_id, "version": VERSION, "data": pack(flatten(steps))}
 
 
 def read_flat(row: RowMapping) -> Flat:
-    """The flat columns of a row of run_traces with the ``seed`` of its run. Raises LookupError if
-    it is damaged."""
-    return unpack([checked(row["version"], row["data"])], [row["seed"]])
+    """The flat columns of a row of run_traces. Raises LookupError if it is damaged."""
+    return unpack([checked(row["version"], row["data"])])
 
 
 def read_trace(row: RowMapping) -> Trace:

@@ -82,7 +82,7 @@ class Runs(Connected):
 
     def _accepted(self, run_ids: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:
         with self.read() as connection:
-            rows = list(self._rows(connection, run_ids, RunRow.id, RunRow.seed, traces=True))
+            rows = list(self._rows(connection, run_ids, RunRow.id, traces=True))
         return [(row["id"], tuple(read_flat(row)["step.kept"].tolist())) for row in rows]
 
     def _rows(

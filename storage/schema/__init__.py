@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mars_core.types import Status
-from storage.schema.columns import EMPTY, ByteDefault, Exact, Id, Owner, Part, SafeJson, column_of
+from storage.schema.columns import EMPTY, ByteDefault, Id, Owner, Part, SafeJson, column_of
 from storage.schema.columns import Base as Base
 from storage.schema.trace import COUNTERFACTUAL, FIELDS
 
@@ -228,7 +228,7 @@ class Study(Base):
     created_at: Mapped[datetime]
     name: Mapped[str]
     tasks: Mapped[int]
-    plan: Mapped[Exact]  # an object
+    plan: Mapped[dict[str, Any]]
     owner: Mapped[Owner]
     # by the database's clock; NULL where nobody works on it
     working_until: Mapped[datetime | None]

@@ -1,34 +1,29 @@
-"""Column types that store values exactly in SQLite and PostgreSQL, and the base class of all
-tables.
+"""Column types with the same values in SQLite and PostgreSQL, and the base class of all tables.
 
-``SafeText``: any Python string (see text.py). ``SafeJson``: JSON whose strings are encoded the same
-way, and whose non-finite numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()``
-reads both forms). ``ExactJson``: the same, for values of any shape: there a non-finite number is
-``{"␛": "nan"}`` and is restored to a number. ``ListJson``: lists, on PostgreSQL as JSONB, which
-would lose the order of object keys and the notation of numbers. ``Real``: a double in which nan is
-NULL, on both databases, since SQLite has no nan; −0 becomes 0, as in SQLite. ``UtcTime``: an aware
-datetime, stored in UTC.
+``SafeText``: any string, as text.py says. ``SafeJson``: JSON of such strings, whose non-finite
+numbers are the strings ``"nan"``, ``"inf"``, ``"-inf"`` (``float()`` reads both forms). ``Real``: a
+double in which nan is NULL, on both databases, since SQLite has no nan; −0 becomes 0, as in SQLite.
+``UtcTime``: an aware datetime, stored in UTC.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, get_origin
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeDecorator
 
 from mars_core.types import Processors, Summary
-from storage.schema.text import ESCAPE, decode, encode, mapped
+from storage.schema.text import mapped, storable
 from storage.schema.trace import TraceField
 
 
@@ -37,30 +32,18 @@ class SafeText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        return None if value is None else encode(value)
+        return None if value is None else storable(value)
 
     def process_result_value(self, value: str | None, _dialect: sa.Dialect) -> str | None:
-        return None if value is None else decode(checked_text(value))
+        return None if value is None else checked_text(value)
 
 
 class SafeJson(TypeDecorator[Any]):
-    impl: Any = sa.JSON
+    impl = sa.JSON
     cache_ok = True
 
     def process_bind_param(self, value: Any, _dialect: sa.Dialect) -> Any:
-        return _plain(value)
-
-
-class ListJson(SafeJson):
-    impl: Any = sa.JSON().with_variant(JSONB, "postgresql")
-    cache_ok = True
-
-
-class ExactJson(SafeJson):
-    cache_ok = True
-
-    def process_bind_param(self, value: Any, _dialect: sa.Dialect) -> Any:
-        return _plain(value, lambda number: {ESCAPE: str(number)})  # no encoded key is ESCAPE alone
+        return mapped(value, storable, _plain)
 
 
 class Real(TypeDecorator[float]):
@@ -106,41 +89,21 @@ def checked_text(text: str) -> str:
     return text
 
 
-def _plain(value: Any, spell: Callable[[float], Any] = str) -> Any:
-    """``value`` as plain JSON values; ``spell``: encodes a non-finite number. Raises TypeError,
-    alike on all databases."""
-
-    def other(value: Any) -> Any:
-        if isinstance(value, float):
-            return value if math.isfinite(value) else spell(value)
-        if value is not None and not isinstance(value, int):
-            raise TypeError(f"JSON has no type for {type(value).__name__}")
-        return value
-
-    return mapped(value, encode, other)
-
-
-def loads(text: str | bytes) -> Any:
-    """The value of a JSON column. Most have nothing to restore."""
-    text = text.decode() if isinstance(text, bytes) else text
-    value = json.loads(checked_text(text))
-    return _restored(value) if ESCAPE in text else value
-
-
-def _restored(value: Any) -> Any:
-    if isinstance(value, str):
-        return decode(value)
-    if isinstance(value, dict):
-        if ESCAPE in value:
-            return float(value[ESCAPE])
-        return {decode(key): _restored(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_restored(item) for item in value]
+def _plain(value: Any) -> Any:
+    """A value of JSON that is no text, list or object. Raises TypeError, alike on all databases."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is not None and not isinstance(value, int | float):
+        raise TypeError(f"JSON has no type for {type(value).__name__}")
     return value
 
 
+def loads(text: str | bytes) -> Any:
+    """The value of a JSON column."""
+    return json.loads(checked_text(text.decode() if isinstance(text, bytes) else text))
+
+
 Id = Annotated[str, mapped_column(sa.String(32), primary_key=True)]  # uuid4, hexadecimal
-Exact = Annotated[Any, mapped_column(ExactJson, nullable=False)]
 EMPTY = sa.text("''")  # default of columns added by later migrations
 Owner = Annotated[str, mapped_column(sa.String(64), server_default=EMPTY)]  # empty: everybody
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # of a composite key
@@ -189,7 +152,7 @@ class Base(DeclarativeBase):
         float: Real,
         datetime: UtcTime,
         bytes: sa.LargeBinary,
-        list[Any]: ListJson,
+        list[Any]: SafeJson,
         dict[str, Any]: SafeJson,
         StrEnum: enum_column(StrEnum),
     }
@@ -199,7 +162,7 @@ def column_of(field: TraceField) -> MappedColumn[Any]:
     """The column of a field of a trace."""
     kind = get_origin(field.kind) or field.kind
     types = {
-        tuple: ListJson,
+        tuple: SafeJson,
         Mapping: SafeJson,
         Processors: SafeJson,
         int: sa.Integer,

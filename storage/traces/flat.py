@@ -5,7 +5,7 @@ A column is named after its table and field: ``token.z1``. One value per row of 
 * ``step.tokens``, ``step.nodes`` and ``token.top``: number of tokens, nodes or alternatives of the row in the next table;
 * ``token.token``, ``token.own``, ``top.token``, ``node.token``: index of an id and its piece in the vocabulary of the run;
 * ``token.outcome``, ``node.outcome``: index of the outcome in OUTCOMES;
-* ``run.seed``, ``run.steps``, ``run.vocabulary``: number of steps and vocabulary entries of each of several concatenated runs.
+* ``run.steps``, ``run.tokens``, ``run.nodes``: number of rows of each of several runs, only where they were joined.
 
 Numeric fields of Token, Step and DraftNode become columns automatically.
 """
@@ -23,12 +23,13 @@ import numpy as np
 import pyarrow as pa
 
 from mars_core.types import Alternative, DraftNode, Outcome, Step, Token
-from storage.schema.text import decode, encode
+from storage.schema.text import storable
 
 Flat = dict[str, Any]  # column → numpy array [rows]; ``vocabulary.piece``: Arrow strings
 OUTCOMES = tuple(Outcome)  # stored by their index, so a new one comes last
 _INDEX_OF = {outcome: index for index, outcome in enumerate(OUTCOMES)}
 KINDS = {int: np.int64, float: np.float64}
+PIECE = "vocabulary.piece"
 
 
 def numbers(kind: type, *without: str) -> dict[str, Any]:
@@ -44,7 +45,8 @@ TOKEN = numbers(Token, "step", "id", "own")
 STEP = numbers(Step, "index")
 NODE = numbers(DraftNode, "id")
 RENAMED = {"id": "token_id", "start": "char_start", "end": "char_end"}  # field → column of exports
-ABSENT = {np.int64: -1, np.float64: np.nan}  # values of columns that older data lacks
+WORDS = ("token.token", "token.own", "top.token", "node.token")
+GROUPS = {"step.tokens": "token", "step.nodes": "node", "token.top": "top"}  # count → counted table
 
 
 class _Vocabulary(dict[tuple[int, str], int]):
@@ -58,15 +60,13 @@ class _Vocabulary(dict[tuple[int, str], int]):
         return np.array(list(map(self.__getitem__, zip(ids, pieces, strict=True))), np.int64)
 
 
-def flatten(steps: Sequence[Step], seed: int) -> Flat:
+def flatten(steps: Sequence[Step]) -> Flat:
     """The columns of the steps of one run."""
     known = _Vocabulary()
     tokens = [token for step in steps for token in step.tokens]
     nodes = [node for step in steps for node in step.nodes]
     ids, pieces, p = _values(chain.from_iterable(token.top for token in tokens), 3)
     flat: Flat = {
-        "run.seed": [seed],
-        "run.steps": np.array([len(steps)]),
         **_columns("step", STEP, steps),
         "step.tokens": np.array([len(step.tokens) for step in steps], np.int64),
         "step.nodes": np.array([len(step.nodes) for step in steps], np.int64),
@@ -80,11 +80,8 @@ def flatten(steps: Sequence[Step], seed: int) -> Flat:
         **_token_columns("node", nodes, known),
     }
     ids, pieces = _values(known, 2)
-    if "".join(pieces) != encode("".join(pieces)):
-        pieces = [encode(piece) for piece in pieces]
-    flat["run.vocabulary"] = np.array([len(known)])
     flat["vocabulary.id"] = np.array(ids, np.int64)
-    return flat | {"vocabulary.piece": pa.array(pieces, pa.string())}
+    return flat | {PIECE: pa.array(map(storable, pieces), pa.string())}
 
 
 def _values(rows: Iterable[Any], width: int) -> Iterable[Any]:
@@ -109,12 +106,26 @@ def _token_columns(
     }
 
 
+def joined(flats: Sequence[Flat]) -> Flat:
+    """The columns of several runs, one after the other, with one vocabulary; at least one run."""
+    before = starts(np.array([len(flat[PIECE]) for flat in flats]))
+    together: Flat = {
+        name: np.concatenate(
+            [flat[name] + at for flat, at in zip(flats, before, strict=True)]
+            if name in WORDS
+            else [flat[name] for flat in flats]
+        )
+        for name in flats[0]
+        if name != PIECE
+    }
+    for rows, name in (("steps", "step.kept"), ("tokens", "token.p"), ("nodes", "node.p")):
+        together[f"run.{rows}"] = np.array([len(flat[name]) for flat in flats])
+    return together | {PIECE: pa.concat_arrays([flat[PIECE] for flat in flats])}
+
+
 def steps_of(flat: Flat) -> tuple[Step, ...]:
     """The steps of the one run of ``flat``."""
-    ids, pieces = (
-        flat["vocabulary.id"].tolist(),
-        [decode(piece) for piece in flat["vocabulary.piece"].to_pylist()],
-    )
+    ids, pieces = flat["vocabulary.id"].tolist(), flat[PIECE].to_pylist()
 
     def group(kind: type, names: Iterable[str], **more: Iterable[Any]) -> list[Any]:
         table = kind.__name__.lower().removeprefix("draft")

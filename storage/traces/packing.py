@@ -1,190 +1,44 @@
-"""The steps of a run as one row of an Arrow record batch (its columns are lists), which becomes
-bytes (sealing). Lossless.
+"""The steps of a run as bytes, without loss: an Arrow stream of one row, whose columns are lists,
+compressed with zstd, after a checksum; and back, from bytes that may come from another database.
 
 Numbers are stored in the smallest type that is exact for all: most were computed in float32.
-Columns that follow from others are left out and computed when read (derived.py). Values that differ
-from the derived ones are stored: all differences for integers, for others the differing values,
-with their indices in a column ``NAME@``. The target's values at a position (BY_POSITION, TOP) are stored
-once, though a rejected token and the one emitted instead both have them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from storage.traces.derived import DERIVED, TraceShape, check_counts
-from storage.traces.flat import ABSENT, NODE, STEP, TOKEN, Flat, index_in_group, numbered, starts
-from storage.traces.sealing import opened, sealed
+from storage.traces.flat import GROUPS, NODE, OUTCOMES, PIECE, STEP, TOKEN, WORDS, Flat, joined
 
-VERSION = 1  # of the format; added or removed columns do not change it
-PIECE = "vocabulary.piece"
-BY_POSITION = tuple(
-    f"token.{name}" for name in ("z1", "z2", "raw_z1", "raw_z2", "entropy", "coin", "edge", "u")
+VERSION = 2  # of the format; added or removed columns do not change it
+LEVEL, CRC = 9, 4  # of zstd; bytes of the checksum
+MAX_BYTES = 2**27  # of an uncompressed stream
+ABSENT = {np.int64: -1, np.float64: np.nan}  # values of columns that older data lacks
+BROKEN = (  # what other bytes than a run's raise
+    *(pa.ArrowException, LookupError, TypeError, ValueError),
+    *(ArithmeticError, MemoryError, OSError, StopIteration),
 )
-TOP = ("top.token", "top.p")
-_ALWAYS = {
-    "step": ("tokens", "nodes"),
-    "token": ("token", "outcome"),
-    "node": ("outcome",),
-}  # beside the numbers
-_FIELDS: Mapping[str, Mapping[str, Any]] = {"step": STEP, "token": TOKEN, "node": NODE}
+_NUMBERS = {"step": STEP, "token": TOKEN, "node": NODE}
+_OUTCOMES = ("token.outcome", "node.outcome")
+_ALWAYS = (*GROUPS, *WORDS, *_OUTCOMES, "top.p", "vocabulary.id", PIECE)
 _KINDS = [(kind, np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.int8, np.int16, np.int32)]
 
 
 def pack(flat: Flat) -> bytes:
-    """``flat``: of one run."""
-    shape = TraceShape(flat)
-    columns = {
-        name: column
-        for name, column in flat.items()
-        if not name.startswith("run.") and name not in DERIVED
-    }
-    for name, derive in DERIVED.items():
-        columns |= _rest(name, flat[name], derive(flat, shape))
-    if not shape.first.all():
-        for name in BY_POSITION:
-            if name in columns and f"{name}@" not in columns:
-                short = columns[name][shape.first]
-                columns[name] = (
-                    short
-                    if _alike(short[shape.position_of_row], columns[name]).all()
-                    else columns[name]
-                )
-        here = np.repeat(shape.first, flat["token.top"])
-        short = {"token.top": flat["token.top"][shape.first]} | {
-            name: flat[name][here] for name in TOP
-        }
-        again = _repeated_tops(short, shape.position_of_row, shape.run_of_row)
-        if all(
-            len(again[name]) == len(flat[name]) and _alike(again[name], flat[name]).all()
-            for name in again
-        ):
-            columns |= short
+    """``flat``: of one run. Raises OverflowError for one that could not be read again."""
     arrays = {
-        name: column if name == PIECE else pa.array(_small(column))
-        for name, column in columns.items()
+        name: column if name == PIECE else pa.array(_small(column)) for name, column in flat.items()
     }
     lists = [
         pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
         for values in arrays.values()
     ]
     return sealed(pa.record_batch(lists, names=list(arrays)))
-
-
-def checked(version: int, data: bytes) -> bytes:
-    """``data``, if ``unpack`` can read it. Raises LookupError for an unknown version of the
-    format."""
-    if version != VERSION:
-        raise LookupError(
-            f"the steps of a run have a format ({version}) that this version does not know"
-        )
-    return data
-
-
-def unpack(packed: Sequence[bytes], seeds: Sequence[int]) -> Flat:
-    """The columns of these runs, one after the other. Raises LookupError for damaged bytes."""
-    try:
-        tables = [pa.Table.from_batches([opened(data)]) for data in packed]
-        return _joined(pa.concat_tables(tables, promote_options="permissive"), seeds)
-    except (
-        pa.ArrowException,
-        MemoryError,
-        OSError,
-        OverflowError,
-        StopIteration,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
-
-
-class _Column:
-    """A stored column of several runs: ``values``: of all; ``start``, ``counts``: [runs], the
-    values of each; 0 where it has none."""
-
-    def __init__(self, table: pa.Table, name: str) -> None:
-        column = table[name].chunk(0) if len(table) == 1 else table[name].combine_chunks()
-        offsets = column.offsets.to_numpy().astype(np.int64)
-        self.start, self.counts = offsets[:-1], np.diff(offsets)
-        self.values = column.values
-        if name != PIECE:
-            values = self.values.to_numpy()
-            self.values = values.astype(
-                np.float64 if values.dtype.kind == "f" else np.int64, copy=False
-            )
-
-
-def _joined(table: pa.Table, seeds: Sequence[int]) -> Flat:
-    """The flat columns of the runs in the rows of ``table``."""
-    stored = {name: _Column(table, name) for name in table.column_names}
-    flat: Flat = {"run.seed": np.array(seeds, object), "run.steps": stored["step.tokens"].counts}
-    flat["run.vocabulary"] = stored[PIECE].counts
-    for name in (PIECE, "vocabulary.id", "step.tokens", "step.nodes", "token.parent"):
-        flat[name] = stored[name].values
-    shape = TraceShape(flat)
-    restored = _Restored(stored, shape, flat["run.steps"])
-    for group, numbers in _FIELDS.items():
-        names = (f"{group}.{name}" for name in (*_ALWAYS[group], *numbers))
-        flat |= {name: restored.column(name) for name in names if name not in DERIVED}
-    start = shape.vocabulary_start[shape.run_of_row]
-    flat["token.token"] = flat["token.token"] + start
-    tops = {name: stored[name].values for name in ("token.top", *TOP)}
-    at = restored.index(stored["token.top"], shape.counts > 0)
-    flat |= _repeated_tops(tops, at, shape.run_of_row)
-    flat["top.token"] = flat["top.token"] + np.repeat(start, flat["token.top"])
-    for name, derive in DERIVED.items():
-        flat[name] = restored.column(name, derive(flat, shape))
-    return flat
-
-
-class _Restored:
-    """Columns of several runs, from stored values and derived ones."""
-
-    def __init__(self, stored: Mapping[str, _Column], shape: TraceShape, steps: Any) -> None:
-        self._stored, self._shape = stored, shape
-        self._counts = {"step": steps, "token": shape.counts, "node": shape.nodes}  # [runs]
-        self._known: dict[bytes, Any] = {}
-
-    def index(self, column: _Column, there: Any) -> Any:
-        """Where the value of each token is, of runs that are ``there``: with fewer values than rows
-        they have one per position."""
-        key, shape = column.counts.tobytes() + there.tobytes(), self._shape
-        if key not in self._known:
-            short = there & (column.counts != shape.counts)
-            number = shape.position_of_row - shape.position_of_row[shape.row_start]
-            row = np.where(short[shape.run_of_row], number, index_in_group(shape.counts))
-            row = row + column.start[shape.run_of_row]
-            self._known[key] = row[there[shape.run_of_row]]
-        return self._known[key]
-
-    def column(self, name: str, derived: Any = None) -> Any:
-        """All values of a column; of derived integers the differences are stored."""
-        group, _, field = name.partition(".")
-        column, counts = self._stored.get(name), self._counts[group]
-        if derived is None and (column is None or len(column.values) < counts.sum()):
-            kind = _FIELDS[group][field]
-            derived = np.full(counts.sum(), ABSENT[kind], kind)
-        if column is None:
-            return derived
-        add = name in DERIVED and derived.dtype.kind == "i"
-        there, some = column.counts > 0, self._stored.get(f"{name}@")
-        if some is None and len(column.values) == counts.sum():
-            return derived + column.values if add else column.values
-        values = derived.copy()
-        if some is not None:
-            run, total = numbered(some.counts), np.cumsum(some.values)
-            rows = total + (starts(counts) - np.concatenate([[0], total])[some.start])[run]
-            values[rows] = column.values[column.start[run] + index_in_group(some.counts)]
-            there = there & (some.counts == 0)
-        at = self.index(column, there) if group == "token" else there[numbered(column.counts)]
-        rows, new = there[numbered(counts)], column.values[at]
-        values[rows] = values[rows] + new if add else new
-        return values
 
 
 def _small(column: Any) -> Any:
@@ -199,27 +53,112 @@ def _small(column: Any) -> Any:
     )
 
 
-def _alike(one: Any, other: Any) -> Any:
-    """Whether values have the same bits, or both are nan."""
-    same = one.view(np.int64) == other.view(np.int64)
-    return same if same.all() else same | (np.isnan(one) & np.isnan(other))
+def sealed(batch: pa.RecordBatch) -> bytes:
+    """CRC-32 and the compressed batch. Raises OverflowError for one that could not be read
+    again."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    plain = sink.getvalue()
+    if plain.size > MAX_BYTES:
+        raise OverflowError(f"its steps have {plain.size:,} bytes; {MAX_BYTES:,} are the most")
+    data = bytes(pa.Codec("zstd", LEVEL).compress(plain, asbytes=True))
+    return zlib.crc32(data).to_bytes(CRC) + data
 
 
-def _rest(name: str, column: Any, derived: Any) -> Flat:
-    """The part of a derivable column to store: empty if it equals the derived values."""
-    if column.dtype.kind != "f":
-        return {name: column - derived} if (column != derived).any() else {}
-    (other,) = np.nonzero(~_alike(column, derived))
-    if 2 * len(other) > len(column):
-        return {name: column}
-    return {name: column[other], f"{name}@": np.diff(other, prepend=0)} if len(other) else {}
+def checked(version: int, data: bytes) -> bytes:
+    """``data``, if ``unpack`` can read it. Raises LookupError for an unknown version of the
+    format."""
+    if version != VERSION:
+        raise LookupError(
+            f"the steps of a run have a format ({version}) that this version does not know"
+        )
+    return data
 
 
-def _repeated_tops(tops: Mapping[str, Any], index: Any, run_of_row: Any) -> Flat:
-    """The alternatives of every row, from those at ``index`` [rows] in ``tops``. Raises
-    OverflowError."""
-    counts = tops["token.top"]
-    full = counts[index]
-    check_counts(counts, np.bincount(run_of_row, full))
-    at = np.repeat(starts(counts)[index], full) + index_in_group(full)
-    return {"token.top": full} | {name: tops[name][at] for name in TOP}
+def unpack(packed: Sequence[bytes]) -> Flat:
+    """The columns of these runs, one after the other. Raises LookupError for damaged bytes."""
+    try:
+        return joined([whole(columns_of(data)) for data in packed])
+    except BROKEN as error:
+        raise LookupError(f"the steps of a run are damaged ({type(error).__name__})") from None
+
+
+def columns_of(data: bytes) -> Flat:
+    """The stored columns of one run. Raises ValueError, ArrowException and others."""
+    batch = opened(data)
+    columns = {
+        name: column.flatten()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    }
+    return {
+        name: column if name == PIECE else _wide(column.to_numpy())
+        for name, column in columns.items()
+    }
+
+
+def _wide(values: Any) -> Any:
+    return values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False)
+
+
+def whole(stored: Flat) -> Flat:
+    """The columns of this version; those that are not stored are absent. Raises LookupError,
+    ValueError for columns that are no run's."""
+    counts = {table: len(stored[f"{table}.token"]) for table in GROUPS.values()}
+    counts |= {"step": len(stored["step.tokens"]), "vocabulary": len(stored[PIECE])}
+    flat = {
+        f"{table}.{name}": stored.get(f"{table}.{name}", np.full(counts[table], ABSENT[kind], kind))
+        for table, numbers in _NUMBERS.items()
+        for name, kind in numbers.items()
+    }
+    flat |= {name: stored[name] for name in _ALWAYS}
+    most = {name: counts[table] for name, table in GROUPS.items()}
+    most |= dict.fromkeys(WORDS, counts["vocabulary"] - 1)
+    most |= dict.fromkeys(_OUTCOMES, len(OUTCOMES) - 1)
+    fits = (
+        *(len(column) == counts[name.partition(".")[0]] for name, column in flat.items()),
+        *(
+            flat[name].min(initial=0) >= 0 and flat[name].max(initial=0) <= largest
+            for name, largest in most.items()
+            if len(flat[name])
+        ),
+        *(flat[name].sum() == counts[table] for name, table in GROUPS.items()),
+    )
+    if not all(fits):
+        raise ValueError("its columns are not those of a run")
+    return flat
+
+
+def opened(data: bytes) -> pa.RecordBatch:
+    """The batch of ``sealed``. Raises ValueError and ArrowException for other bytes: sizes are checked
+    before anything of that size is read, and so is what Arrow expands (compressed buffers) or takes
+    on trust (offsets)."""
+    packed = memoryview(data)[CRC:]
+    if len(data) < CRC or zlib.crc32(packed).to_bytes(CRC) != data[:CRC]:
+        raise ValueError("the checksum does not match")
+    plain = b""
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        while len(plain) <= MAX_BYTES and (more := stream.read(2**20)):
+            plain += more
+    source = pa.BufferReader(plain)
+    fields, start = pa.ipc.read_schema(source), source.tell()
+    message = pa.ipc.read_message(source)
+    body = source.tell() - message.body.size
+    if len(plain) > MAX_BYTES or message.type != "record batch":
+        raise ValueError("it is larger than any run")
+    if not all(
+        pa.types.is_list(field.type) and _is_plain(field.type.value_type) for field in fields
+    ):
+        raise ValueError("its columns are not those of a run")
+    # with zeros instead of its body, which decompress to nothing: Arrow refuses compressed buffers
+    blank = pa.ipc.read_message(plain[start:body] + bytes(message.body.size))
+    pa.ipc.read_record_batch(blank, fields)
+    batch = pa.ipc.read_record_batch(message, fields)
+    batch.validate(full=True)
+    if len(batch) != 1:
+        raise ValueError("it is not one run")
+    return batch
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind))

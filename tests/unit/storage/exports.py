@@ -6,8 +6,9 @@ import csv
 import io
 import resource
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,22 @@ import pytest
 from mars_core.types import Trace
 from storage import RunStore, Source, StorageError
 from storage.export import write_csv
+from storage.schema.text import storable
+
+
+def as_stored(value: Any) -> Any:
+    """A value with texts as they are stored."""
+    if is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in fields(value)]
+        return replace(value, **{name: as_stored(getattr(value, name)) for name in names})
+    if isinstance(value, tuple):
+        items = map(as_stored, value)
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, Mapping):
+        return {as_stored(key): as_stored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(as_stored, value))
+    return storable(value) if type(value) is str else value
 
 
 def save(store: RunStore, *traces: Trace, source: Source = Source.COMPARE) -> str:

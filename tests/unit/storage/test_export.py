@@ -23,7 +23,7 @@ from storage import Choice, RunStore, write_csv, write_everything, write_parquet
 from storage.export.cells import cell
 from storage.export.columns import STRUCTS
 from storage.export.tables import EXPORTS
-from storage.schema.text import decode, mapped
+from storage.schema.text import mapped, storable
 from storage.schema.trace import FIELDS, PROMPT
 from storage.traces.flat import RENAMED
 from tests.traces import make_trace, make_tree_trace, same
@@ -81,7 +81,7 @@ def read_cell(column: pa.Field, text: str) -> Any:
 def exact(kind: str, value: Any) -> Any:
     """What a value in Parquet stands for."""
     value = [list(item.values()) for item in value] if kind in STRUCTS else value
-    return mapped(json.loads(value) if kind == "JSON" else value, decode)
+    return json.loads(value) if kind == "JSON" else value
 
 
 def plain(kind: str, value: Any) -> Any:
@@ -91,14 +91,14 @@ def plain(kind: str, value: Any) -> Any:
         odd = kind == "JSON" and isinstance(value, float) and not math.isfinite(value)
         return str(value) if odd else value
 
-    return mapped(value, str, number)
+    return mapped(value, storable, number)
 
 
 def expected(column: pa.Field, value: Any) -> Any:
     """Of a value in Parquet."""
     if column.name in ("piece", "own_piece"):
-        return json.dumps(decode(value))
-    return read_cell(column, cell(mapped(value, decode)))
+        return json.dumps(value)
+    return read_cell(column, cell(value))
 
 
 def test_csv_says_what_parquet_has(
@@ -131,7 +131,7 @@ def test_csv_says_what_parquet_has(
                 # of the numbers in JSON some are whole
                 assert same(read, wanted) or (column.name == "top" and read == wanted)
     with pq.ParquetFile(tmp_path / "tokens") as file:
-        assert file.num_row_groups > 5 and file.schema_arrow.metadata[b"schema_version"] == b"8"
+        assert file.num_row_groups > 5 and file.schema_arrow.metadata[b"schema_version"] == b"9"
 
 
 @pytest.mark.parametrize("name", ["runs", "tokens", "nodes"])
@@ -165,7 +165,7 @@ def test_parquet_has_exactly_what_was_saved(
             [exact(kind, row[column]) for row in rows], [plain(kind, of(item)) for item in saved]
         )
     if name == "runs":
-        assert {column: exact("text", rows[-1][column]) for column in notes} == notes
+        assert {column: rows[-1][column] for column in notes} == mapped(notes, storable)
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
@@ -183,7 +183,7 @@ def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     tokens = parsed(csv_of("tokens", store))
     assert [*dict.fromkeys((row["run_id"], row["tv_kind"]) for row in tokens)] == kinds
     for lane, row in enumerate(rows):
-        assert (row["schema_version"], row["lane"], row["seed"]) == ("8", str(lane), str(lane))
+        assert (row["schema_version"], row["lane"], row["seed"]) == ("9", str(lane), str(lane))
         assert (row["chat"], row["status"], row["text"]) == ("true", "completed", trace.text)
         assert float(row["tau"]) == trace.summary.tau and row["kl_max"] == str(trace.summary.kl_max)
 

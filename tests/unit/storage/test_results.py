@@ -10,7 +10,7 @@ from typing import Any
 from mars_core.types import PromptConfig
 from storage import Preferred, ResultExists, RunStore, Source
 from tests.traces import same
-from tests.unit.storage.exports import failing
+from tests.unit.storage.exports import as_stored, failing
 from tests.unit.storage.studying import (
     DATA,
     MARS,
@@ -28,12 +28,12 @@ from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import HOSTILE
 from tests.unit.storage.test_safety import with_impossible_last_token
 
-FAILED = DATA | {"status": "failed", "error": "".join(HOSTILE)}
+FAILED = DATA | {"status": "failed", "error": as_stored("".join(HOSTILE))}
 
 
 def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunStore) -> None:
     at = begun(lasting_store)
-    lanes = {1: conversation("mars", ("a\x00", "b")), 0: conversation("strict", ("\ud800", ""))}
+    lanes = {1: conversation("mars", ("a␛", "b")), 0: conversation("strict", ("", ""))}
     ids = {lane: saved(lasting_store, at, lane, lanes[lane], order=1 - lane) for lane in (1, 0)}
     records = lasting_store.records([*ids[0], *ids[1]])
     comparisons = [record.comparison_id for record in records]
@@ -50,7 +50,7 @@ def test_conversation_is_a_comparison_a_turn_with_all_lanes(lasting_store: RunSt
 
 def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 2)
-    at = OpenTask(study_id, 0, "wörker\x00")
+    at = OpenTask(study_id, 0, "wörker")
     run_ids = saved(lasting_store, at, 1, MARS, FAILED)
     saved(lasting_store, at, 0, [])
     open_ = lasting_store.task_results(study_id, 0)
@@ -162,7 +162,7 @@ def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None
     study_id, other = (lasting_store.new_study("", {}, 2) for _ in range(2))
     for id_ in (study_id, study_id, other):
         worked_off(lasting_store, id_)
-    text = "".join(HOSTILE)
+    text = as_stored("".join(HOSTILE))
     judge(lasting_store, study_id, 0, 1, Preferred.RULE, swapped=True, judge="replaced")
     keys = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
     choices = dict(zip(keys, (*Preferred, Preferred.TIE), strict=True))

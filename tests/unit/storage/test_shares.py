@@ -180,7 +180,7 @@ def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore
     mine = sqlite_store.of("anna")
     things = make(mine, "annas things")
     mine.annotate(things.comparison, name="")
-    mine.annotate(things.of_done, name="a\x00b")
+    mine.annotate(things.of_done, name="a\x01b")
     for comparison in (things.comparison, things.of_done):
         mine.share(Shared.COMPARISON, comparison)
     mine.share(Shared.STUDY, things.study)
@@ -189,7 +189,7 @@ def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore
     assert titles == [
         "done annas things",
         "study annas things",
-        "a\\u0000b",
+        "a\\u0001b",
         "prompt of annas things",
     ]
 
