@@ -37,12 +37,12 @@ def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
     positions. Raises ValueError
     for values outside their range."""
     known = RULES.get(rule.name)
-    if known is None or known.room is None or len(margins) < 2:
+    if known is None or known.margin_threshold is None or len(margins) < 2:
         return None
     values = numbers(known.values(rule.parameters))
     if known.parameters[0].name not in values:
         return None
-    rooms = [known.room(z1, values) for z1, _ in margins]
+    rooms = [known.margin_threshold(z1, values) for z1, _ in margins]
     near = sum(z1 - z2 < room for (z1, z2), room in zip(margins, rooms, strict=True))
     bars = [math.exp(-max(0.0, room)) for room in rooms]
     tenth = statistics.quantiles(bars, n=10, method="inclusive")[0]

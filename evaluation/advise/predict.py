@@ -67,7 +67,7 @@ class StrictRuns(NamedTuple):
         return Prediction(share, self.tau * self.gain(share), lost / self.tokens)
 
     def _relaxed(self, rule: Rule, values: dict[str, float]) -> list[Rejection]:
-        room = rule.room
+        room = rule.margin_threshold
         assert room is not None
         return [each for each in self.rejections if each.near and each.gap < room(each.z1, values)]
 
@@ -102,7 +102,11 @@ def _numbers(rule: Rule, config: RuleConfig) -> dict[str, float]:
 
 def predictable(name: str) -> Rule:
     """Raises ValueError for a rule whose decisions do not follow from strict's runs."""
-    known = [each for each, rule in RULES.items() if rule.parameters and (rule.room or rule.chance)]
+    known = [
+        each
+        for each, rule in RULES.items()
+        if rule.parameters and (rule.margin_threshold or rule.chance)
+    ]
     if name not in known:
         raise ValueError(f"The rule is {name!r}; it must be one of {', '.join(known)}.")
     return RULES[name]
@@ -110,7 +114,7 @@ def predictable(name: str) -> Rule:
 
 def with_threshold(name: str) -> None:
     """Raises ValueError for a rule without a margin threshold."""
-    if predictable(name).room is None:
+    if predictable(name).margin_threshold is None:
         raise ValueError(f"The rule is {name!r}; it has no margin threshold to advise on.")
 
 

@@ -25,7 +25,9 @@ class State(NamedTuple):
     position: torch.Tensor  # of the output
     thinking: torch.Tensor  # 1 within a thinking phase, else 0
     tv: torch.Tensor  # of the output before the step
-    regret: torch.Tensor  # what relaxed tokens before the position have charged (``Rule.charge``)
+    regret: (
+        torch.Tensor
+    )  # what relaxed tokens before the position have charged (``Rule.regret_cost``)
     relaxed: torch.Tensor  # how many of them are in this draft
     lot: torch.Tensor  # of the next rejections, bit by bit, which are relaxed (``Rule.lot``)
     left: torch.Tensor  # drafted tokens from the position on
@@ -130,7 +132,7 @@ class Evidence:
 PLAIN = "none"  # name of the rule without drafts and of its drafter, which are used together only
 Values = Mapping[str, float]
 Function = Callable[[Evidence, Values], "torch.Tensor"]
-Room = Callable[[float, Values], float]
+MarginThreshold = Callable[[float, Values], float]
 RelaxationChance = Callable[[Values], "torch.Tensor | float"]
 
 
@@ -188,13 +190,13 @@ class Rule:
     """``accept(evidence, values)`` → [E, C] in [0, 1]: the probability of keeping a drafted token.
     All texts are displayed to the user. ``redraw`` → bool [E, 1]: where a rejected token is
     replaced by a draw from p itself; elsewhere by a draw from norm((p − q)₊) (greedy drafts with
-    ``TARGET_FIRST`` need no correction: the target's draw is emitted). ``aim`` → [E, V]: the
+    ``TARGET_FIRST`` need no correction: the target's draw is emitted). ``target_override`` → [E, V]: the
     distribution that replaces p in the correction, on sampled drafts and at temperature 0.
-    ``shrink`` → s [E, C]: on sampled drafts, a rejected x is replaced by a draw from
-    norm((s(x)·p − q)₊). ``room``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of
+    ``residual_scale`` → s [E, C]: on sampled drafts, a rejected x is replaced by a draw from
+    norm((s(x)·p − q)₊). ``margin_threshold``: z₁ → the gap z₁ − z₂ below which the rule sees a near tie, of
     rules with a margin threshold. ``chance``: the probability of relaxing, of rules for which it
     is the same for all tokens above temperature 0. ``switch`` → bool [E, 1]: where every token is
-    kept, and none is relaxed elsewhere. ``charge`` → [E, C]: what a relaxed token adds to the
+    kept, and none is relaxed elsewhere. ``regret_cost`` → [E, C]: what a relaxed token adds to the
     regret of the run's State, of rules with such a ledger. ``lot``: of its parameters and the
     number of eligible rejections so far, the State's ``lot``, of a rule that draws them
     beforehand; then rejected tokens charge too. ``planned``: the parameters that ``lot`` alone
@@ -213,12 +215,12 @@ class Rule:
     )
     emits_top1: bool = False  # replaces a rejected token by top-1, at every temperature
     redraw: Function | None = None
-    aim: Function | None = None
-    shrink: Function | None = None
-    room: Room | None = None
+    target_override: Function | None = None
+    residual_scale: Function | None = None
+    margin_threshold: MarginThreshold | None = None
     chance: RelaxationChance | None = None
     switch: Function | None = None
-    charge: Function | None = None
+    regret_cost: Function | None = None
     lot: Callable[[Values, int], float] | None = None
     planned: tuple[str, ...] = ()
     reach: Reach = Reach.TOKEN

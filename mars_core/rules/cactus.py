@@ -29,7 +29,7 @@ CACTUS = Rule(
     formula="h = min(1, p + √(2δ·p·(1 − p))), a = min(1, h/q), R = norm((p·(1 − h)/(1 − p(x)) − q)₊) with h = h(x); temperature 0: strict",
     source="Cactus 2604.04987, MANGA-UOFA/Cactus",
     accept=cactus,
-    shrink=left,
+    residual_scale=left,
     parameters=(
         Parameter("delta", "δ", 1.0, 0.0, 100.0, "δ: budget of divergence in nats; 0 is strict"),
     ),

@@ -98,7 +98,7 @@ MARS = Rule(
     best_first=True,
     redraw=near_tie,
     relaxes=2,
-    room=ratio_room,
+    margin_threshold=ratio_room,
 )
 MARS_ALGORITHM1 = Rule(
     name="mars-algorithm1",
@@ -111,7 +111,7 @@ MARS_ALGORITHM1 = Rule(
     siblings=Siblings.IN_TURN,
     best_first=True,
     emits_top1=True,
-    room=ratio_room,
+    margin_threshold=ratio_room,
 )
 MARS_REFERENCE = Rule(
     name="mars-reference",
@@ -124,7 +124,7 @@ MARS_REFERENCE = Rule(
     siblings=Siblings.IN_TURN,
     redraw=released_tie,
     modes=(DraftMode.COUPLED, DraftMode.GREEDY),
-    room=released_room,
+    margin_threshold=released_room,
 )
 MARS_GAP = Rule(
     name="mars-gap",
@@ -137,5 +137,5 @@ MARS_GAP = Rule(
     best_first=True,
     redraw=small_gap,
     relaxes=2,
-    room=lambda _, values: values["gap"],
+    margin_threshold=lambda _, values: values["gap"],
 )

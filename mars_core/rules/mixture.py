@@ -69,7 +69,7 @@ ENSEMBLE = Rule(
     accept=ensemble,
     parameters=(Parameter("weight", "w", 0.7, 0.0, 1.0, "w: weight of the target; 1 is strict"),),
     siblings=Siblings.REFUSED,
-    aim=ensemble_distribution,
+    target_override=ensemble_distribution,
     chance=lambda values: 1 - values["weight"],
     needs_distribution=True,
 )
@@ -83,7 +83,7 @@ CASCADE_TOKEN = Rule(
     parameters=(
         Parameter("alpha", "α", 0.3, 0.0, 1.0, "α: how far below the best a trusted token may be"),
     ),
-    aim=cascade_distribution,
+    target_override=cascade_distribution,
 )
 CONTRASTIVE = Rule(
     name="contrastive",
@@ -99,7 +99,7 @@ CONTRASTIVE = Rule(
         ),
     ),
     siblings=Siblings.REFUSED,
-    aim=contrastive_distribution,
+    target_override=contrastive_distribution,
     modes=(DraftMode.SAMPLED,),
     needs_distribution=True,
 )

@@ -17,8 +17,8 @@ def protecting(rule: Rule, protected: torch.Tensor) -> Rule:
         return torch.where(protected[evidence.x], evidence.strict, rule.accept(evidence, values))
 
     def shrink(evidence: Evidence, values: Values) -> torch.Tensor:
-        assert rule.shrink is not None
-        return torch.where(protected[evidence.x], 1.0, rule.shrink(evidence, values))
+        assert rule.residual_scale is not None
+        return torch.where(protected[evidence.x], 1.0, rule.residual_scale(evidence, values))
 
-    shrunk = None if rule.shrink is None else shrink
-    return replace(rule, accept=accept, shrink=shrunk, protected=protected)
+    shrunk = None if rule.residual_scale is None else shrink
+    return replace(rule, accept=accept, residual_scale=shrunk, protected=protected)

@@ -30,7 +30,7 @@ ASD = Rule(
     formula="relax x iff r ≤ g·(K − i), Σr ≤ B over the run, and at most M a draft; r = max z − z(x) of the i-th drafted token, from 0",
     source="approximate speculative decoding 2608.03447; temperature 0 there",
     accept=asd,
-    charge=regret,
+    regret_cost=regret,
     siblings=Siblings.REFUSED,
     parameters=(
         Parameter("budget", "B", 8.0, 0.0, 1e5, "B: regret that a run may spend; 0 is strict"),

@@ -140,8 +140,10 @@ def _replacement(
     if redraws is not None and rule.redraw is not everywhere and not target.greedy:
         drawn = redraws if guarded is None else redraws | guarded
         return torch.where(drawn, target.target_ids, _draw_others(target, draft)), False
-    if rule.aim is not None and target.greedy:
-        best = target.target_ids.scatter(0, draft.parents, rule.aim(evidence, values).argmax(-1))
+    if rule.target_override is not None and target.greedy:
+        best = target.target_ids.scatter(
+            0, draft.parents, rule.target_override(evidence, values).argmax(-1)
+        )
         return best if guarded is None else torch.where(guarded, target.target_ids, best), True
     return target.target_ids, False
 

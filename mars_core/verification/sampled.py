@@ -29,7 +29,7 @@ def decide_sampled(
     ``telemetry``."""
     evidence, x = full_vocabulary(target, draft), draft.x[:, None]
     strict = evidence.strict.gather(-1, x)[:, 0]
-    if rule.charge is not None:
+    if rule.regret_cost is not None:
         target = with_ledger(target, draft, rule, values, target.uniform[: len(x)] < strict)
         evidence = full_vocabulary(target, draft)
     values = evidence.resolved(values)
@@ -42,12 +42,15 @@ def decide_sampled(
     if rule.emits_top1:
         correction = evidence.is_top(1).to(accept.dtype)  # R [N, V]
     else:
-        goal = p if rule.aim is None else rule.aim(evidence, values)
+        goal = p if rule.target_override is None else rule.target_override(evidence, values)
         correction = residual(goal, q)
         if rule.redraw is not None:
             correction = torch.where(rule.redraw(evidence, values), goal, correction)
-    guarded = rule.protected if rule.aim or rule.redraw else None
-    drawn, shrunk = correction, None if rule.shrink is None else rule.shrink(evidence, values)
+    guarded = rule.protected if rule.target_override or rule.redraw else None
+    drawn, shrunk = (
+        correction,
+        None if rule.residual_scale is None else rule.residual_scale(evidence, values),
+    )
     if shrunk is not None:
         drawn = residual(shrunk.gather(-1, x) * p, q)
     if guarded is not None:  # a rejected protected token is replaced as by strict

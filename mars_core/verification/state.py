@@ -86,7 +86,7 @@ def with_state(
     """``target`` with its State, if the rule or a parameter reads it. run: numbers of a RunState,
     [A, 5], or [5] for all texts; None: of the beginning."""
     dynamic = expressions(values)
-    if not dynamic and rule.charge is None:
+    if not dynamic and rule.regret_cost is None:
         return target
     run = target.uniform.new_zeros(len(RunState._fields)) if run is None else run
     shape = drafts.texts, draft.size + 1
@@ -118,11 +118,11 @@ def with_ledger(
     """``target`` with what the drafted tokens before each node have charged, if the rule has a
     ledger: those that the rule may decide and strict, bool [N], does not keep. In a tree a node
     charges once, and only where strict keeps none of its children."""
-    if rule.charge is None or target.state is None:
+    if rule.regret_cost is None or target.state is None:
         return target
     at = None if draft.is_chain else draft.parents
     evidence = target.evidence(draft.x[:, None], at, draft.q[:, None])
-    charge = rule.charge(evidence, evidence.resolved(values)).double()
+    charge = rule.regret_cost(evidence, evidence.resolved(values)).double()
     if (free := decided_by_rule(target, draft, rule)) is not None:
         charge = charge * free[:, None]
     before = _before_in_chain if draft.is_chain else _before_in_tree

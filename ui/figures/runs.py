@@ -67,7 +67,7 @@ class Scale(NamedTuple):
 def rule_border(trace: Trace, name: str) -> float | None:
     """θ of a run on a scale, if its rule has one there."""
     rule = RULES.get(trace.config.rule.name)
-    parameters = numbers(trace.config.rule.parameters) if rule and rule.room else {}
+    parameters = numbers(trace.config.rule.parameters) if rule and rule.margin_threshold else {}
     if name == "r":
         return parameters.get("theta")
     return math.exp(-parameters["gap"]) if "gap" in parameters else None

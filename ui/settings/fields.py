@@ -156,7 +156,7 @@ class Fields:
                 step=step_of(parameter),
                 help=parameter.help,
                 width=90,
-                live=rule.room is not None,
+                live=rule.margin_threshold is not None,
                 switches=switches,
             )
 

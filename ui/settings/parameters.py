@@ -64,7 +64,7 @@ def threshold_note(
 ) -> ThresholdNote | None:
     """Of the rules among these that have a threshold; None where there are none. ``theta``: the
     pair's default. Raises ValueError."""
-    rules = [rule for rule in rules if rule.name in RULES and RULES[rule.name].room]
+    rules = [rule for rule in rules if rule.name in RULES and RULES[rule.name].margin_threshold]
     if not rules:
         return None
     lines = [*dict.fromkeys(sentence(rule, margins) for rule in rules)] if margins else [UNMEASURED]

@@ -57,7 +57,7 @@ def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
 def seeded(values: EnteredValues) -> bool:
     """Whether another seed can write another text: at temperature 0 only under a rule that draws."""
     rules = [RULES[each["rule"]] for each in lanes_of(values) if each.get("rule") in RULES]
-    draws = [rule for rule in rules if rule.relaxes != 0 and rule.room is None]
+    draws = [rule for rule in rules if rule.relaxes != 0 and rule.margin_threshold is None]
     return number_of(values.get("temperature")) != 0 or bool(draws)
 
 

@@ -30,7 +30,7 @@ def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]
 
 def _near(token: Token, rule: RuleConfig) -> str:
     """How the rule that compares the two best logits found them."""
-    if rule.name not in RULES or RULES[rule.name].room is None:
+    if rule.name not in RULES or RULES[rule.name].margin_threshold is None:
         return "The two best were "
     if "theta" in rule.parameters and token.r <= 1:
         return f"The two best logits were within {_percent(1 - token.r)}: "

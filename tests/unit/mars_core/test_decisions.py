@@ -44,7 +44,9 @@ GRID = 12  # pieces into which the accepting uniform is cut first
 NARROW = 1e-9  # where the decision changes, is known to this
 # fly looks ahead: test_verification_chains.py; asd has a ledger: test_asd.py
 BY_TOKEN = [
-    name for name, rule in RULES.items() if rule.modes and name != "fly" and rule.charge is None
+    name
+    for name, rule in RULES.items()
+    if rule.modes and name != "fly" and rule.regret_cost is None
 ]
 CASES = [
     (rule, mode, tree)

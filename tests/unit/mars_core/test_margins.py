@@ -19,7 +19,7 @@ from mars_core.rules import RULES
 from mars_core.types import RuleConfig
 from tests.unit.mars_core.test_rules import accept
 
-WITH_ROOM = [rule for rule in RULES.values() if rule.room]
+WITH_ROOM = [rule for rule in RULES.values() if rule.margin_threshold]
 EXAMPLE = ((10.0, 9.5), (20.0, 10.0), (30.0, 29.0))
 PAIR_THETA = Theta(0.97, "the logits of this pair are large.")
 NONE = Namespace(theta="", set=[], scope="all")

@@ -85,7 +85,7 @@ def _suite_fields(fields: Fields, *, advise: bool) -> None:
 
 def _rule_fields(fields: Fields, *, advise: bool) -> None:
     """``advise``: for rules with a margin threshold, whose values are chosen later."""
-    known_rules = [each for each in RULE_CHOICES if RULES[each[1]].room or not advise]
+    known_rules = [each for each in RULE_CHOICES if RULES[each[1]].margin_threshold or not advise]
     fields.many(
         "rules",
         "Rules, beside strict",
