@@ -133,9 +133,9 @@ class Application:
         )
         more = options["app_kwargs"]
         needed: dict[str, Probe] = {
+            "end": lambda: ENDING if self.ending.is_set() else "",
             "database": database_probe(self.services.store),
             "pair": self.loaded,
-            "end": lambda: ENDING if self.ending.is_set() else "",
         }
         more["middleware"].insert(
             0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())

@@ -47,34 +47,13 @@ Probe = Callable[[], str]
 def health_routes(
     needed: Mapping[str, Probe], information: Mapping[str, Probe] | None = None
 ) -> list[BaseRoute]:
-    """Probes by name. ``needed``: any sentence makes the page unready; ``information``: only
+    """Probes by name. ``needed``: the first sentence makes the page unready; ``information``: only
     displayed."""
-    probes = {
-        name: _CachedProbe(name, probe) for name, probe in {**needed, **(information or {})}.items()
-    }
-    was_ready = True
-
-    async def ready(_request: Request) -> JSONResponse:
-        nonlocal was_ready
-        futures = {name: asyncio.wrap_future(probe.call()) for name, probe in probes.items()}
-        if futures:
-            await asyncio.wait(futures.values(), timeout=PATIENCE_S)
-        results = {
-            name: future.result()
-            if future.done()
-            else f"The {name} did not respond within {PATIENCE_S:g} s."
-            for name, future in futures.items()
-        }
-        facts = {name: results.pop(name) for name in information or {}}
-        reasons = [result for result in results.values() if result]
-        if was_ready is bool(reasons):  # only changes are logged
-            LOG.log(logging.WARNING if reasons else logging.INFO, " ".join(reasons) or "Ready.")
-        was_ready = not reasons
-        return JSONResponse(
-            {"ready": was_ready, "reasons": reasons, **facts}, 200 if was_ready else 503, NO_STORE
-        )
-
-    return [Route("/health", _alive, name="health"), Route("/ready", ready, name="ready")]
+    readiness = _Readiness(needed, information or {})
+    return [
+        Route("/health", _alive, name="health"),
+        Route("/ready", readiness.answer, name="ready"),
+    ]
 
 
 async def _alive(_request: Request) -> JSONResponse:
@@ -82,32 +61,46 @@ async def _alive(_request: Request) -> JSONResponse:
     return JSONResponse({"alive": True}, headers=NO_STORE)
 
 
-class _CachedProbe:
-    """Runs a probe in a thread, one call at a time: requests meanwhile and within FRESH_S share the
+class _Readiness:
+    """Asks all probes in a thread, once at a time: requests meanwhile and within FRESH_S share the
     result."""
 
-    def __init__(self, name: str, probe: Probe) -> None:
-        self._name, self._probe = name, probe
+    def __init__(self, needed: Mapping[str, Probe], information: Mapping[str, Probe]) -> None:
+        self._needed, self._information = needed, information
+        self._asked, self._was_ready = "page", True  # the probe that was asked last
         self._ended = -math.inf  # seconds of the monotonic clock
-        self._running: Future[str] | None = None
+        self._running: Future[tuple[str, dict[str, str]]] | None = None
 
-    def call(self) -> Future[str]:
-        """Call it from the server's event loop only."""
-        old = time.monotonic() - self._ended > FRESH_S
-        if self._running is None or (self._running.done() and old):
-            self._running = Future()
-            name = f"probe {self._name}"
-            threading.Thread(target=self._run, args=[self._running], name=name, daemon=True).start()
-        return self._running
+    async def answer(self, _request: Request) -> JSONResponse:
+        running = self._running
+        if running is None or (running.done() and time.monotonic() - self._ended > FRESH_S):
+            running = self._running = Future()
+            threading.Thread(
+                target=self._ask_all, args=[running], name="ready", daemon=True
+            ).start()
+        await asyncio.wait([asyncio.wrap_future(running)], timeout=PATIENCE_S)
+        late = f"The {self._asked} did not respond within {PATIENCE_S:g} s."
+        reason, facts = running.result() if running.done() else (late, {})
+        if self._was_ready is bool(reason):  # only changes are logged
+            LOG.log(logging.WARNING if reason else logging.INFO, reason or "Ready.")
+        self._was_ready = not reason
+        content = {"ready": not reason, "reason": reason, **facts}
+        return JSONResponse(content, 503 if reason else 200, NO_STORE)
 
-    def _run(self, future: Future[str]) -> None:
-        try:
-            result = self._probe()
-        except Exception as error:  # a failing probe is a result too
-            LOG.error("probe", exc_info=error, extra={"where": self._name})
-            result = f"The {self._name} could not be checked; see the log."
+    def _ask_all(self, future: Future[tuple[str, dict[str, str]]]) -> None:
+        reasons = (self._ask(name, probe) for name, probe in self._needed.items())
+        reason = next(filter(None, reasons), "")
+        facts = {name: self._ask(name, probe) for name, probe in self._information.items()}
         self._ended = time.monotonic()
-        future.set_result(result)
+        future.set_result((reason, facts))
+
+    def _ask(self, name: str, probe: Probe) -> str:
+        self._asked = name
+        try:
+            return probe()
+        except Exception as error:  # a failing probe is a result too
+            LOG.error("probe", exc_info=error, extra={"where": name})
+            return f"The {name} could not be checked; see the log."
 
 
 def database_probe(store: RunStore) -> Probe:

@@ -94,7 +94,7 @@ def running(folder: Path, *, unready: str = "", **environment: str) -> Iterator[
         assert answer.status_code in (200, 503) and answer.json()["ready"] is (
             answer.status_code == 200
         )
-        return bool(answer.json()["reasons"] == ([unready] if unready else []))
+        return bool(answer.json()["reason"] == unready)
 
     with (
         serving("tests.slow_runs", folder / "log", ready=ready, **(defaults | environment)) as page,

@@ -82,7 +82,7 @@ def test_on_sigterm_the_page_answers_until_every_client_has_heard(tmp_path: Path
         while (unready := page.client.get("/ready")).status_code == 200:
             time.sleep(0.01)
         assert (
-            unready.status_code == 503 and "The page is shutting down." in unready.json()["reasons"]
+            unready.status_code == 503 and unready.json()["reason"] == "The page is shutting down."
         )
         assert page.client.get("/health").json() == {"alive": True}
         endings = [list(first)[-1], list(second)[-1]]

@@ -11,15 +11,13 @@ import asyncio
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import signature
 from types import SimpleNamespace
 from typing import Any, ParamSpec
 
 import gradio as gr
-from gradio.routes import App
 
 from display.format import plural
 from mars_core.panics import contained
@@ -51,31 +49,14 @@ def _or_stock(change: Callable[P, None]) -> Callable[P, None]:
     return changed
 
 
-@contextmanager
-def _no_server() -> Iterator[None]:
-    """Within it Gradio builds no server: it does when blocks begin and end, and at every call of
-    ``queue``, and serves only the one that ``launch`` builds."""
-    create = App.create_app
-    App.create_app = staticmethod(lambda *_args, **_options: None)  # type: ignore[method-assign, assignment]
-    try:
-        yield
-    finally:
-        App.create_app = staticmethod(create)  # type: ignore[method-assign]
-
-
 class FaultyBlocks(gr.Blocks):
     """Blocks whose events never show more of an error than its id, wherever in an event it was
-    raised. Their server is built once."""
+    raised."""
 
     def queue(self, *args: Any, **options: Any) -> Any:
-        with _no_server():
-            super().queue(*args, **options)
+        super().queue(*args, **options)
         poll_less_often(self)
         return self
-
-    def __exit__(self, *error: Any) -> None:
-        with _no_server():
-            super().__exit__(*error)
 
     async def process_api(self, block_fn: Any, *args: Any, **options: Any) -> dict[str, Any]:
         """As Gradio's; an error that is not meant for the visitor becomes one that is."""

@@ -16,7 +16,6 @@ import gradio as gr
 import jinja2
 import pytest
 from gradio import component_meta, context, events, http_server, state_holder
-from gradio.routes import App
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -45,13 +44,11 @@ def _report(event: gr.EventData) -> str:
 @pytest.fixture
 def page() -> gr.Blocks:
     blocks: gr.Blocks
-    with one_loop():
-        with FaultyBlocks(analytics_enabled=False) as blocks:
-            text, upper, times = gr.Textbox(), gr.Textbox(), gr.State(0)
-            text.submit(_count, [text, times], [upper, times])
-            text.blur(str.upper, text, upper)
-            text.focus(_report, None, upper)
-        blocks.app = App.create_app(blocks)
+    with one_loop(), FaultyBlocks(analytics_enabled=False) as blocks:
+        text, upper, times = gr.Textbox(), gr.Textbox(), gr.State(0)
+        text.submit(_count, [text, times], [upper, times])
+        text.blur(str.upper, text, upper)
+        text.focus(_report, None, upper)
     return blocks
 
 
@@ -241,18 +238,6 @@ def test_the_queue_rests_between_events() -> None:
         with FaultyBlocks(analytics_enabled=False) as page:
             gr.Textbox()
         assert page.queue() is page and page._queue.sleep_when_free == 0.01
-
-
-def test_blocks_build_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    built: list[gr.Blocks] = []
-    monkeypatch.setattr(App, "create_app", built.append)
-    with one_loop():
-        with FaultyBlocks(analytics_enabled=False) as page:
-            gr.Textbox()
-        page.queue(default_concurrency_limit=2)
-    assert built == []
-    App.create_app(page)  # as a launch does
-    assert built == [page]
 
 
 def test_importing_gradio_parses_none_of_its_sources_and_renders_no_documentation(
