@@ -193,12 +193,16 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
     return tuple(intervals)
 
 
-def mean_interval(values: Array) -> Interval:
-    """Of the mean of one value a prompt, [N], with its percentile interval."""
-    if not values.size:
+def mean_interval(values: Array, prompt: Indices) -> Interval:
+    """Of the mean of the finite values, with its percentile interval by prompt."""
+    known = np.isfinite(values)
+    prompts, index = np.unique(prompt[known], return_inverse=True)
+    if not prompts.size:
         return Interval()
-    totals = totals_by_prompt(values[:, None], np.arange(len(values))).T / len(values)
-    return percentile_intervals(totals[:, 0], totals[:, 1:], len(values))[0]
+    columns = np.stack([values[known], np.ones(len(index))], axis=1)
+    totals, amounts = totals_by_prompt(columns, index).T
+    means = (totals / amounts)[None]
+    return percentile_intervals(means[:, 0], means[:, 1:], len(prompts))[0]
 
 
 @cache

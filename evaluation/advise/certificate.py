@@ -198,5 +198,9 @@ def differences(plan: Plan, stored: Sequence[StoredResult]) -> tuple[LaneDiffere
         change = scores.mean[both, lane] - scores.mean[both, other]
         change = change[np.isfinite(change)]
         anytime = difference_interval(change, 1 - CONFIDENCE)
-        every.append(LaneDifference(lane, other, len(change), mean_interval(change), anytime))
+        every.append(
+            LaneDifference(
+                lane, other, len(change), mean_interval(change, np.arange(len(change))), anytime
+            )
+        )
     return tuple(every)

@@ -13,14 +13,14 @@ import numpy as np
 
 from evaluation.advise.certificate import certify, differences
 from evaluation.recovery import corrected
-from evaluation.report.caveats import other_texts, warnings
-from evaluation.report.curves import curve_rows, sharpened_rows
-from evaluation.report.followed import followed_rows
-from evaluation.report.grid import Grid, grid, groups, items_of
-from evaluation.report.interventions import intervention_rows
-from evaluation.report.lanes import measured
-from evaluation.report.loads import errors, load_rows, predicted
-from evaluation.report.placebos import placebo_rows
+from evaluation.report.measuring.caveats import other_texts, warnings
+from evaluation.report.measuring.curves import curve_rows, sharpened_rows
+from evaluation.report.measuring.followed import followed_rows
+from evaluation.report.measuring.grid import Grid, grid, groups, items_of
+from evaluation.report.measuring.interventions import intervention_rows
+from evaluation.report.measuring.lanes import measured
+from evaluation.report.measuring.loads import errors, load_rows, predicted
+from evaluation.report.measuring.placebos import placebo_rows
 from evaluation.report.texts import records_of
 from evaluation.report.values import ALL, LoadRow, Measured, PromptRow, Report, VoteRow
 from evaluation.statistics import Interval, count_interval, holm

@@ -1,8 +1,8 @@
 """How a metric of a study is declared: once, as the default of a field of
 ``evaluation.report.values.Measured``.
 
-``evaluation.report.lanes`` computes it for every lane and group; tables, charts and CSV files take
-name, title and format from here.
+``evaluation.report.measuring.lanes`` computes it for every lane and group; tables, charts and CSV
+files take name, title and format from here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Other = Literal["", "strict", "none"]  # the lane that a number is compared with
 
 class Pooled(NamedTuple):
     """Σ ``top`` / Σ ``bottom`` of the runs, or of one run where there is no ``bottom``. Both are
-    fields of ``Result`` or of ``evaluation.report.grid.DERIVED``.
+    fields of ``Result`` or of ``evaluation.report.measuring.grid.DERIVED``.
 
     ``over``: divided by the same number of that lane; ``minus``: that number subtracted instead.
     ``known``: without the runs of which one of them is unknown, in these lanes or strict.

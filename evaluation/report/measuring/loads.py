@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
-from evaluation.report.grid import Grid
+from evaluation.report.measuring.grid import Grid
 from evaluation.report.values import BLANK, LoadRow
 from evaluation.statistics import (
     Array,

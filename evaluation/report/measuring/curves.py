@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluation.report.grid import Grid, Group
-from evaluation.report.lanes import GroupSample, sample_of
+from evaluation.report.measuring.grid import Grid, Group
+from evaluation.report.measuring.lanes import GroupSample, sample_of
 from evaluation.report.values import CurveRow, SharpenedRow
 from evaluation.statistics import Array, Interval, percentile_intervals, totals_by_prompt
 from evaluation.study.plan import BASELINE, SHARPENED, Plan

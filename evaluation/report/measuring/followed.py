@@ -12,16 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from display.format import number
-from evaluation.report.grid import Grid
+from evaluation.report.measuring.grid import Grid
 from evaluation.report.values import FollowedRow
 from evaluation.statistics import (
     Array,
-    Indices,
-    Interval,
-    percentile_intervals,
+    mean_interval,
     quartiles,
     share_interval,
-    totals_by_prompt,
 )
 from mars_core.counterfactual import Counterfactual
 from storage import RunStore
@@ -129,18 +126,7 @@ def _row(lane: int, temperature: float, part: _Part, tokens: Sequence[_Token]) -
         changed=share_interval(of(lambda token: token.changed), prompt),
         meets=share_interval(np.isfinite(meets_after).astype(np.float64), prompt),
         meets_after=quartiles(meets_after),
-        logprob=_mean(of(lambda token: token.relaxed_logprob - token.strict_logprob), prompt),
+        logprob=mean_interval(
+            of(lambda token: token.relaxed_logprob - token.strict_logprob), prompt
+        ),
     )
-
-
-def _mean(values: Array, prompt: Indices) -> Interval:
-    """Of finite values, with the bootstrap's interval of prompts."""
-    known = np.isfinite(values)
-    prompts, index = np.unique(prompt[known], return_inverse=True)
-    if not len(prompts):
-        return Interval()
-    columns = np.stack([values[known], np.ones(len(index))], axis=1)
-    tokens, ones = totals_by_prompt(columns, index).T
-    means = tokens / ones
-    (interval,) = percentile_intervals(means[:1], means[None, 1:], len(prompts))
-    return interval

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.advise.recorded import decides, is_recorded, relaxes
-from evaluation.report.grid import Grid
+from evaluation.report.measuring.grid import Grid
 from evaluation.report.values import ALONE, InterventionRow
 from evaluation.statistics import (
     Array,
@@ -154,7 +154,7 @@ def _mean(
         beside = _by_prompt(others, read)
         means = {each: means[each] - beside[each] for each in means.keys() & beside.keys()}
     values: Array = np.array([means[each] for each in sorted(means)], dtype=np.float64)
-    return mean_interval(values)
+    return mean_interval(values, np.arange(len(values)))
 
 
 def _by_prompt(

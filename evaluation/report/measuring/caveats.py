@@ -10,7 +10,7 @@ import numpy as np
 
 from display.format import first_few, plural
 from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
-from evaluation.report.grid import Grid, Mask
+from evaluation.report.measuring.grid import Grid, Mask
 from evaluation.report.values import Measured
 from evaluation.statistics import Array
 from evaluation.study.plan import Plan, Task

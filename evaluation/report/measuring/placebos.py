@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluation.report.grid import Grid, groups
+from evaluation.report.measuring.grid import Grid, groups
 from evaluation.report.values import Measured, PlaceboRow
 from evaluation.statistics import Array
 

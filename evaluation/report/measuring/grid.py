@@ -107,80 +107,103 @@ class Grid(NamedTuple):
         )
 
 
+class _Cells(NamedTuple):
+    """Where single results stand: rows and lanes of [T, all lanes], in which every draw of a placebo
+    has its own."""
+
+    shape: tuple[int, int]
+    at: tuple[Indices, ...]
+    draws: Sequence[Sequence[int]]  # of each lane of the averaged plan
+
+    def array(self, values: Iterable[float | str | None]) -> Array:
+        """Of a value a result; nan is stored as a string."""
+        array = np.full(self.shape, np.nan)
+        array[self.at] = [np.nan if value is None else float(value) for value in values]
+        return array
+
+    def by_depth(self, counts: Sequence[Sequence[float]]) -> Array:
+        """Of counts by draft position, [T, all lanes, K]."""
+        array = np.zeros((*self.shape, max(map(len, counts), default=0)))
+        for row, lane, each in zip(*self.at, counts, strict=True):
+            array[row, lane, : len(each)] = each
+        return array
+
+    def averaged(self, values: Array) -> Array:
+        """Over the draws of each placebo, [T, all lanes, …] → [T, L, …]."""
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of nothing
+            means = [np.nanmean(values[:, list(each)], axis=1) for each in self.draws]
+        return np.stack(means, axis=1)
+
+    def every(self, marks: Mask) -> Mask:
+        return np.stack([marks[:, list(each)].all(axis=1) for each in self.draws], axis=1)
+
+
 @readable()
 def grid(plan: Plan, stored: Sequence[StoredResult]) -> Grid:
     """``stored``: results by task. Raises ValueError for results that this version
     cannot read."""
     rows = {number: row for row, number in enumerate(dict.fromkeys(one.task for one in stored))}
-    shape = (len(rows), len(plan.lanes))
-    at = tuple(
-        np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp).reshape(-1, 2).T
+    places = np.array([(rows[one.task], one.lane) for one in stored], dtype=np.intp)
+    cells = _Cells((len(rows), len(plan.lanes)), tuple(places.reshape(-1, 2).T), plan.draws)
+    drafted_at, kept_at = (
+        cells.by_depth([one.data[name] for one in stored]) for name in ("drafted_at", "kept_at")
     )
-
-    def by_task(values: Iterable[float | str | None]) -> Array:
-        """Values of single results, [T, L]; nan is stored as a string."""
-        array = np.full(shape, np.nan)
-        array[at] = np.array(
-            [np.nan if value is None else value for value in values], dtype=np.float64
-        )
-        return array
-
-    numbers = {
-        name: by_task(one.data.get(name) if name in _LATER else one.data[name] for one in stored)
-        for name in RESULT
-    } | {
-        name: by_task(None if one.relative is None else one.relative[name] for one in stored)
-        for name in RELATIVE
-    }
-    drafted_at, kept_at = (_by_depth(stored, at, shape, name) for name in ("drafted_at", "kept_at"))
-    accepted = numbers["accepted"] + numbers["relaxed"]
-    kept = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted)
-    draft_steps = drafted_at[:, :, :1].sum(axis=2)
-    completed = by_task(one.data["status"] == Status.COMPLETED for one in stored)
+    completed = cells.array(one.data["status"] == Status.COMPLETED for one in stored)
     metrics = dict.fromkeys(name for one in stored for name in one.data["scores"])
-    scores = {name: by_task(one.data["scores"].get(name) for one in stored) for name in metrics}
+    scores = {name: cells.array(one.data["scores"].get(name) for one in stored) for name in metrics}
     main = _main_metrics(stored, rows)
-    unscored = np.full(shape, np.nan)
-    main_scores = np.array(
-        [scores.get(name, unscored)[row] for row, name in enumerate(main)]
-    ).reshape(shape)
-    answer_tokens = numbers["new_tokens"] - numbers["reasoning_tokens"]
-    derived = (
-        *(kept, 1 - numbers["ended"], draft_steps, draft_steps + kept),
-        *(answer_tokens, main_scores, 1 - numbers["answered"]),
-    )
-    tasks, draws = tuple(map(plan.task, rows)), [list(each) for each in plan.draws]
+    unscored = np.full(cells.shape, np.nan)
+    by_main = [scores.get(name, unscored)[row] for row, name in enumerate(main)]
+    main_scores = np.array(by_main).reshape(cells.shape)
+    numbers = _numbers(stored, cells, drafted_at, kept_at, main_scores)
+    tasks = tuple(map(plan.task, rows))
     item = np.array(list(map(plan.position, tasks)), dtype=np.intp)
-    lane_of = {number: lane for lane, each in enumerate(draws) for number in each}
-
-    def averaged(values: Array) -> Array:
-        """Over the draws of each placebo, [T, all lanes, …] → [T, L, …]."""
-        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # of nothing
-            return np.stack([np.nanmean(values[:, each], axis=1) for each in draws], axis=1)
-
-    def every(marks: Mask) -> Mask:
-        return np.stack([marks[:, each].all(axis=1) for each in draws], axis=1)
-
+    lane_of = {number: lane for lane, each in enumerate(plan.draws) for number in each}
     return Grid(
         plan=plan.averaged,
         tasks=tasks,
         item=item,
         template=_templates(plan)[item],
         temperature=np.array([task.temperature for task in tasks], dtype=np.float64),
-        completed=every(completed == 1),
-        failed=~every(completed != 0),
-        numbers={
-            name: averaged(values)
-            for name, values in (numbers | dict(zip(DERIVED, derived, strict=True))).items()
-        },
-        drafted_at=averaged(drafted_at),
-        kept_at=averaged(kept_at),
-        scores={name: averaged(values) for name, values in scores.items()},
+        completed=cells.every(completed == 1),
+        failed=~cells.every(completed != 0),
+        numbers={name: cells.averaged(values) for name, values in numbers.items()},
+        drafted_at=cells.averaged(drafted_at),
+        kept_at=cells.averaged(kept_at),
+        scores={name: cells.averaged(values) for name, values in scores.items()},
         main=main,
-        main_scores=averaged(main_scores),
+        main_scores=cells.averaged(main_scores),
         run_ids={(rows[one.task], lane_of[one.lane]): one.run_ids for one in reversed(stored)},
         causes=tuple(cause for one in stored if one.relative and (cause := one.relative["cause"])),
     )
+
+
+def _numbers(
+    stored: Sequence[StoredResult],
+    cells: _Cells,
+    drafted_at: Array,
+    kept_at: Array,
+    main_scores: Array,
+) -> dict[str, Array]:
+    """By name, [T, all lanes]."""
+    numbers = {
+        name: cells.array(
+            one.data.get(name) if name in _LATER else one.data[name] for one in stored
+        )
+        for name in RESULT
+    } | {
+        name: cells.array(None if one.relative is None else one.relative[name] for one in stored)
+        for name in RELATIVE
+    }
+    accepted = numbers["accepted"] + numbers["relaxed"]
+    kept = np.where(np.isnan(accepted), kept_at.sum(axis=2), accepted)
+    draft_steps = drafted_at[:, :, :1].sum(axis=2)
+    derived = (
+        *(kept, 1 - numbers["ended"], draft_steps, draft_steps + kept),
+        numbers["new_tokens"] - numbers["reasoning_tokens"],
+        *(main_scores, 1 - numbers["answered"]),
+    )
+    return numbers | dict(zip(DERIVED, derived, strict=True))
 
 
 def _templates(plan: Plan) -> Indices:
@@ -188,17 +211,6 @@ def _templates(plan: Plan) -> Indices:
     numbers = dict[tuple[str, str | int], int]()
     keys = ((name, item.template or at) for at, (name, item) in enumerate(items_of(plan)))
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
-
-
-def _by_depth(
-    stored: Sequence[StoredResult], at: tuple[Indices, ...], shape: tuple[int, int], name: str
-) -> Array:
-    """Counts by draft position, [T, L, K]; ``at``: rows and lanes of the results."""
-    counts = [one.data[name] for one in stored]
-    array = np.zeros((*shape, max(map(len, counts), default=0)))
-    for row, lane, each in zip(*at, counts, strict=True):
-        array[row, lane, : len(each)] = each
-    return array
 
 
 def _main_metrics(stored: Sequence[StoredResult], rows: Mapping[int, int]) -> tuple[str, ...]:

@@ -1,0 +1,1 @@
+"""How the values of a report are measured from stored results."""
