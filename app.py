@@ -38,7 +38,7 @@ from hosting.logs import set_up
 from hosting.metrics import ServerMetrics, labels_of
 from hosting.middleware import SPACE_FRAMES, Guard
 from hosting.retention import Retention
-from hosting.settings import ServerSettings, described, json_log, offered, read_settings
+from hosting.settings import ServerSettings, described, offered, read_settings
 from hosting.startup import fetched, opened_store, zero_gpu
 from mars_core import __version__
 from mars_core.accelerators import Local
@@ -284,11 +284,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if value is not None
     }
     try:
-        return serve(read_settings(os.environ | overrides))
+        chosen = read_settings(os.environ | overrides)
     except ValueError as error:
-        set_up(json=json_log(os.environ), public=False)
-        LOG.error(str(error))
-        return 2
+        parser.error(str(error))
+    return serve(chosen)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
     get = environment.get
     space = bool(get("SPACE_ID"))
     zero_gpu = get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
-    public = _public(environment)
+    public = _switch(environment, "MARS_PUBLIC", space)
     root_path = get("MARS_ROOT_PATH", "").strip().rstrip("/")
     if root_path and (
         not root_path.startswith("/") or not root_path.isprintable() or set(" ?#") & set(root_path)
@@ -149,14 +149,6 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
     )
 
 
-def json_log(environment: Mapping[str, str]) -> bool:
-    """Whether the log is JSON; does not raise for invalid values of other variables."""
-    try:
-        return _switch(environment, "MARS_JSON_LOG", _public(environment))
-    except ValueError:
-        return True
-
-
 def offered(chosen: ServerSettings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
     """The available pairs, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
@@ -166,10 +158,6 @@ def offered(chosen: ServerSettings, catalog: Sequence[PairSpec]) -> tuple[PairSp
         if key not in by_key:
             raise ValueError(f"MARS_PAIRS names {key[:80]!r}; it can name {', '.join(by_key)}.")
     return tuple(by_key[key] for key in keys)
-
-
-def _public(environment: Mapping[str, str]) -> bool:
-    return _switch(environment, "MARS_PUBLIC", bool(environment.get("SPACE_ID")))
 
 
 def _items(text: str) -> tuple[str, ...]:

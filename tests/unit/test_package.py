@@ -119,8 +119,6 @@ def test_the_page_reads_its_arguments_before_the_environment(
 ) -> None:
     done: list[object] = []
     monkeypatch.setattr(app, "serve", done.append)
-    monkeypatch.setattr(app, "set_up", lambda **_: None)
-    monkeypatch.setattr(app.LOG, "error", done.append)
     monkeypatch.setenv("PORT", "7000")
     monkeypatch.delenv("HOST", raising=False)
     with suppress(SystemExit):  # of argparse

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hosting.settings import ServerSettings, json_log, read_settings
+from hosting.settings import ServerSettings, read_settings
 
 SPACE = {"SPACE_ID": "someone/mars"}
 OAUTH = {
@@ -73,22 +73,6 @@ def test_settings_are_those_of_the_environment(
     environment: dict[str, str], expected: ServerSettings
 ) -> None:
     assert read_settings(environment) == expected
-
-
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, False),
-        (SPACE, True),
-        ({"MARS_JSON_LOG": "on"}, True),
-        (SPACE | {"MARS_JSON_LOG": "off"}, False),
-        ({"MARS_JSON_LOG": "perhaps"}, True),
-    ],
-)
-def test_the_form_of_the_log_is_known_even_where_the_rest_is_no_value(
-    environment: dict[str, str], expected: bool
-) -> None:
-    assert json_log(environment | {"PORT": "x"}) is expected
 
 
 def test_no_secret_is_displayed() -> None:

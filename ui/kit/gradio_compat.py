@@ -1,21 +1,15 @@
-"""Everything that touches Gradio's internals, each part with what happens where they changed: stock
-behaviour, and one line in the log.
-
-``tests/unit/ui/test_gradio_compat.py`` checks every internal that is used here against the
-installed Gradio.
-"""
+"""Everything that touches Gradio's internals. ``tests/unit/ui/test_gradio_compat.py`` checks every
+internal that is used here against the installed Gradio."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 import time
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from inspect import signature
 from types import SimpleNamespace
-from typing import Any, ParamSpec
+from typing import Any
 
 import gradio as gr
 
@@ -24,29 +18,10 @@ from mars_core.panics import contained
 from ui.kit.errors import fault, miscall
 from ui.kit.lengths import PANEL, LengthError, check_lengths
 
-LOG = logging.getLogger("mars.gradio")
 ARRIVAL_S = 30.0  # within which a request, its body included, must have arrived
 _TIMED_OUT = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+# between two looks for waiting events; Gradio's millisecond took 8 % of a core at rest
 _POLL_S = 0.01
-P = ParamSpec("P")
-
-
-def _or_stock(change: Callable[P, None]) -> Callable[P, None]:
-    """``change``, which leaves Gradio as it is where an internal is missing."""
-
-    @wraps(change)
-    def changed(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            change(*args, **kwargs)
-        except (AttributeError, ImportError, KeyError, TypeError) as error:
-            LOG.warning(
-                "Gradio %s does not allow %s (%s).",
-                gr.__version__,
-                change.__name__,
-                type(error).__name__,
-            )
-
-    return changed
 
 
 class FaultyBlocks(gr.Blocks):
@@ -55,7 +30,7 @@ class FaultyBlocks(gr.Blocks):
 
     def queue(self, *args: Any, **options: Any) -> Any:
         super().queue(*args, **options)
-        poll_less_often(self)
+        self._queue.sleep_when_free = _POLL_S
         return self
 
     async def process_api(self, block_fn: Any, *args: Any, **options: Any) -> dict[str, Any]:
@@ -126,16 +101,6 @@ def _names(event: Any) -> list[str]:
     return [*signature(event.fn).parameters][: len(event.inputs)]
 
 
-@_or_stock
-def poll_less_often(page: gr.Blocks) -> None:
-    """Gradio looks for waiting events every millisecond, which took 8 % of a core while nothing
-    happened. An event waits at most ``_POLL_S`` until it is found."""
-    if not hasattr(page._queue, "sleep_when_free"):
-        raise AttributeError("sleep_when_free")
-    page._queue.sleep_when_free = _POLL_S
-
-
-@_or_stock
 def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
     """Gradio tells how an event fares to each of its outputs, at every message of any event, even
     where nothing shows it: with hundreds of components that takes the browser longer than a frame.
@@ -145,7 +110,6 @@ def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
             event.show_progress_on = [target]
 
 
-@_or_stock
 def forget_components(page: gr.Blocks) -> None:
     """For a page that was just launched and has no session yet: sessions keep the values of
     ``gr.State`` only. For links to a page as it stands Gradio keeps with every session a
@@ -181,7 +145,6 @@ def forget_components(page: gr.Blocks) -> None:
     page.app.state_holder = sessions
 
 
-@_or_stock
 def limit_arrival(page: gr.Blocks) -> None:
     """For a page that was just launched: a connection whose request has not arrived completely within
     ``ARRIVAL_S`` is closed."""
@@ -230,12 +193,9 @@ def limit_arrival(page: gr.Blocks) -> None:
             self.transport.close()
 
     config: Any = page.server.config
-    if not hasattr(config, "http_protocol_class"):
-        raise AttributeError("http_protocol_class")
     config.http_protocol_class = PromptProtocol
 
 
-@_or_stock
 def leave_values_to_tools(page: gr.Blocks) -> None:
     """For a page that was just launched, with MCP: its library refuses a value of another type
     without the name of the argument. The endpoints check all values, and say what each must be."""
@@ -243,8 +203,6 @@ def leave_values_to_tools(page: gr.Blocks) -> None:
     handlers = server.request_handlers
     request_type = {each.__name__: each for each in handlers}["CallToolRequest"]
     call = handlers[request_type]
-    if not hasattr(server, "_get_cached_tool_definition"):
-        raise AttributeError("_get_cached_tool_definition")
 
     async def no_schema(_tool: str) -> None:
         return None
@@ -262,8 +220,8 @@ def leave_values_to_tools(page: gr.Blocks) -> None:
 
 def queued_events(page: gr.Blocks) -> dict[str, str]:
     """Id → session of the events that wait in Gradio's queue or run."""
-    events: Mapping[str, Any] = getattr(getattr(page, "_queue", None), "event_ids_to_events", {})
-    return {id_: event.session_hash for id_, event in list(events.items())}
+    events = page._queue.event_ids_to_events
+    return {id_: str(event.session_hash) for id_, event in list(events.items())}
 
 
 async def drop_event(page: gr.Blocks, event: str) -> None:
@@ -274,14 +232,11 @@ async def drop_event(page: gr.Blocks, event: str) -> None:
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
     """Until the clients of all queued events know how they ended, ``seconds`` at most."""
     ends = time.monotonic() + seconds
-    pending: Mapping[str, Any] = getattr(
-        getattr(page, "_queue", None), "pending_event_ids_session", {}
-    )
+    pending = page._queue.pending_event_ids_session
     while any(list(pending.values())) and time.monotonic() < ends:
         time.sleep(0.02)
 
 
-@_or_stock
 def check_sign_in(button: gr.LoginButton) -> None:
     """The page reads on load who signed in, as Gradio's button does by itself, but not by a public
     endpoint."""

@@ -1,11 +1,9 @@
-"""What is used of Gradio's internals is there, does what it should, and where it is gone the page
-runs on stock Gradio."""
+"""What is used of Gradio's internals is there and does what it should."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -16,6 +14,7 @@ import gradio as gr
 import jinja2
 import pytest
 from gradio import component_meta, context, events, http_server, state_holder
+from mcp.server.lowlevel import Server
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -25,11 +24,8 @@ from ui.kit import gradio_compat
 from ui.kit.gradio_compat import (
     FaultyBlocks,
     forget_components,
-    leave_values_to_tools,
     limit_arrival,
-    poll_less_often,
     report_progress_on,
-    wait_for_streams,
 )
 
 
@@ -88,12 +84,11 @@ def test_sessions_unused_for_longest_go_first(page: gr.Blocks) -> None:
 
 
 def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
-    """A name that is missing here was renamed by Gradio: change gradio_compat, or accept stock
-    behaviour."""
+    """A name that is missing here was renamed by Gradio: change gradio_compat."""
     for owner, names in (
         (page, ("fns", "app", "_queue", "state_session_capacity", "default_config")),
         (page.fns[0], ("show_progress", "show_progress_on", "inputs", "name", "api_name")),
-        (page._queue, ("pending_event_ids_session", "sleep_when_free")),
+        (page._queue, ("event_ids_to_events", "pending_event_ids_session", "sleep_when_free")),
         (page.state_holder, ("session_data", "blocks", "set_blocks")),
         (
             state_holder.SessionState(page),
@@ -102,6 +97,7 @@ def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
         (gr.EventData(None, {}), ("_data", "target")),
         (gr.LoginButton, ("_check_login_status",)),
         (context.Context, ("root_block",)),
+        (Server, ("_get_cached_tool_definition",)),
         (H11Protocol, ("connection_made", "data_received", "connection_lost")),
     ):
         assert not [name for name in names if not hasattr(owner, name)], owner
@@ -115,28 +111,6 @@ def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
     assert {"state_session_capacity", "app_kwargs", "max_file_size"} <= set(
         inspect.signature(gr.Blocks.launch).parameters
     )
-
-
-def test_where_an_internal_is_gone_the_page_stays_as_gradio_made_it(
-    page: gr.Blocks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    holder = page.state_holder
-    monkeypatch.delattr(state_holder, "StateHolder")
-    with caplog.at_level(logging.WARNING, "mars.gradio"):
-        forget_components(page)
-        limit_arrival(SimpleNamespace(server=SimpleNamespace(config=SimpleNamespace())))  # type: ignore[arg-type]
-        report_progress_on(SimpleNamespace(), gr.HTML())  # type: ignore[arg-type]
-        poll_less_often(SimpleNamespace(_queue=SimpleNamespace()))  # type: ignore[arg-type]
-        leave_values_to_tools(SimpleNamespace(mcp_server_obj=None))  # type: ignore[arg-type]
-    assert page.app.state_holder is holder and _call(page, "a") == "a secret 1"
-    assert [record.getMessage().partition(" does not allow ")[2] for record in caplog.records] == [
-        "forget_components (ImportError).",
-        "limit_arrival (AttributeError).",
-        "report_progress_on (AttributeError).",
-        "poll_less_often (AttributeError).",
-        "leave_values_to_tools (AttributeError).",
-    ]
-    wait_for_streams(SimpleNamespace(), 60)  # type: ignore[arg-type]  # nothing to wait for
 
 
 def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradios() -> None:
