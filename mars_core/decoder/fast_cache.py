@@ -60,7 +60,7 @@ class FastCache(ModelCache):
         tapped = {}
         for number, (layer, windowed) in enumerate(zip(self._layers, self._windowed, strict=True)):
             if number in self._feature_layers:
-                tapped[number] = hidden
+                tapped[number] = hidden.clone()
             attention = partial(self._store.attend, layer=number, windowed=windowed)
             hidden = layer.step(hidden, rotary, attention)
         if len(self._layers) in self._feature_layers:

@@ -20,7 +20,7 @@ from mars_core.decoder.linear import PlainLinear, freeze, joined
 # attention sums fewer rows in another order: blocks of them on a CPU, a single one on a GPU
 _ROWS = {"cpu": 4, "cuda": 2}
 
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+Attend = Callable[[Tensor, Tensor], Tensor]
 
 
 class Rotary(NamedTuple):
@@ -103,23 +103,24 @@ class Core(nn.Module):
         freeze(self)
 
     def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
-        """x [B, n, R], residual [B, n, H] → [B, n, H]. ``attention``: queries [B, n, query heads,
-        d], keys and values [B, key heads, n, d] → [B, n, query heads · d]."""
+        """x [B, n, R], residual [B, n, H] → [B, n, H]; the residual may be overwritten.
+        ``attention``: queries [B, n, query heads, d], keys and behind them values [B, n, 2 · key
+        heads, d] → [B, n, query heads · d]."""
         heads, (batch, count, _) = self.heads, x.shape
-        projected = self.qkv.forward(x).view(
-            batch, count, -1, heads.size
-        )  # query, key, value heads
-        turned, values = (
-            projected[:, :, : self.turned],
-            projected[:, :, self.turned :].transpose(1, 2),
-        )
-        if self.head_norm is not None:
-            turned = self.head_norm.forward(turned)
+        # query, key, value heads; turned ones take the place of those that they are made from
+        projected = self.qkv.forward(x).view(batch, count, -1, heads.size)
+        turned = straight = projected[:, :, : self.turned]
         size = rotary.cos.shape[-1]
-        part = turned if size == heads.size else turned[..., :size]
-        torch.addcmul(part.roll(size // 2, -1).mul_(rotary.sin), part, rotary.cos, out=part)
-        queries, keys = turned[:, :, : heads.query], turned[:, :, heads.query :].transpose(1, 2)
-        residual = self.output.added(attention(queries, keys, values), residual)
+        if self.head_norm is not None:
+            straight = self.head_norm.forward(turned)
+            if size < heads.size:
+                turned[..., size:] = straight[..., size:]
+        if size < heads.size:
+            turned, straight = turned[..., :size], straight[..., :size]
+        half = straight.roll(size // 2, -1).mul_(rotary.sin)
+        torch.addcmul(half, straight, rotary.cos, out=turned)
+        queries, stored = projected[:, :, : heads.query], projected[:, :, heads.query :]
+        residual = self.output.added(attention(queries, stored), residual)
         gate, up = self.up.forward(self.norm.forward(residual)).chunk(2, -1)
         return self.down.added(self.activation(gate) * up, residual)
 
@@ -177,15 +178,16 @@ class FastLayer(nn.Module):
         """The call signature of transformers' layers."""
         assert position_embeddings is not None
 
-        def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        def attention(queries: Tensor, stored: Tensor) -> Tensor:
+            keys, values = stored.transpose(1, 2).chunk(2, 1)
             if past_key_values is not None:
                 keys, values = past_key_values.update(keys, values, self.at)
             return attend(queries, keys, values, attention_mask, self.core.heads)
 
-        return self.step(hidden_states, Rotary.of(*position_embeddings), attention)
+        return self.step(hidden_states.clone(), Rotary.of(*position_embeddings), attention)
 
     def step(self, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
-        """hidden [B, n, H] → [B, n, H]."""
+        """hidden [B, n, H], which may be overwritten → [B, n, H]."""
         return self.core.forward(self.norm.forward(hidden), hidden, rotary, attention)
 
 

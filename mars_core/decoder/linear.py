@@ -35,8 +35,9 @@ class PlainLinear(nn.Linear):
         freeze(self)
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
-        """The product and ``to``."""
-        return to + self.forward(input)
+        """Return the product and ``to``, which is overwritten; in one operation without a bias."""
+        to.view(-1, self.out_features).addmm_(input.reshape(-1, self.in_features), self.weight.t())
+        return to if self.bias is None else to.add_(self.bias)
 
 
 class PackedLinear(PlainLinear):
@@ -116,6 +117,10 @@ class HalfLinear(PlainLinear):
             rows = nn.functional.pad(rows, (0, 0, 0, padding))
         product = self._product(rows)
         return product[: len(rows) - padding].view(*input.shape[:-1], self.out_features)
+
+    def added(self, input: Tensor, to: Tensor) -> Tensor:
+        """Return the product and ``to``."""
+        return to + self.forward(input)
 
 
 def _half_product(weight: Tensor, bias: Tensor | None = None) -> Callable[[Tensor], Tensor]:

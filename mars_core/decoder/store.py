@@ -14,29 +14,24 @@ from mars_core.decoder.positions import PassLayout
 
 
 class Store:
-    """One tensor for all layers of one shape: [2, layers, key heads, slots · capacity, d], with the
-    dtype and on the device of ``like``."""
+    """One tensor for all layers of one shape: [layers, 2 · key heads, slots · capacity, d], keys
+    before values, with the dtype and on the device of ``like``."""
 
     layout: PassLayout  # of the current pass
 
     def __init__(self, layers: int, heads: Heads, slots: int, capacity: int, like: Tensor) -> None:
         self._heads = heads
-        self._all = like.new_zeros(2, layers, heads.key, slots * capacity, heads.size)
-        # Keys and values of each layer: [key heads, slots · capacity, d] and [slots, key heads,
-        # capacity, d]
-        self._entries = list(zip(*self._all, strict=True))
-        self._texts = list(
-            zip(*self._all.unflatten(3, (slots, capacity)).transpose(2, 3), strict=True)
-        )
+        self._all = like.new_zeros(layers, 2 * heads.key, slots * capacity, heads.size)
+        # of each layer, the second keys and values [slots, key heads, capacity, d]
+        self._entries = [*self._all]
+        by_slot = self._all.unflatten(2, (slots, capacity)).transpose(1, 2)
+        self._texts = [layer.chunk(2, 1) for layer in by_slot]
 
-    def attend(
-        self, queries: Tensor, keys: Tensor, values: Tensor, layer: int, windowed: bool
-    ) -> Tensor:
-        """Stores keys and values [A, key heads, n, d] of the pass's tokens; queries [A, n, query
-        heads, d] → what they attend to, [A, n, query heads · d]."""
+    def attend(self, queries: Tensor, stored: Tensor, layer: int, windowed: bool) -> Tensor:
+        """Stores keys and values [A, n, 2 · key heads, d] of the pass's tokens; queries [A, n,
+        query heads, d] → what they attend to, [A, n, query heads · d]."""
         layout = self.layout
-        for stored, new in zip(self._entries[layer], (keys, values), strict=True):
-            stored.index_copy_(1, layout.entries, new.transpose(0, 1).flatten(1, 2))
+        self._entries[layer].index_copy_(1, layout.entries, stored.flatten(0, 1).transpose(0, 1))
         mixed = []
         for each in layout.segments:
             mask = each.windowed if windowed else each.full

@@ -38,7 +38,7 @@ class FastHeadLayer(nn.Module):
     def step(self, embedded: Tensor, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
         """embedded, hidden [B, n, H] → [B, n, H]."""
         normed = self.hidden_norm(hidden)
-        residual = normed if self.norm_before_residual else hidden
+        residual = normed if self.norm_before_residual else hidden.clone()
         both = torch.cat((self.input_norm(embedded), normed), -1)
         after: Tensor = self.core(both, residual, rotary, attention)
         return after

@@ -303,7 +303,7 @@ def test_product_is_that_of_the_plain_layer(bias: bool) -> None:
                 PlainLinear(plain.weight, plain.bias),
             ):
                 torch.testing.assert_close(layer(x), plain(x), atol=1e-5, rtol=1e-5)
-                added = layer.added(x, other)
+                added = layer.added(x, other.clone())
                 torch.testing.assert_close(added, other + plain(x), atol=1e-5, rtol=1e-5)
 
 
@@ -425,7 +425,7 @@ def tensors(values: Any) -> list[Tensor]:
     return [each for each in tree_leaves(values) if isinstance(each, Tensor)]
 
 
-@pytest.mark.parametrize(("kind", "most"), [("llama", 18), ("qwen3", 20)])
+@pytest.mark.parametrize(("kind", "most"), [("llama", 15), ("qwen3", 17)])
 def test_a_layer_takes_few_kernels(kind: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pass over several tokens, as on a GPU: with plain products in half precision, and masks
     of one width. Each is a launch there."""
@@ -442,4 +442,5 @@ def test_a_layer_takes_few_kernels(kind: str, most: int, monkeypatch: pytest.Mon
         counts.append(kernels.names)
     layer = counts[1] - counts[0]
     assert sum(layer.values()) <= most, layer
-    assert layer["aten.linear.default"] == 4 and layer["aten.index_copy_.default"] == 2
+    assert layer["aten.linear.default"] == layer["aten.addmm_.default"] == 2
+    assert layer["aten.index_copy_.default"] == 1
