@@ -26,25 +26,16 @@ TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 TOP = "node => node.getBoundingClientRect().top + window.scrollY"
 
 
-def test_the_device_is_requested_once_the_example_is_drawn(window: Window) -> None:
+def test_results_are_seen_with_the_prompt_above_them(window: Window) -> None:
+    """So that the page does not move while it is drawn; then the device is requested."""
     page = window.page
     page.add_init_script("""
-        const send = window.fetch, asked = window.asked = [];
+        const send = window.fetch, asked = window.asked = [], early = window.early = [];
         window.fetch = (address, ...more) => {
           const drawn = document.querySelectorAll("#compare-lane-1 .tok").length;
           if (String(address.url ?? address).includes("/run/predict")) asked.push(drawn);
           return send(address, ...more);
-        };""")
-    page.reload()
-    expected(page, ".mars-chip").to_have_text("CPU, float32")
-    assert page.evaluate("window.asked")[0] > 0
-
-
-def test_results_are_seen_with_the_prompt_above_them(window: Window) -> None:
-    """So that the page does not move while it is drawn."""
-    page = window.page
-    page.add_init_script("""
-        const early = window.early = [];
+        };
         const look = () => {
           const strip = document.querySelector("#compare-strip");
           const prompt = document.querySelector("#prompt textarea");
@@ -55,6 +46,8 @@ def test_results_are_seen_with_the_prompt_above_them(window: Window) -> None:
     page.reload()
     expected(page, "#compare-strip").to_be_visible()
     assert "visible" not in page.evaluate("window.early")
+    expected(page, ".mars-chip").to_have_text("CPU, float32")
+    assert page.evaluate("window.asked")[0] > 0
 
 
 def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window: Window) -> None:

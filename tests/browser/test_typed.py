@@ -38,27 +38,25 @@ def draw_again(page: Page, panel: str) -> None:
         expected(page, f"{panel} .mars-bar[data-drawn]").to_have_count(0)
 
 
-@pytest.mark.parametrize("scope", ["compare", "votes", "study"])
-def test_every_typed_field_keeps_its_value_while_its_form_is_drawn_again(
-    window: Window, scope: str
-) -> None:
-    page, panel = window.page, f"#{scope}-settings"
-    open_form(page, scope)
-    fields = [
-        id_
-        for id_, type_ in page.eval_on_selector_all(f"{panel} [data-name]", VISIBLE)
-        if type_ in TYPED
-    ]
-    typed = {}
-    for id_ in fields:
-        field = page.locator(f"#{id_}")
-        field.press("End")
-        field.press("1")
-        typed[id_] = field.input_value()
-        field.press("Tab")
-    draw_again(page, panel)
-    assert {id_: page.input_value(f"#{id_}") for id_ in fields} == typed
-    assert len(typed) > 10 and all(typed.values())
+def test_every_typed_field_keeps_its_value_while_its_form_is_drawn_again(window: Window) -> None:
+    page = window.page
+    for scope in BUTTONS:
+        panel = f"#{scope}-settings"
+        open_form(page, scope)
+        fields = [
+            id_
+            for id_, type_ in page.eval_on_selector_all(f"{panel} [data-name]", VISIBLE)
+            if type_ in TYPED
+        ]
+        typed = {}
+        for id_ in fields:
+            field = page.locator(f"#{id_}")
+            field.press("End")
+            field.press("1")
+            typed[id_] = field.input_value()
+            field.press("Tab")
+        draw_again(page, panel)
+        assert {id_: page.input_value(f"#{id_}") for id_ in fields} == typed
 
 
 def test_a_run_has_the_texts_that_were_typed_and_notes_stay_until_they_are_saved(
@@ -116,14 +114,14 @@ BUTTONS = {"compare": "#compare", "votes": "#votes-write", "study": "#study-run"
 
 
 @pytest.mark.parametrize("size", [ViewportSize(width=1440, height=900)])
-@pytest.mark.parametrize("scope", REFUSED)
-def test_a_refused_value_is_shown_at_its_field_which_has_the_focus(
-    window: Window, scope: str
-) -> None:
+def test_a_refused_value_is_shown_at_its_field_which_has_the_focus(window: Window) -> None:
     page = window.page
-    open_form(page, scope)
-    for id_, value in REFUSED[scope].items():
+    for scope, (id_, value) in (
+        (scope, each) for scope, values in REFUSED.items() for each in values.items()
+    ):
         field = page.locator("#prompt textarea" if id_ == "prompt" else f"#{id_}")
+        if id_ == next(iter(REFUSED[scope])):
+            open_form(page, scope)
         page.eval_on_selector_all(
             f"#{scope}-settings details", "all => all.forEach(each => { each.open = true; })"
         )
