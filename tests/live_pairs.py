@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,14 @@ from mars_core.run import Run
 from mars_core.session import Session, run_config
 from mars_core.types import (
     DrafterConfig,
+    DraftMode,
     ModelRef,
     PromptConfig,
     RuleConfig,
     RunConfig,
     Sampling,
     Trace,
+    TreeShape,
 )
 from tests import eagle_heads
 from tests.checkpoints import EOS, tiny_checkpoint, tiny_model, tiny_tokenizer
@@ -109,6 +112,20 @@ def searched(pair: Pair) -> Pair:
 
 
 GREEDY = Sampling(0.0)
+DRAFTS = {
+    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
+    "coupled chain": DrafterConfig("model", k=4),
+    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+    "n-grams": DrafterConfig("ngram", k=4),
+    "head": DrafterConfig("eagle3", k=4),
+    "tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
+}
+
+
+@cache
+def ready_pair() -> Pair:
+    """A random pair with a head, whose text does not end by itself."""
+    return searched(headed(random_pair(noise=0.05, eos=frozenset())))
 
 
 def config_for(

@@ -13,10 +13,9 @@ import pytest
 
 import mars_core.drafting
 from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
-from mars_core.models import BUNDLED_PAIR, Pair
+from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import RULES
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
-from tests.live_pairs import headed, random_pair
 
 ROOT = Path(mars_core.drafting.__file__).parents[2]
 # a checkpoint's configuration, with which drafter a pair begins, and those of which q is known
@@ -104,8 +103,3 @@ def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
     known = names.keys() - words
     paths = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
     assert paths == elsewhere
-
-
-@pytest.fixture(scope="module")
-def pair() -> Pair:
-    return headed(random_pair(eos=frozenset()))

@@ -5,43 +5,35 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
 from evaluation.study.plan import Lane
 from evaluation.study.result import placebo_of
 from mars_core.models import Pair
-from mars_core.models.idle import Engines
 from mars_core.rules.placebo import lot
-from mars_core.session import Session
 from mars_core.types import (
-    DrafterConfig,
     DraftMode,
     Outcome,
     RuleConfig,
     RunConfig,
     Sampling,
     Trace,
-    TreeShape,
 )
-from tests.live_pairs import config_for, decoded, headed, random_pair
-from tests.replay import replayed
+from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
 
-DRAFTS = {
-    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
-    "coupled chain": DrafterConfig("model", k=4),
-    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
-    "tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3)),
-}
 TEMPERATURES = {"greedy chain": (0.0, 1.0), "tree": (0.0, 1.0)}
-CASES = [(name, t) for name in DRAFTS for t in TEMPERATURES.get(name, (1.0,))]
+CASES = [
+    (name, t)
+    for name in ("greedy chain", "coupled chain", "sampled chain", "tree")
+    for t in TEMPERATURES.get(name, (1.0,))
+]
 NEW = 30
 
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return headed(random_pair(noise=0.05, eos=frozenset()))
+    return ready_pair()
 
 
 def config_of(
@@ -106,24 +98,6 @@ def test_bits_go_on_where_the_text_is() -> None:
     for passed in range(0, 200, 9):
         bits = int(lot(values, passed))
         assert [bits >> at & 1 for at in range(53)] == (first + [0] * 53)[passed : passed + 53]
-
-
-@pytest.mark.parametrize(("name", "temperature"), CASES)
-def test_runs_in_a_batch_and_captured_ones_have_the_same_due(
-    pair: Pair, name: str, temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With other numbers in every row, which are decided together."""
-    wanted = [(2, 5, 1), (0, 5, 2), (4, 6, 3)]
-    configs = [config_of(pair, name, temperature, *each) for each in wanted]
-    alone = [decoded(pair, config) for config in configs]
-    strict = config_for(pair, DRAFTS[name], Sampling(temperature), seed=3, new=NEW)
-    assert alone[1].token_ids == decoded(pair, strict).token_ids
-    beside = {at: run.trace() for at, run in Session(pair).together(configs, 2)}
-    assert [beside[at].token_ids for at in range(3)] == [trace.token_ids for trace in alone]
-    replayed(monkeypatch)
-    captured = replace(pair, graphs=True, engines=Engines())
-    for config, trace in zip(configs, alone, strict=True):
-        assert decoded(captured, config).token_ids == trace.token_ids
 
 
 @pytest.mark.parametrize(("name", "temperature"), CASES)

@@ -23,7 +23,6 @@ from transformers import (
 )
 
 from mars_core.models import Pair
-from mars_core.models.idle import Engines
 from mars_core.processors import word_ids
 from mars_core.sampling import draw, noise
 from mars_core.session import Session
@@ -34,26 +33,16 @@ from mars_core.types import (
     Processors,
     Sampling,
     Trace,
-    TreeShape,
 )
-from tests.live_pairs import config_for, decoded, generated, headed, random_pair, traced
-from tests.replay import Operations, replayed
+from tests.live_pairs import DRAFTS, config_for, decoded, generated, ready_pair, traced
 from tests.unit.mars_core.test_verification import keys
 
 PROMPT = "once upon a time upon a once"
-DRAFTERS = {
-    "chain": DrafterConfig("model", k=4),
-    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
-    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
-    "n-grams": DrafterConfig("ngram", k=4),
-    "head": DrafterConfig("eagle3", k=3),
-    "tree": DrafterConfig("eagle3", tree=TreeShape(14, 4, 4)),
-}
 INF = float("inf")
 BANNED = tuple((word, -INF) for word in ("[40, 40]", "on", "[44]"))
 EACH = {
     "repetition": Processors(repetition_penalty=1.4),
-    "n-grams": Processors(no_repeat_ngram_size=2, logit_bias=(("[40]", 9.0),)),
+    "n-grams": Processors(no_repeat_ngram_size=3, logit_bias=(("[40]", 9.0),)),
     "single tokens": Processors(no_repeat_ngram_size=1, repetition_penalty=0.8),
     "words": Processors(logit_bias=(("[40]", 3.0), ("[41, 42]", 30.0), ("[43]", -9.0), *BANNED)),
     "all": Processors(
@@ -67,7 +56,7 @@ WARM = Processors(0.05, 0.9, 1.2, 0.3, 0.2, 3, (("[40]", 2.0), ("on", -1.0), ("[
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return headed(random_pair(noise=0.05, eos=frozenset()))
+    return ready_pair()
 
 
 def written(
@@ -127,20 +116,20 @@ def test_strict_is_the_target_alone_is_generate(pair: Pair, name: str) -> None:
     assert alone.token_ids == expected != plain.token_ids
     warm = replace(sampling, temperature=1.0)
     drawn = written(pair, DrafterConfig("none"), warm).token_ids
-    for drafter in DRAFTERS.values():
+    for drafter in DRAFTS.values():
         assert written(pair, drafter, sampling).token_ids == expected, drafter
         if drafter.mode is not DraftMode.SAMPLED:
             assert written(pair, drafter, warm).token_ids == drawn, drafter
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("name", DRAFTS)
 def test_every_token_has_the_probability_of_transformers_after_the_text_before_it(
     pair: Pair, name: str
 ) -> None:
     """Kept or rejected, at temperature 1, with all processors; and a coupled or greedy draft does
     not change the text."""
     sampling = Sampling(1.0, 30, processors=WARM)
-    trace = written(pair, DRAFTERS[name], sampling, "mars-gap" if name == "tree" else "strict")
+    trace = written(pair, DRAFTS[name], sampling, "mars-gap" if name == "tree" else "strict")
     text, prompt = [*trace.prompt_ids], len(trace.prompt_ids)
     warpers = LogitsProcessorList(
         [TopKLogitsWarper(30), MinPLogitsWarper(0.05), TypicalLogitsWarper(0.9)]
@@ -166,31 +155,11 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
     assert trace.summary.tv_sum == pytest.approx(0, abs=1e-9) or name == "tree"
 
 
-@pytest.mark.parametrize(
-    "sampling", [Sampling(processors=EACH["all"]), Sampling(1.0, processors=WARM)], ids=["0", "1"]
-)
-@pytest.mark.parametrize("name", [*DRAFTERS, "none"])
-def test_captured_steps_are_the_same_and_one_engine_serves_two_texts(
-    pair: Pair, name: str, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in = replayed(monkeypatch)
-    drafter = DRAFTERS.get(name, DrafterConfig("none"))
-    captured = replace(pair, graphs=True, engines=Engines())
-    for prompt in (PROMPT, "once"):
-        eager, trace = (
-            traced(each, drafter, sampling, prompt=prompt, new=24) for each in (pair, captured)
-        )
-        assert trace.token_ids == eager.token_ids
-        stand_in.watch = operations = Operations()
-    assert stand_in.captures > 0
-    assert not operations.uncaptured
-
-
 def test_a_continued_run_counts_its_prefix_as_output(pair: Pair) -> None:
     sampling = Sampling(1.0, processors=WARM)
-    trace = written(pair, DRAFTERS["chain"], sampling)
+    trace = written(pair, DRAFTS["coupled chain"], sampling)
     config = replace(
-        config_for(pair, DRAFTERS["tree"], sampling, prompt=PROMPT, new=16),
+        config_for(pair, DRAFTS["tree"], sampling, prompt=PROMPT, new=16),
         prefix=trace.token_ids[:8],
     )
     assert decoded(pair, config).token_ids == trace.token_ids[8:]
@@ -223,4 +192,4 @@ def test_a_continued_run_counts_its_prefix_as_output(pair: Pair) -> None:
 )
 def test_what_cannot_be_processed_is_named(pair: Pair, chosen: Processors, message: str) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(message)):
-        Session(pair).check(config_for(pair, DRAFTERS["chain"], Sampling(processors=chosen)))
+        Session(pair).check(config_for(pair, DRAFTS["coupled chain"], Sampling(processors=chosen)))

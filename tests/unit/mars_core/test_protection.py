@@ -15,15 +15,13 @@ from mars_core.rules import RULES, protecting
 from mars_core.text.detokenize import Pieces
 from mars_core.text.protected import protected_ids
 from mars_core.types import (
-    DrafterConfig,
     DraftMode,
     Outcome,
     Processors,
     Sampling,
-    TreeShape,
 )
 from tests.checkpoints import tiny_tokenizer
-from tests.live_pairs import config_for, decoded, headed, random_pair
+from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
 from tests.unit.mars_core.byte_level import byte_level_tokenizer
 from tests.unit.mars_core.test_verification import (
     CHAINS,
@@ -72,26 +70,18 @@ def test_the_lossless_rules_have_nothing_to_protect() -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return headed(random_pair())
-
-
-DRAFTERS = {
-    "coupled": DrafterConfig("model", k=4),
-    "greedy": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
-    "sampled": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
-    "tree": DrafterConfig("eagle3", tree=TreeShape(14, 4, 4)),
-}
+    return ready_pair()
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", ["coupled chain", "greedy chain", "sampled chain", "tree"])
 @pytest.mark.parametrize("rule", ["always", "typical", "topk-delta"])
 def test_a_run_relaxes_no_protected_token(
     pair: Pair, rule: str, drafter: str, temperature: float
 ) -> None:
     def relaxed(protect: tuple[str, ...]) -> set[int]:
         sampling = Sampling(temperature, processors=Processors(protect=protect))
-        chosen = config_for(pair, DRAFTERS[drafter], sampling, rule=rule, new=96)
+        chosen = config_for(pair, DRAFTS[drafter], sampling, rule=rule, new=96)
         trace = decoded(pair, chosen)
         assert trace.config.sampling.processors.protect == protect
         return {token.id for token in trace.tokens if token.outcome is Outcome.RELAXED}

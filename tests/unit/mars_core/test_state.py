@@ -13,7 +13,6 @@ import torch
 from tokenizers import AddedToken
 
 from mars_core.models import Pair
-from mars_core.models.idle import Engines
 from mars_core.rules import RULES, expressions, split_values
 from mars_core.rules.expression import parse
 from mars_core.session import Session
@@ -30,8 +29,7 @@ from mars_core.types import (
 )
 from mars_core.verification import RunState, Span, chain_draft, judge
 from tests.checkpoints import tiny_model, tiny_tokenizer
-from tests.live_pairs import config_for, decoded, disturbed, headed, pair_of, random_pair, searched
-from tests.replay import replayed
+from tests.live_pairs import DRAFTS, config_for, decoded, disturbed, headed, pair_of, ready_pair
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
@@ -47,9 +45,7 @@ from tests.unit.mars_core.test_verification import (
 
 RELAXING = [name for name, rule in RULES.items() if not rule.lossless]
 LIVE = {
-    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
-    "coupled chain": DrafterConfig("model", k=4),
-    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+    **{name: each for name, each in DRAFTS.items() if "chain" in name},
     "greedy tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3), mode=DraftMode.GREEDY),
 }
 
@@ -209,15 +205,7 @@ def test_thinking_is_read_along_the_draft(before: bool) -> None:
 
 @pytest.fixture(scope="module")
 def pair() -> Pair:
-    return searched(headed(random_pair(noise=0.05, eos=frozenset())))
-
-
-def story(trace: Trace) -> list[object]:
-    return [
-        (token.id, token.outcome, token.node, token.parameter, token.regret)
-        for step in trace.steps
-        for token in step.tokens
-    ]
+    return ready_pair()
 
 
 def spent_before(trace: Trace) -> Iterator[tuple[Token, float]]:
@@ -238,7 +226,6 @@ DYNAMIC = {"theta": "0.4 + 0.1*min(4, entropy) + 0.001*position + 0.01*tv"}
 def test_the_value_of_a_parameter_follows_from_the_trace(
     pair: Pair, name: str, sampling: Sampling
 ) -> None:
-    """Alone, captured, and beside others; with the measured columns or without."""
     configs = [
         config_for(pair, LIVE[name], sampling, rule="mars", seed=seed, new=20 + seed, **DYNAMIC)
         for seed in range(3)
@@ -248,10 +235,6 @@ def test_the_value_of_a_parameter_follows_from_the_trace(
         for token, spent in spent_before(trace):
             expected = 0.4 + 0.1 * min(4, token.entropy) + 0.001 * token.position + 0.01 * spent
             assert token.parameter == pytest.approx(min(1, expected), abs=1e-5)
-    beside = {at: run.trace() for at, run in Session(pair).together(configs, 2)}
-    assert [story(beside[at]) for at in range(3)] == [story(trace) for trace in alone]
-    bare = Session(pair).start(configs[0], telemetry=False)
-    assert list(bare) and bare.trace().token_ids == alone[0].token_ids
 
 
 @pytest.mark.parametrize("rule", ["threshold", "typical"])
@@ -266,23 +249,6 @@ def test_of_several_expressions_the_value_is_that_of_the_first_one_displayed(
     )
     assert [*trace.config.rule.parameters] == names
     assert {token.parameter for token in trace.tokens} == {0.3}
-
-
-def test_a_captured_step_reads_the_state_of_its_run(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stand_in = replayed(monkeypatch)
-    captured = replace(pair, graphs=True, engines=Engines())
-    for seed in range(2):
-        config = config_for(
-            pair, LIVE["greedy chain"], Sampling(1.0), rule="mars", seed=seed, **DYNAMIC
-        )
-        eager, trace = decoded(pair, config), decoded(captured, config)
-        assert [each[:3] for each in story(trace)] == [each[:3] for each in story(eager)]
-        assert [token.parameter for token in trace.tokens] == pytest.approx(
-            [token.parameter for token in eager.tokens], abs=1e-5
-        )
-    assert stand_in.captures
 
 
 def budget(pair: Pair, share: float, **options: object) -> RunConfig:

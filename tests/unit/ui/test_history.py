@@ -170,7 +170,6 @@ def test_what_can_be_chosen_is_what_there_is_and_not_read_again_with_every_page(
 def test_a_list_that_was_not_counted_to_its_end_has_a_next_page(
     store: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("storage.runs.search.FEW", -1)
     monkeypatch.setattr("storage.runs.search.COUNTED", 1)
     monkeypatch.setattr("ui.tabs.history.list.PAGE", 2)
     for _ in range(5):
