@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from html import escape
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 from mars_core.accelerators.perform import perform
@@ -56,17 +55,11 @@ class Comparison:
     def to_pandas(self, table: str = "runs") -> pd.DataFrame:
         """``runs``, ``tokens`` or ``nodes`` of a draft tree, one row each, with the columns of the
         exports (docs/data.md)."""
-        import pyarrow as pa
-
-        from storage.export.tables import EXPORTS
+        from storage.export.unsaved import unsaved
 
         if table not in ("runs", "tokens", "nodes"):
             raise ValueError(f"table is {table!r}; it must be runs, tokens or nodes.")
-        with TemporaryDirectory() as folder, RunStore(f"sqlite:///{folder}/runs.db") as store:
-            self._save(store)
-            tables = list(EXPORTS[table].tables(store))
-        rows = pa.concat_tables(tables or [EXPORTS[table].schema.empty_table()])
-        frame: pd.DataFrame = rows.to_pandas()
+        frame: pd.DataFrame = unsaved(table, self.traces, self.order).to_pandas()
         return frame
 
     def save(self, database: str | None = None) -> str:

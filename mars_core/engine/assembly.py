@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
@@ -14,9 +13,6 @@ from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
 from mars_core.verification import JudgedToken
-
-# fields of a token that are as the step measured them
-_MEASURED = {each.name for each in fields(Token)}.intersection(JudgedToken._fields)
 
 
 class Assembler:
@@ -132,11 +128,11 @@ class Assembler:
         self, judged: JudgedToken, number: int, outcome: Outcome, at: int, start: int
     ) -> Token:
         """``number``: of the node, 0 if it was not drafted."""
-        rejected, z1 = outcome is Outcome.REJECTED, judged.z1
+        rejected, measured = outcome is Outcome.REJECTED, judged.measured
+        z1 = measured["z1"]
         id1, id2, *_ = map(int, judged.top_ids or (-1, -1))
         z2 = judged.top_z[1] if judged.top_z else -math.inf
         alternatives = zip(judged.top_ids, judged.top_p, strict=True)
-        measured: dict[str, Any] = {name: getattr(judged, name) for name in _MEASURED}
         return Token(
             **measured,
             position=self.count - (not rejected),
@@ -144,7 +140,7 @@ class Assembler:
             draft_position=at + 1,
             node=number,
             outcome=outcome,
-            piece=self._pieces[judged.id],
+            piece=self._pieces[measured["id"]],
             start=start,
             end=start if rejected else len(self.text),
             z2=z2,
@@ -152,7 +148,7 @@ class Assembler:
             id2=id2,
             r=z2 / z1 if z1 > 0 else math.nan,
             gap=z1 - z2,
-            own_piece=self._pieces[judged.own],
+            own_piece=self._pieces[measured["own"]],
             u=math.nan,
             rule_logprob=_ln(judged.mass),
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),

@@ -24,6 +24,8 @@ from mars_core.types.configuration import (
     value_text,
 )
 from mars_core.types.trace import (
+    NODE_FIELDS,
+    STEP_FIELDS,
     SUMMARY_FIELDS,
     TOKEN_FIELDS,
     UNKNOWN,
@@ -44,10 +46,12 @@ from mars_core.types.trace import (
 
 __all__ = [
     "MAX_DRAFT",
+    "NODE_FIELDS",
     "PROCESSORS",
     "PROTECTED",
     "SAMPLER",
     "SPECIAL",
+    "STEP_FIELDS",
     "SUMMARY_FIELDS",
     "TOKEN_FIELDS",
     "UNKNOWN",

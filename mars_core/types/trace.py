@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
+from mars_core.types import row
 from mars_core.types.configuration import RunConfig
+from mars_core.types.row import Contents, Of, RowColumn
 
 UNKNOWN = -1  # a count or an id that was not reported: of a served model, or of an older release
 
@@ -76,12 +78,16 @@ class Alternative(NamedTuple):
 
 
 class FieldDescription(NamedTuple):
-    """A field of ``Token`` or ``Summary``, as exports describe it. ``unit``: empty for counts, ids, names and
-    dimensionless numbers."""
+    """A measurement, declared once as a field of ``Token``, ``DraftNode``, ``Step`` or ``Summary``.
+    Exports have a column of its name, meaning and ``unit`` (empty for counts, ids, names and
+    dimensionless numbers), the token view its ``label`` (empty: the name), the device's row of a
+    token its ``column``, stored traces all numbers. Where it is absent it is nan, or UNKNOWN."""
 
     kind: Any  # its type
     meaning: str
     unit: str = ""
+    label: str = ""
+    column: RowColumn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class Token:
     ``FieldDescription``: meaning and, if it has one, unit.
     """
 
-    step: Annotated[int, "from 0"]
+    step: Annotated[int, "decoding step, from 0"]
     position: Annotated[
         int,
         "in the output, from 0; a rejected token has that of the token emitted instead",
@@ -105,49 +111,89 @@ class Token:
     draft_position: Annotated[
         int,
         "depth in the draft, from 1; of a recovered or bonus token: kept tokens of the step + 1",
+        "",
+        "depth",
     ]
     node: Annotated[int, "number of the drafted node, from 1; 0 for recovered and bonus tokens"]
-    parent: Annotated[int, "number of the parent node; 0: the last token of the previous step"]
+    parent: Annotated[
+        int, "number of the parent node; 0: the last token of the previous step", row.PARENT
+    ]
     outcome: Annotated[Outcome, "accepted, relaxed, rejected, recovered, bonus"]
-    id: Annotated[int, "in the target's vocabulary"]
+    id: Annotated[int, "in the target's vocabulary", row.ID]
     piece: Annotated[str, "its text; those of the emitted tokens join to the output text"]
     start: Annotated[
         int, "text[char_start:char_end] becomes complete with this token", "characters"
     ]
     end: Annotated[int, "see char_start", "characters"]
-    z1: Annotated[float, "largest logit of the target, after penalties and biases"]
-    z2: Annotated[float, "second largest"]
-    raw_z1: Annotated[float, "logit of id1 before penalties and biases; empty without them"]
-    raw_z2: Annotated[float, "logit of id2 before them"]
+    z1: Annotated[
+        float,
+        "largest logit of the target, after penalties and biases",
+        "",
+        "z₁",
+        row.FLOAT._replace(when=Contents.ALWAYS),
+    ]
+    z2: Annotated[float, "second largest", "", "z₂"]
+    raw_z1: Annotated[
+        float, "logit of id1 before penalties and biases; empty without them", row.RAW
+    ]
+    raw_z2: Annotated[float, "logit of id2 before them", row.RAW]
     id1: Annotated[int, "token of z1"]
     id2: Annotated[int, "token of z2"]
-    r: Annotated[float, "z2 / z1; empty where z1 <= 0"]
+    r: Annotated[float, "z2 / z1, above θ the margin is low; empty where z1 <= 0"]
     gap: Annotated[float, "z1 - z2"]
-    own: Annotated[int, "token that the target itself drew here"]
+    own: Annotated[int, "token that the target itself drew here", row.ID]
     own_piece: Annotated[str, "its text"]
-    p: Annotated[float, "under the target, as sampled"]
-    q: Annotated[float, "under the drafter; empty where nothing was drafted"]
-    rank: Annotated[int, "of the token under the target, from 1"]
-    entropy: Annotated[float, "of the target's distribution, as sampled", "nats"]
+    p: Annotated[float, "under the target, as sampled", row.TOKEN_FLOAT]
+    q: Annotated[
+        float,
+        "under the drafter; empty where nothing was drafted",
+        row.TOKEN_FLOAT._replace(of=Of.DRAFTED),
+    ]
+    rank: Annotated[
+        int,
+        "of the token under the target, from 1",
+        row.TOKEN_FLOAT._replace(dtype="int64"),
+    ]
+    entropy: Annotated[float, "of the target's distribution, as sampled", "nats", row.FLOAT]
     forgiveness: Annotated[
-        float, "probability with which the rule keeps a token that strict rejects"
+        float,
+        "probability with which the rule keeps a token that strict rejects",
+        "",
+        "relaxed",
+        RowColumn("float64", Of.DRAFTED, root=0.0, emitted=0.0),
     ]
     u: Annotated[float, "uniform that drew own, in runs without sampler in their environment"]
-    coin: Annotated[float, "uniform of sampled drafts, and of randomised rules"]
+    coin: Annotated[float, "uniform of sampled drafts, and of randomised rules", row.DOUBLE]
     edge: Annotated[
         float,
         "difference of the two best of ln p + Gumbel noise; at temperature 0 the gap",
+        row.FLOAT._replace(when=Contents.DRAWS),
     ]
     tv: Annotated[
-        float, "total variation between the emitted token's distribution and the target's"
+        float,
+        "total variation between the emitted token's distribution and the target's",
+        "",
+        "TV",
+        row.DOUBLE,
     ]
     kl: Annotated[
-        float, "KL divergence of the emitted token's distribution from the target's", "nats"
+        float,
+        "KL divergence of the emitted token's distribution from the target's",
+        "nats",
+        "KL",
+        row.DOUBLE,
     ]
-    logprob: Annotated[float, "ln softmax of the raw logits", "nats"]
+    logprob: Annotated[
+        float,
+        "ln softmax of the raw logits",
+        "nats",
+        "ln p",
+        row.TOKEN_FLOAT._replace(root=0.0),
+    ]
     overshoot: Annotated[
         float,
         "largest P(x) / p(x) of any token, P: the emitted token's distribution; empty unless tv_kind is exact",
+        row.DOUBLE,
     ] = math.nan
     rule_logprob: Annotated[
         float,
@@ -158,10 +204,14 @@ class Token:
     parameter: Annotated[
         float,
         "value here of the first parameter that is an expression; empty where none is",
+        "",
+        "value",
+        row.DOUBLE._replace(when=Contents.VARYING),
     ] = math.nan
     regret: Annotated[
         float,
         "what relaxed tokens before this one have charged, of rules with a ledger; else empty",
+        row.DOUBLE._replace(when=Contents.LEDGER),
     ] = math.nan
 
     def displayed_p(self, *, greedy: bool) -> float:
@@ -174,32 +224,35 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class DraftNode:
-    """One drafted token of a step's tree, accepted or not. ``p`` and ``q``: probabilities under
-    target and drafter, given its parent; ``odds``: what the drafter of a coupled tree compared
-    instead of q, else nan."""
+    """One drafted token of a step's tree, accepted or not. Nodes are numbered from 1."""
 
-    id: int
-    piece: str
-    parent: int  # number of its parent node; 0 is the root, nodes are numbered from 1
-    depth: int  # 1..
-    p: float
-    q: float
-    outcome: Outcome  # accepted, relaxed or rejected
-    odds: float = math.nan
+    id: Annotated[int, "in the target's vocabulary"]
+    piece: Annotated[str, "its text"]
+    parent: Annotated[int, "number of the parent node; 0: the last token of the previous step"]
+    depth: Annotated[int, "from 1"]
+    p: Annotated[float, "under the target after its parent, as sampled"]
+    q: Annotated[float, "under the drafter"]
+    outcome: Annotated[Outcome, "accepted, relaxed, rejected"]
+    odds: Annotated[
+        float,
+        "share of the sum of q/E after the parent, which orders coupled trees; else empty",
+        RowColumn("float32", Of.DRAFTED, Contents.ODDS),
+    ] = math.nan
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One draft and one target pass. ``tokens`` in order of position, a rejected one directly
-    before the recovered one."""
+    before the recovered one; ``nodes``: the full draft, of which node number i is nodes[i - 1]."""
 
     index: int
-    drafted: int
-    kept: int  # drafted tokens in the text
-    draft_s: float
-    verify_s: float  # target pass, rule, commit and the transfer to the host
-    elapsed_s: float  # since the start of the run, at the end of this step
-    nodes: tuple[DraftNode, ...]  # the full draft; node number i is nodes[i - 1]
+    drafted: Annotated[int, "by the step", "tokens"]
+    kept: Annotated[int, "drafted tokens in the text", "tokens"]
+    draft_s: Annotated[float, "drafting", "s"]
+    # target pass, rule, commit and the transfer to the host
+    verify_s: Annotated[float, "target pass and verification", "s"]
+    elapsed_s: Annotated[float, "from the start of the run to the end of the step", "s"]
+    nodes: tuple[DraftNode, ...]
     tokens: tuple[Token, ...]
 
     @property
@@ -258,14 +311,20 @@ class Summary:
 
 
 def _described(kind: type) -> dict[str, FieldDescription]:
-    return {
-        name: FieldDescription(hint.__origin__, *hint.__metadata__)
-        for name, hint in get_type_hints(kind, include_extras=True).items()
-    }
+    described = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        about = getattr(hint, "__metadata__", ())
+        meaning, unit, label, *_ = *(each for each in about if isinstance(each, str)), *3 * [""]
+        column = next((each for each in about if isinstance(each, RowColumn)), None)
+        if meaning:
+            described[name] = FieldDescription(hint.__origin__, meaning, unit, label, column)
+    return described
 
 
 # by name, in order
 TOKEN_FIELDS: Mapping[str, FieldDescription] = _described(Token)
+NODE_FIELDS: Mapping[str, FieldDescription] = _described(DraftNode)
+STEP_FIELDS: Mapping[str, FieldDescription] = _described(Step)
 SUMMARY_FIELDS: Mapping[str, FieldDescription] = _described(Summary)
 
 

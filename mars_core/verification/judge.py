@@ -21,7 +21,8 @@ from mars_core.sampling import (
     target_distribution,
 )
 from mars_core.types import DraftMode, Parameters, Sampling, numbers
-from mars_core.verification.columns import Contents, pack
+from mars_core.types.row import Contents
+from mars_core.verification.columns import pack
 from mars_core.verification.draft import Decision, Draft, FlatDrafts, TargetValues, chain, in_order
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled

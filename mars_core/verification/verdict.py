@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from mars_core.verification.columns import HEAD, JudgedToken, Of, layout
+from mars_core.types.row import Of
+from mars_core.verification.columns import HEAD, MEASURED, JudgedToken, layout
 
 TokenValues = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
@@ -80,7 +81,8 @@ class Nodes:
         """Token ``at``, after a node, with int in the integer columns."""
         columns = self._node_row(node) | columns | self._read(Of.TOKEN, at)
         columns |= {name: int(columns[name]) for name in self._layout.integers}
-        return JudgedToken(*(columns[name] for name in JudgedToken._fields))
+        rest = (columns[name] for name in JudgedToken._fields[1:])
+        return JudgedToken({name: columns[name] for name in MEASURED}, *rest)
 
 
 class StepVerdict(NamedTuple):

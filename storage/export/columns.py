@@ -1,8 +1,8 @@
 """Every column of every export: name, type, unit, meaning. The one schema of CSV and Parquet;
 docs/data.md shows it.
 
-Columns of runs have the names of storage.schema.runs, those of tokens and nodes of the fields of
-mars_core.types but for a few. The fields of Summary and Token are described there.
+Columns of runs have the names of storage.schema.runs. The fields of Summary, Step, Token and
+DraftNode are described in mars_core.types.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from mars_core.types import SUMMARY_FIELDS, TOKEN_FIELDS, Alternative, FieldDescription
+from mars_core.types import (
+    NODE_FIELDS,
+    STEP_FIELDS,
+    SUMMARY_FIELDS,
+    TOKEN_FIELDS,
+    Alternative,
+    FieldDescription,
+)
 from storage.traces.flat import RENAMED
 
 SCHEMA_VERSION = 9  # incremented when a column changes its name, type or meaning
@@ -61,12 +68,13 @@ def _columns(text: str) -> tuple[ExportColumn, ...]:
 
 
 def _fields(
-    described: Mapping[str, FieldDescription], between: Mapping[str, str]
+    described: Mapping[str, FieldDescription], between: Mapping[str, str], prefix: str = ""
 ) -> Iterator[ExportColumn]:
     """A column for each field, and those of ``between`` before the field of that name."""
-    for name, (kind, meaning, unit) in described.items():
+    for name, field in described.items():
         yield from _columns(between.get(name, ""))
-        yield ExportColumn(RENAMED.get(name, name), _KINDS.get(kind, "text"), unit, meaning)
+        column = prefix + RENAMED.get(name, name)
+        yield ExportColumn(column, _KINDS.get(field.kind, "text"), field.unit, field.meaning)
 
 
 _COMPARISON = """\
@@ -136,38 +144,25 @@ history | turns | | earlier turns of the conversation
 TOKENS = (
     *_columns(_RUN),
     *_fields(TOKEN_FIELDS, {"position": "ordinal | int | | in the step, from 0", "tv": _TV_KIND}),
-    *_columns("""\
-step_drafted | int | tokens | by the step
-step_kept | int | tokens | drafted tokens in the text
-step_draft_s | float | s | drafting
-step_verify_s | float | s | target pass and verification
-step_elapsed_s | float | s | from the start of the run to the end of the step
-"""),
+    *_fields(STEP_FIELDS, {}, "step_"),
 )
-NODES = _columns(
-    f"""\
-{_RUN}\
-step | int | | from 0
+_NODE = """\
+step | int | | decoding step, from 0
 node | int | | number in the step's draft, from 1
-parent | int | | number of the parent node; 0: the last token of the previous step
-depth | int | | from 1
-token_id | int | | in the target's vocabulary
-piece | text | | its text
-p | float | | under the target after its parent, as sampled
-q | float | | under the drafter
-outcome | text | | accepted, relaxed, rejected
-odds | float | | share of the sum of q/E after the parent, which orders coupled trees; else empty
-judged | bool | | false: after the first rejection, or beside the path in a tree
 """
+NODES = (
+    *_columns(_RUN),
+    *_fields(NODE_FIELDS, {"id": _NODE}),
+    *_columns("judged | bool | | false: after the first rejection, or beside the path in a tree"),
 )
-COUNTERFACTUALS = _columns(
-    f"""\
+COUNTERFACTUALS = (
+    *_columns(f"""\
 {_RUN}\
 position | int | | of the relaxed token, in the output, from 0
 kind | text | | of the token: number, word, punctuation, code
-r | float | | z2 / z1; empty where z1 <= 0
-gap | float | | z1 - z2
-entropy | float | nats | of the target's distribution, as sampled
+"""),
+    *_fields({name: TOKEN_FIELDS[name] for name in ("r", "gap", "entropy")}, {}),
+    *_columns("""\
 meets_after | int | tokens | from position on, after which both texts are the same; empty where they do not meet
 strict_tokens | int | tokens | from position on, if strict continues with the target's token
 relaxed_tokens | int | tokens | from position on, if strict continues after the relaxed token
@@ -176,7 +171,7 @@ relaxed_logprob | float | nats | mean logprob of the latter
 changed | bool | | whether the two answers differ; empty where there is none
 strict_score | float | | of the former text, 0 to 1; empty where it is not graded
 relaxed_score | float | | of the latter text
-"""
+"""),
 )
 VOTES = _columns(
     f"""\

@@ -83,14 +83,14 @@ def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Ta
     names = [each.name for each in RUNS[1:]]
 
     def read(some: list[str]) -> list[pa.Table]:
-        return [_table(RUNS, runs_of(store, some, *names))]
+        return [table_of(RUNS, runs_of(store, some, *names))]
 
     for page in pages_of(store, wanted):
         yield from store.intact(read, "runs of the comparison", page)
 
 
-def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Rows of the database as a table."""
+def table_of(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Values of rows, by column, as a table."""
     kinds = {each.name: each.kind for each in columns}
 
     def stored(name: str, value: Any) -> Any:
@@ -106,41 +106,36 @@ def _table(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]])
     )
 
 
-def _trace_values(
-    table: str,
-    columns: tuple[ExportColumn, ...],
-    of_rows: Callable[[Flat, Any], dict[str, Any]],
-) -> Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]:
-    """Reads the tokens or the nodes of some short runs together, or of one long one. Texts are
+def trace_table(name: str, runs: Sequence[Mapping[str, Any]], flat: Flat) -> pa.Table:
+    """The tokens or the nodes (``name``) of these runs, whose columns are ``flat``. Texts are
     dictionary-encoded."""
-    schema = arrow_schema(columns)
+    schema, of_rows = EXPORTS[name].schema, _OF_ROWS[name]
+    values = of_rows(flat, flat[PIECE].dictionary_encode())
+    run_of_row = numbered(flat[f"run.{name}"])
+    for column in runs[0].keys() & {*schema.names}:
+        of_run = pa.array([run[column] for run in runs], schema.field(column).type)
+        if pa.types.is_string(of_run.type):
+            of_run = of_run.dictionary_encode()
+        values[column] = of_run.take(pa.array(run_of_row))
+    values["step"] = numbered(flat[f"step.{name}"]) - starts(flat["run.steps"])[run_of_row]
+    values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
+    return pa.table({column: values[column] for column in schema.names})
 
-    def built(store: RunStore, heads: HeadRows, some: list[str]) -> Iterator[pa.Table]:
+
+def _trace_values(name: str, store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+    """Reads the tokens or the nodes of some short runs together, or of one long one."""
+
+    def built(heads: HeadRows, some: list[str]) -> Iterator[pa.Table]:
         packed = _packed(store, some)
         runs = [heads[id_] for id_ in some if id_ in packed]
         if not runs:
             return
         with store._reading():
             flat = unpack([packed[run["run_id"]] for run in runs])
-        run_of_row = numbered(flat[f"run.{table}"])
-        values = of_rows(flat, flat[PIECE].dictionary_encode())
-        for name in runs[0].keys() & {*schema.names}:
-            words = pa.array([run[name] for run in runs], schema.field(name).type)
-            text = pa.types.is_string(words.type)
-            values[name] = (
-                _coded(words.dictionary_encode(), run_of_row)
-                if text
-                else words.to_numpy()[run_of_row]
-            )
-        values["step"] = numbered(flat[f"step.{table}"]) - starts(flat["run.steps"])[run_of_row]
-        values["schema_version"] = np.full(len(run_of_row), SCHEMA_VERSION)
-        yield pa.table({name: values[name] for name in schema.names})
+        yield trace_table(name, runs, flat)
 
-    def read(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
-        for heads in _together(store, wanted):
-            yield from store.intact(partial(built, store, heads), "trace of the run", [*heads])
-
-    return read
+    for heads in _together(store, wanted):
+        yield from store.intact(partial(built, heads), "trace of the run", [*heads])
 
 
 def _packed(store: RunStore, run_ids: Sequence[str]) -> dict[str, bytes]:
@@ -149,12 +144,6 @@ def _packed(store: RunStore, run_ids: Sequence[str]) -> dict[str, bytes]:
     with store.read() as connection:
         rows = connection.execute(traces.where(RunTrace.run_id.in_(run_ids))).all()
     return {id_: checked(version, data) for id_, version, data in rows}
-
-
-def _coded(unique: pa.DictionaryArray, index: Any) -> pa.DictionaryArray:
-    """The words of ``unique`` at ``index``, dictionary-encoded, with each word once in the
-    dictionary."""
-    return pa.DictionaryArray.from_arrays(unique.indices.to_numpy()[index], unique.dictionary)
 
 
 def _tokens(flat: Flat, pieces: Any) -> dict[str, Any]:
@@ -166,10 +155,10 @@ def _tokens(flat: Flat, pieces: Any) -> dict[str, Any]:
     }
     values |= {
         "own": flat["vocabulary.id"][flat["token.own"]],
-        "own_piece": _coded(pieces, flat["token.own"]),
+        "own_piece": pieces.take(pa.array(flat["token.own"])),
     }
     at = flat["top.token"]
-    top = [pa.array(flat["vocabulary.id"][at]), _coded(pieces, at), pa.array(flat["top.p"])]
+    top = [pa.array(flat["vocabulary.id"][at]), pieces.take(pa.array(at)), pa.array(flat["top.p"])]
     items = pa.StructArray.from_arrays(top, ["id", "piece", "p"])
     ends = np.concatenate([[0], np.cumsum(flat["token.top"])]).astype(np.int32)
     values["top"] = pa.ListArray.from_arrays(pa.array(ends), items)
@@ -193,14 +182,18 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
     outcomes = pa.DictionaryArray.from_arrays(
         flat[f"{table}.outcome"].astype(np.int32), list(map(str, OUTCOMES))
     )
-    return {"token_id": flat["vocabulary.id"][at], "piece": _coded(pieces, at), "outcome": outcomes}
+    return {
+        "token_id": flat["vocabulary.id"][at],
+        "piece": pieces.take(pa.array(at)),
+        "outcome": outcomes,
+    }
 
 
 def _counterfactual_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
     def read(heads: HeadRows, some: list[str]) -> list[pa.Table]:
         tokens = store.counterfactuals(some)
         rows = [heads[id_] | asdict(token) for id_ in some for token in tokens.get(id_, ())]
-        return [_table(COUNTERFACTUALS, rows)]
+        return [table_of(COUNTERFACTUALS, rows)]
 
     for page in pages_of(store, wanted):
         heads = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
@@ -215,16 +208,17 @@ def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.T
             {each.name: getattr(vote, _OF_VOTE.get(each.name, each.name)) for each in VOTES[1:]}
             for vote in votes
         ]
-        return [_table(VOTES, rows)]
+        return [table_of(VOTES, rows)]
 
     for page in pages_of(store, wanted):
         yield from store.intact(read, "vote of the comparison", page)
 
 
+_OF_ROWS = {"tokens": _tokens, "nodes": _nodes}
 EXPORTS = {
     "runs": Export(RUNS, _run_values),
-    "tokens": Export(TOKENS, _trace_values("tokens", TOKENS, _tokens)),
-    "nodes": Export(NODES, _trace_values("nodes", NODES, _nodes)),
+    "tokens": Export(TOKENS, partial(_trace_values, "tokens")),
+    "nodes": Export(NODES, partial(_trace_values, "nodes")),
     "counterfactuals": Export(COUNTERFACTUALS, _counterfactual_values),
     "votes": Export(VOTES, _vote_values),
 }

@@ -21,6 +21,7 @@ from display.format import count, displayable, plural, visible
 from display.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from display.sources import to_json
 from mars_core.types import (
+    TOKEN_FIELDS,
     UNKNOWN,
     Outcome,
     PrefixToken,
@@ -41,45 +42,18 @@ from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 OUTCOME_INDEX = {outcome: index for index, outcome in enumerate(OUTCOMES)}
-FIELDS: tuple[tuple[str, str], ...] = (
-    ("r", "z₂/z₁ of the target's two best logits; above θ the margin is low"),
-    ("z₁", "the target's best raw logit"),
-    ("z₂", "its second best"),
-    ("gap", "z₁ − z₂"),
-    ("p", "probability of this token under the target, as among its alternatives"),
-    ("q", "its probability under the drafter"),
-    ("rank", "rank of this token in p; 1 is the likeliest"),
-    ("ln p", "ln of its softmax probability under the target, at temperature 1 and unfiltered"),
-    (
-        "p, T = 0",
-        "the same at temperature 0, as a rule compares it: 1 of the likeliest token, else 0",
-    ),
-    ("edge", "how far the target's draw was from another token; at temperature 0 z₁ − z₂"),
-    (
-        "coin",
-        "the uniform that decides where a rule keeps a token by chance, and on sampled drafts",
-    ),
-    ("TV", "distance of the distribution P of the emitted token from p, 0 to 1"),
-    ("KL", "KL(P‖p) in nats; ∞ where P may emit what p excludes, as at temperature 0"),
-    ("entropy", "of p, in nats"),
-    ("relaxed", "probability with which the rule keeps this token though the target drew another"),
-    ("value", "of the rule's parameter here, where it is an expression, of several the first's"),
-    ("regret", "what the run had spent before this token, of rules with such a budget"),
-    ("position", "output position, from 0; as in the CSV"),
-    ("step", "decoding step, from 0"),
-    ("depth", "position in the draft, from 1; after a rejection or a full draft: kept tokens + 1"),
-    ("node", "number in the draft tree of its step, from 1; 0 for a token that the target drew"),
-    ("id", "token id"),
-)
-# by FIELDS; between the two the displayed p
-_margins = attrgetter("r", "z1", "z2", "gap")
-_numbers = attrgetter(
-    *("q", "rank", "logprob", "p", "edge", "coin", "tv", "kl", "entropy"),
+_NUMBERS = (
+    *("r", "z1", "z2", "gap", "p", "q", "rank", "logprob", "edge", "coin", "tv", "kl", "entropy"),
     *("forgiveness", "parameter", "regret", "position", "step", "draft_position", "node", "id"),
 )
-NUMBERS = ",".join(
-    ["%.9g"] * 6 + ["%d"] + ["%.9g"] * 10 + ["%d"] * 5
-)  # by FIELDS; nine digits tell any two float32 apart
+FIELDS: tuple[tuple[str, str], ...] = (
+    *((TOKEN_FIELDS[name].label or name, TOKEN_FIELDS[name].meaning) for name in _NUMBERS),
+    ("p, T = 0", "p at temperature 0, as a rule compares it: 1 of the likeliest token, else 0"),
+)
+_values = attrgetter(*_NUMBERS)
+_P = _NUMBERS.index("p")  # in whose place the displayed p is
+# nine digits tell any two float32 apart
+NUMBERS = ",".join("%d" if TOKEN_FIELDS[name].kind is int else "%.9g" for name in _NUMBERS)
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
 PREFIX = len(OUTCOMES)  # after the outcomes: a token that was given to the run
 PREFIX_MEANING = "given: the beginning of the text, not written by this run"
@@ -219,7 +193,7 @@ def _row(
         displayable(text),
         OUTCOME_INDEX[token.outcome],
         _visible(token.piece),
-        NUMBERS % (*_margins(token), token.displayed_p(greedy=greedy), *_numbers(token)),
+        _numbers(token, token.displayed_p(greedy=greedy)),
         (_visible(token.own_piece), token.own) if drawn else (),
         tuple(
             [
@@ -234,6 +208,12 @@ def _row(
         flags,
         relaxed_story(token, rule, sampled=flags == SAMPLED) if relaxed else (),
     )
+
+
+def _numbers(token: Token, p: float) -> str:
+    """By FIELDS. ``p``: the displayed one."""
+    values = _values(token)
+    return f"{NUMBERS},%.9g" % (*values[:_P], p, *values[_P + 1 :], values[_P])
 
 
 def ended_view(

@@ -120,7 +120,7 @@ def check_shift(setting: Setting, decision: Decoded, node: int, expected: Distri
         assert said.mass == pytest.approx(expected[int(said.emit)], abs=near)
         for child in decision.children[node]:
             token = decision.verdict.nodes.drafted(child)
-            assert token.mass == pytest.approx(expected[token.id], abs=near)
+            assert token.mass == pytest.approx(expected[token.measured["id"]], abs=near)
         return
     assert math.isnan(said.overshoot) and math.isnan(said.mass)
     if kind is ShiftKind.MISSING:

@@ -18,8 +18,9 @@ from mars_core.rules import RULES, Siblings
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, target_distribution, words
 from mars_core.types import DraftMode, Sampling
+from mars_core.types.row import Contents
 from mars_core.verification import Draft, StepVerdict, chain_draft, judge, walk
-from mars_core.verification.columns import Contents, pack
+from mars_core.verification.columns import JudgedToken, pack
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -164,13 +165,17 @@ class Decoded(NamedTuple):
         return self.verdict.nodes.children
 
 
+def fields_of(judged: JudgedToken) -> dict[str, Any]:
+    return judged.measured | judged._asdict()
+
+
 def decoded(rows: Tensor) -> Decoded:
     verdict = walk(rows.tolist())
     token = ("keep", "strict", "parent", "id", "rank", "p", "q", "logprob", "forgiveness", "emit")
     columns_of = zip(*(verdict.nodes.column(name) for name in token), strict=True)
     nodes = [
         SimpleNamespace(
-            **verdict.nodes.emitted(number)._asdict() | dict(zip(token, values, strict=True))
+            **fields_of(verdict.nodes.emitted(number)) | dict(zip(token, values, strict=True))
         )
         for number, values in enumerate(columns_of)
     ]
@@ -212,7 +217,8 @@ def test_rows_carry_what_the_trace_needs() -> None:
         None,
     )
     decided = decide(logits, draft, "strict", Sampling(1.0), u)
-    (root, drafted), emitted = decided.nodes, decided.verdict.nodes.emitted(0)
+    (root, drafted) = decided.nodes
+    emitted = SimpleNamespace(**fields_of(decided.verdict.nodes.emitted(0)))
     p = logits[0].softmax(-1)
     assert (root.parent, root.id, root.p, root.q, root.rank) == (-1, 0, 1, 1, 1)
     assert (drafted.parent, drafted.id, drafted.q, drafted.rank) == (0, 2, 0.4, 2)
@@ -227,7 +233,7 @@ def test_rows_carry_what_the_trace_needs() -> None:
     )
     assert (emitted.p, emitted.logprob) == pytest.approx((float(p[1]), float(p[1].log())))
     assert math.isnan(emitted.q)
-    assert decided.verdict.nodes.drafted(1).entropy == emitted.entropy == root.entropy
+    assert decided.verdict.nodes.drafted(1).measured["entropy"] == emitted.entropy == root.entropy
     assert (root.coin, drafted.coin) == (0.3, 0.2)
     assert root.edge == pytest.approx(
         float(logits[0, 1] - logits[0, 2]) + math.log(0.4 / 0.1)

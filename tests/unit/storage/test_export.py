@@ -23,13 +23,20 @@ from storage import Choice, RunStore, write_csv, write_everything, write_parquet
 from storage.export.cells import cell
 from storage.export.columns import STRUCTS
 from storage.export.tables import EXPORTS
+from storage.export.unsaved import unsaved
 from storage.schema.text import mapped, storable
 from storage.schema.trace import FIELDS, PROMPT
 from storage.traces.flat import RENAMED
 from tests.traces import make_trace, make_tree_trace, same
 from tests.unit.storage.exports import csv_of, failing, parsed, peak, read_parquet, save
 from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
-from tests.unit.storage.test_roundtrip import HOSTILE, TRACES, hostile_trace, odd_numbers
+from tests.unit.storage.test_roundtrip import (
+    HOSTILE,
+    TRACES,
+    full_configuration,
+    hostile_trace,
+    odd_numbers,
+)
 
 DANGEROUS = (
     '=HYPERLINK("http://x")',
@@ -166,6 +173,20 @@ def test_parquet_has_exactly_what_was_saved(
         )
     if name == "runs":
         assert {column: rows[-1][column] for column in notes} == mapped(notes, storable)
+
+
+@pytest.mark.parametrize("name", ["runs", "tokens", "nodes"])
+def test_runs_that_are_not_saved_have_the_same_tables(name: str, sqlite_store: RunStore) -> None:
+    lanes = [make_tree_trace(rule="mars"), make_trace(rule="none"), full_configuration()]
+    for traces in (lanes[:1], lanes[1:2], lanes[2:], [hostile_trace("".join(HOSTILE))]):
+        made = save(sqlite_store, *traces)
+        saved = [
+            row for each in EXPORTS[name].tables(sqlite_store, [made]) for row in each.to_pylist()
+        ]
+        rows = unsaved(name, traces, [0]).to_pylist()
+        same_for_all = ("comparison_id", "run_id", "created_at")
+        for row, other in zip(rows, saved, strict=True):
+            assert all(same(value, other[key]) or key in same_for_all for key, value in row.items())
 
 
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
