@@ -71,11 +71,12 @@ class ReportTable:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """``name`` is unique in its document and names downloads; ``label``: what it shows in a few
-    trusted words."""
+    trusted words; ``width``: pixels at least, it scrolls in a narrower window."""
 
     name: str
     label: str
     plot: Plot
+    width: int = 660
 
 
 class Side(NamedTuple):

@@ -1,7 +1,8 @@
-// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; CONSTANTS is what is fixed about it.
-// The value is one JSON string: {figure, csv, title}, or null. Everything here is written with textContent; what Plotly would read as
-// markup was escaped in Python. THEMED: colour → variable of the page; marsLibrary: the promise of Plotly.
-window.marsFigure = (element, props, watch, CONSTANTS) => {
+// One figure, drawn by Plotly once it is in sight and again when its value or the theme changes; returns what to call when it has.
+// The value is one JSON string: {figure, csv, title}. Everything here is written with textContent; what Plotly would read as markup
+// was escaped in Python. THEMED: colour → variable of the page; marsLibrary: the promise of Plotly.
+window.marsFigure = (element, scope) => {
+  const { name, label, width } = element.dataset;
   const box = element.querySelector(".mars-figure"),
     plot = box.querySelector(".mars-plot");
   const caption = box.querySelector("figcaption"),
@@ -78,17 +79,18 @@ window.marsFigure = (element, props, watch, CONSTANTS) => {
     if (!(position >= 0)) return;
     document.dispatchEvent(
       new CustomEvent(name, {
-        detail: { scope: CONSTANTS.scope, lane: point.data.meta.lane, position },
+        detail: { scope, lane: point.data.meta.lane, position },
       }),
     );
   }
 
   // Frames the cell of the token that is active in the text of this map's lane; no position: none.
-  function spot({ detail: { scope, lane, position } }) {
+  function spot({ detail }) {
+    const { lane, position } = detail;
     const map = value?.figure.data[0];
     if (
       box.dataset.state !== "drawn" ||
-      scope !== CONSTANTS.scope ||
+      detail.scope !== scope ||
       map?.type !== "heatmap" ||
       map.meta?.lane !== lane
     )
@@ -123,7 +125,7 @@ window.marsFigure = (element, props, watch, CONSTANTS) => {
       plot.on("plotly_click", ({ points }) => tell("mars:show", points));
       plot.on("plotly_hover", ({ points }) => tell("mars:point", points));
       plot.on("plotly_unhover", () =>
-        document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope: CONSTANTS.scope } })),
+        document.dispatchEvent(new CustomEvent("mars:point", { detail: { scope } })),
       );
     }
     box.dataset.state = "drawn";
@@ -176,7 +178,7 @@ window.marsFigure = (element, props, watch, CONSTANTS) => {
     const Plotly = await marsLibrary();
     const width = Math.max(plot.clientWidth, 640),
       { data, layout, config } = figure(SYSTEM, variable("--background-fill-primary"));
-    const title = wrapped(CONSTANTS.label + ". " + value.title, width / 6.6),
+    const title = wrapped(label + ". " + value.title, width / 6.6),
       above = 17 * title.length + 8;
     layout.height += above;
     layout.margin = { ...layout.margin, t: layout.margin.t + above };
@@ -203,13 +205,13 @@ window.marsFigure = (element, props, watch, CONSTANTS) => {
       format === "csv"
         ? new Blob([value.csv], { type: "text/csv;charset=utf-8" })
         : await image(format);
-    marsSave(content, "mars-" + CONSTANTS.name + "." + format);
+    marsSave(content, "mars-" + name + "." + format);
   }
 
-  tools.setAttribute("aria-label", "Download " + CONSTANTS.label);
+  tools.setAttribute("aria-label", "Download " + label);
   for (const button of tools.children) {
     const { format } = button.dataset;
-    button.setAttribute("aria-label", "Download " + CONSTANTS.label + " as " + format.toUpperCase());
+    button.setAttribute("aria-label", "Download " + label + " as " + format.toUpperCase());
     button.addEventListener("click", () =>
       save(format).catch((error) => {
         console.error(error);
@@ -219,16 +221,15 @@ window.marsFigure = (element, props, watch, CONSTANTS) => {
   }
 
   function update() {
-    value = JSON.parse(props.value || "null");
+    value = JSON.parse(element.dataset.figure);
     version += 1;
     if (plot.firstChild) window.Plotly?.purge(plot);
-    box.dataset.state = value ? "waiting" : "empty";
-    box.hidden = !value && !CONSTANTS.empty;
-    plot.hidden = tools.hidden = !value;
-    plot.style.minHeight = value ? value.figure.layout.height + "px" : "";
-    plot.setAttribute("aria-label", CONSTANTS.label + (value ? ". " + value.title : ""));
-    caption.textContent = value ? value.title : "";
-    note.textContent = value ? "" : CONSTANTS.empty;
+    box.dataset.state = "waiting";
+    plot.style.minHeight = value.figure.layout.height + "px";
+    plot.style.minWidth = width + "px";
+    plot.setAttribute("aria-label", label + ". " + value.title);
+    caption.textContent = value.title;
+    note.textContent = "";
     draw();
   }
   const sizes = new ResizeObserver(draw),
@@ -236,24 +237,13 @@ window.marsFigure = (element, props, watch, CONSTANTS) => {
   sizes.observe(plot);
   themes.observe(document.body, { attributes: true, attributeFilter: ["class"] });
   document.addEventListener("mars:active", spot);
-  watch("value", update);
-  update();
+  return update;
 };
 // The figures of a document: elements with a value, a name and a label, each drawn again where its value has changed.
 window.marsDraw = (root, scope = "") => {
   for (const element of root.querySelectorAll("[data-figure]")) {
-    const { figure, name, label } = element.dataset,
-      props = (element.marsProps ??= {});
-    if (props.value === figure) continue;
-    const known = "value" in props;
-    props.value = figure;
-    if (known) props.update();
-    else
-      marsFigure(element, props, (_, update) => (props.update = update), {
-        scope,
-        name,
-        label,
-        empty: "",
-      });
+    if (element.marsValue === element.dataset.figure) continue;
+    element.marsValue = element.dataset.figure;
+    (element.marsUpdate ??= marsFigure(element, scope))();
   }
 };

@@ -11,7 +11,7 @@ import gradio as gr
 
 from display.format import displayable, shorten
 from ui.kit.panel import panel_component, render, stamped, static_component
-from ui.kit.values import Check, Sentence, SentencePart, ValueTable
+from ui.kit.values import Sentence, SentencePart
 
 RUN_FILES = (
     "runs.csv",
@@ -53,14 +53,6 @@ def strip_component(strip: Strip, *, scope: str) -> gr.HTML:
     return panel_component(
         strip.html(), elem_id=f"{scope}-strip", elem_classes=["mars-strip-block"], scope=scope
     )
-
-
-def table_html(table: ValueTable) -> str:
-    return render("kit/templates/table.html.jinja", table=table)
-
-
-def check_html(check: Check) -> str:
-    return render("kit/templates/check.html.jinja", check=check)
 
 
 def chips_html(prompts: Sequence[str]) -> str:

@@ -16,19 +16,20 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
-from display.blocks import Head, Paragraph, Picture, ReportTable, Section, TableCell
+from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
 from display.render import scripted
 from evaluation.commands import comparison_commands
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset
-from ui.kit.components import check_html, strip_component, table_html
+from ui.kit.components import strip_component
 from ui.kit.labels import run_names
 from ui.kit.panel import render
 from ui.kit.theme import REPORT_SHEET, page_css, page_theme
-from ui.result.details import FIGURES, Details
+from ui.result.details import FIGURES, TABS, Details
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
+from ui.result.view import details_html
 from ui.token_view.view import lane_component, reader_component
 
 SCOPE = "report"
@@ -68,7 +69,7 @@ def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
         "title": "MARS Playground: report of a comparison",
         "style": report_css(),
         **scripted(
-            figures=bool(body["figures"]),
+            figures=bool(body["tabs"]) and figures,
             functions=list(components.scripts),
             values=components.values,
         ),
@@ -99,18 +100,9 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
             components.add(lane_component(view, scope=SCOPE, lane=lane), view.json())
             for lane, view in enumerate(views)
         ],
-        "numbers": _numbers(details) if details else [],
-        "figures": _figures(details) if details and figures else [],
+        "tabs": _tabs(details, figures=figures) if details else [],
         "settings": _settings(stored) if stored.runs else [],
     }
-
-
-def _figures(details: Details) -> list[Section]:
-    drawn = [(each, plot) for each in FIGURES if (plot := details.plots[each.name])]
-    return [
-        Section(each.name, each.title, (Picture(each.name, each.title, plot),))
-        for each, plot in drawn
-    ]
 
 
 def report_css() -> str:
@@ -139,14 +131,12 @@ def _theme_value(theme: gr.themes.Base, name: str) -> str:
     ) or _theme_value(theme, other)
 
 
-def _numbers(details: Details) -> list[tuple[str, str, str, Markup]]:
-    """Id, title, lead and content of the sections of tables; with the verdict of the self-check."""
-    note = Markup('<p class="mars-footnote">{}</p>').format(details.shift_note)
-    shift = check_html(details.check), table_html(details.shift), note if details.shift_note else ""
-    lead = "How far the distribution of the emitted text is from the target’s own."
+def _tabs(details: Details, *, figures: bool) -> list[tuple[str, str, Markup]]:
+    """Title, lead and content of what the page has in tabs and needs no answers of a server."""
+    shown = ("Numbers", "Shift", *(each.tab for each in FIGURES if figures))
     return [
-        ("numbers", "In numbers", "", Markup(table_html(details.table))),
-        ("shift", "Shift", lead, Markup("".join(shift))),
+        (tab, TABS[tab], Markup(details_html(tab, details, SCOPE, figures=figures)))
+        for tab in dict.fromkeys(shown)
     ]
 
 

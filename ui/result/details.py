@@ -82,15 +82,15 @@ class PlottedRuns:
 
 
 class DetailFigure(NamedTuple):
-    """``name`` is unique and names downloads; ``draw`` gives None where there is nothing to draw,
-    ``empty`` stands there then; a ``wide`` one scrolls in a narrow window."""
+    """``draw`` gives None where there is nothing to draw, ``empty`` stands there then. ``name``,
+    ``width``: as of a Picture."""
 
     tab: str
     name: str
     title: str
     draw: Callable[[PlottedRuns], Plot | None]
     empty: str = "There is nothing to draw."
-    wide: bool = False
+    width: int = 0
 
 
 def _margins(lane: int, plotted: PlottedRuns) -> Plot | None:
@@ -106,7 +106,7 @@ FIGURES: tuple[DetailFigure, ...] = (
             f"Margin of every token, {name.lower()}",
             partial(_margins, lane),
             "",
-            True,
+            480,
         )
         for lane, name in enumerate(LANE_NAMES)
     ),

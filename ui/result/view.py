@@ -8,13 +8,12 @@ from typing import Any
 
 import gradio as gr
 
-from display.figure import figure_json
-from ui.kit.components import Strip, check_html, strip_component, table_html, text_panel
+from display.blocks import Picture
+from ui.kit.components import Strip, strip_component
 from ui.kit.events import Updates
 from ui.kit.glossary import TERMS, help_html
-from ui.kit.panel import static_component
-from ui.result.details import FIGURES, TABS, DetailFigure, Details
-from ui.result.figure import figure_component
+from ui.kit.panel import panel_component, render, static_component
+from ui.result.details import FIGURES, TABS, Details
 from ui.result.panels.planner import PlannerPanel
 from ui.result.panels.tree import TreePanel
 from ui.result.result import ComparisonResult
@@ -66,7 +65,7 @@ class ResultView(LaneCards):
         self.strip = strip_component(strip, scope=scope)
         self.reader = reader_component(scope=scope, runs=continues)
         super().__init__(scope, lane_views, FIRST_LANES, continues=continues)
-        self.figures: dict[str, gr.HTML] = {}  # by name
+        self.scope, self.tabs = scope, dict[str, gr.HTML]()  # by title
         self.counterfactual = static_component(elem_id=f"{scope}-counterfactual")
         self.counterfactual.visible = False
         # the terms that a first visitor meets above
@@ -82,41 +81,19 @@ class ResultView(LaneCards):
                         f'<p class="mars-lead">{lead}</p>', apply_default_css=False
                     )  # a trusted string
                     self._fill(title, scope, stored)
-        fixed = [self.details, self.table, self.check, self.shift, self.shift_note]
-        fixed.append(self.counterfactual)
         self.below: list[Any] = [
-            *fixed,
-            *self.figures.values(),
-            self.planner.panel,
-            *self.tree.outputs,
+            *(self.details, self.counterfactual, *self.tabs.values()),
+            *(self.planner.panel, *self.tree.outputs),
         ]
         self.outputs: list[Any] = [self.strip, *self.lanes, *self.below]
 
     def _fill(self, title: str, scope: str, stored: StoredRuns) -> None:
-        of = [figure for figure in FIGURES if figure.tab == title]
-        if title == "Numbers":
-            self.table = static_component(elem_id=f"{scope}-table")
-        elif title == "Shift":
-            with gr.Column(elem_id=f"{scope}-shift"):
-                self.check = static_component()
-                with gr.Row(elem_classes=["mars-pair"]):
-                    with gr.Column(min_width=280):
-                        self.shift = static_component(elem_id=f"{scope}-shift-table")
-                        self.shift_note = text_panel("mars-footnote")
-                    self._draw(scope, of[:1])
-                self._draw(scope, of[1:])
-        elif title == "When does it pay?":
+        if title == "When does it pay?":
             self.planner = PlannerPanel(scope)
         elif title == "Tree":
             self.tree = TreePanel(scope, self.lanes, stored)
         else:
-            self._draw(scope, of)
-
-    def _draw(self, scope: str, figures: Sequence[DetailFigure]) -> None:
-        for _, name, title, _, empty, wide in figures:
-            self.figures[name] = figure_component(
-                scope=scope, name=name, label=title, empty=empty, wide=wide
-            )
+            self.tabs[title] = panel_component(elem_id=f"{scope}-{title.lower()}", scope=scope)
 
     def begin_with(self, result: ComparisonResult) -> None:
         """What the page shows when it is opened; to be called while it is built."""
@@ -140,13 +117,9 @@ class ResultView(LaneCards):
             return closed | {self.details: gr.update(visible=False)} | self.tree.show({})
         return closed | {
             self.details: gr.update(visible=True),
-            self.table: table_html(details.table),
-            self.check: check_html(details.check),
-            self.shift: table_html(details.shift),
-            self.shift_note: details.shift_note,
             **{
-                component: figure_json(details.plots[name])
-                for name, component in self.figures.items()
+                panel: details_html(title, details, self.scope)
+                for title, panel in self.tabs.items()
             },
             **self.planner.show(details.traces),
             **self.tree.show(details.traces, details.ids, share),
@@ -162,3 +135,15 @@ def card_classes(lane: int, lanes: int) -> list[str]:
         f"mars-of-{lanes}",
         *([] if lane < lanes else ["mars-away"]),
     ]
+
+
+def details_html(tab: str, details: Details, scope: str, *, figures: bool = True) -> str:
+    """What stands in a tab of the page, and in a section of a report."""
+    pictures = [
+        (Picture(each.name, each.title, plot, each.width) if plot else None, each.empty)
+        for each in FIGURES
+        if each.tab == tab and figures
+        for plot in [details.plots[each.name]]
+    ]
+    template = "result/details.html.jinja"
+    return render(template, tab=tab, details=details, scope=scope, figures=pictures)

@@ -41,7 +41,7 @@ from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
 from ui.result import stored_runs
-from ui.result.panels.tree import GONE, choosers_html
+from ui.result.panels.tree import GONE, tree_html
 from ui.result.result import ended_result, reopened
 from ui.result.sentence import divergence
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
@@ -574,7 +574,10 @@ def test_the_page_keeps_ids_and_draws_trees_of_what_the_store_has(services: Serv
     assert_small(updates)
     assert updates[tree.displayed].runs == ids
     step = tree.choose(updates[tree.displayed], following(1), none)
-    assert tree.plot in step and read_panel(step[tree.choosers]).one("output").text == "1"
+    assert (
+        "data-figure=" in step[tree.panel]
+        and read_panel(step[tree.panel]).one("output").text == "1"
+    )
     assert_small(step | {tree.displayed: updates[tree.displayed]})
     history = HistoryTab(services, address_component())
     comparison, saved_ids = save_seeds(services.store, range(4))
@@ -597,11 +600,11 @@ def test_run_that_was_not_saved_is_displayed_all_the_same(
     updates = view.show(details)
     assert_small(updates)
     nobody: Any = None
-    assert tree.plot in tree.choose(updates[tree.displayed], following(0), nobody)
+    assert "data-figure=" in tree.choose(updates[tree.displayed], following(0), nobody)[tree.panel]
     for seed in range(stored_runs.MOST):
         view.show(ended_result({0: make_trace(seed=seed)}, "other", [""]).details)
     later = tree.choose(updates[tree.displayed], following(0), nobody)
-    assert later == {tree.choosers: choosers_html(message=GONE)}
+    assert later == {tree.panel: tree_html(message=GONE)}
 
 
 def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> None:

@@ -103,7 +103,7 @@ function update() {
     );
   });
   children(box, content.content);
-  window.marsDraw?.(box);
+  window.marsDraw?.(box, props.scope);
   const strip = box.querySelector(":scope > .mars-strip");
   if (strip) {
     const { state } = strip.dataset,

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from display.figure import figure_json
+from display.blocks import Picture
+from display.plot import Plot
 from mars_core.numbers import number_of
 from mars_core.types import Outcome, Trace
 from ui.figures.tree import tree_plot
 from ui.kit.events import QUEUED, Updates, event_data
 from ui.kit.labels import run_names
 from ui.kit.panel import panel_component, render
-from ui.result.figure import figure_component
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
 
 RunTraces = Mapping[int, Trace]  # lane → its run
@@ -57,8 +57,11 @@ class TreeChoice(NamedTuple):
     last: int
 
 
-def choosers_html(choice: TreeChoice | None = None, message: str = NOTHING) -> str:
-    return render("result/panels/tree.html.jinja", choice=choice, message=message)
+def tree_html(
+    choice: TreeChoice | None = None, plot: Plot | None = None, message: str = NOTHING
+) -> str:
+    picture = plot and Picture("draft-tree", "Draft tree of the chosen step", plot, 720)
+    return render("result/panels/tree.html.jinja", choice=choice, picture=picture, message=message)
 
 
 class TreePanel:
@@ -68,14 +71,9 @@ class TreePanel:
     def __init__(self, scope: str, lanes: Sequence[gr.HTML], stored: StoredRuns) -> None:
         """``lanes``: a click on a token of one chooses its step."""
         self.stored, self.displayed = stored, gr.State(None)
-        with gr.Column(elem_classes=["mars-tree-plot"], elem_id=f"{scope}-tree"):
-            self.choosers = panel_component(choosers_html(), elem_id=f"{scope}-tree-choosers")
-            label = "Draft tree of the chosen step"
-            self.plot = figure_component(
-                scope=scope, name="draft-tree", label=label, empty="", wide=True
-            )
-        self.outputs: list[Any] = [self.displayed, self.choosers, self.plot]
-        chosen = [each.select for each in (self.choosers, *lanes)]
+        self.panel = panel_component(tree_html(), elem_id=f"{scope}-tree")
+        self.outputs: list[Any] = [self.displayed, self.panel]
+        chosen = [each.select for each in (self.panel, *lanes)]
         gr.on(
             chosen,
             self.choose,
@@ -93,10 +91,10 @@ class TreePanel:
         data = event_data(event)
         lane, index, step = (number_of(data.get(name)) for name in ("lane", "index", "step"))
         if not displayed or not isinstance(lane, int) or lane not in displayed.runs:
-            return {self.choosers: gr.skip()}
+            return {self.panel: gr.skip()}
         trace = self.stored.read(request, displayed, lane)
         if trace is None:
-            return {self.choosers: choosers_html(message=GONE)}
+            return {self.panel: tree_html(message=GONE)}
         if index is not None:
             step = step_of(trace, int(index))
         elif step is not None:
@@ -109,8 +107,7 @@ class TreePanel:
         """The runs of a comparison that ended. ``ids``: of those that were saved."""
         drafted = drafting(traces)
         if not drafted:
-            plot = {self.plot: figure_json(None)}
-            return {self.displayed: None, self.choosers: choosers_html()} | plot
+            return {self.displayed: None, self.panel: tree_html()}
         lane, step = first_choice(drafted)
         names = run_names([trace.config for trace in drafted.values()])
         displayed = DisplayedRuns(
@@ -124,8 +121,7 @@ class TreePanel:
     ) -> Updates:
         """One step of one lane; a step beyond the last is the last."""
         if not trace.steps or step is None:
-            return {self.choosers: gr.skip()}
+            return {self.panel: gr.skip()}
         last = len(trace.steps) - 1
         choice = TreeChoice(names, lane, min(max(0, int(step)), last), last)
-        figure = figure_json(tree_plot(trace, choice.step))
-        return {self.choosers: choosers_html(choice), self.plot: figure}
+        return {self.panel: tree_html(choice, tree_plot(trace, choice.step))}

@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from display.figure import figure_json
+from display.blocks import Picture
 from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import (
@@ -32,8 +32,7 @@ from ui.kit.components import (
     downloads_html,
 )
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
-from ui.kit.panel import panel_component, stamped
-from ui.result.figure import figure_component
+from ui.kit.panel import panel_component, render, stamped
 from ui.result.result import title_of
 from ui.result.stored_runs import StoredRuns
 from ui.sharing import share_of, wire_share
@@ -86,9 +85,7 @@ class HistoryTab:
             )
             self.downloads = downloads_component("downloads")
             self.chart = panel_component(chart_form(), elem_id="history-chart", latest=True)
-            self.figure = figure_component(
-                scope="history", name="plot", label="Runs of the list", empty=""
-            )
+            self.figure = panel_component(elem_id="history-plot")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component would
         # lose the properties of such an update. The address is not among them, for what it says may
@@ -268,8 +265,10 @@ class HistoryTab:
     def draw(self, session: HistorySession, event: gr.EventData, request: gr.Request) -> str:
         store = self.services.for_visitor(request).store
         with suppress(StorageError):
-            return figure_json(run_chart(store, session.view, event_data(event)))
-        return figure_json(None)
+            if plot := run_chart(store, session.view, event_data(event)):
+                picture = Picture("plot", "Runs of the list", plot, 0)
+                return render("kit/templates/picture.html.jinja", picture=picture)
+        return ""
 
 
 def _groups(view: Address) -> list[DownloadGroup]:
