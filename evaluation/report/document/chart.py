@@ -1,4 +1,4 @@
-"""The values of a report's charts: speed-up and other metrics of every lane, in series.
+"""The values of a report's charts: metrics of every lane, in series.
 ``evaluation.report.document.panels`` draws them."""
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Series(NamedTuple):
 
 class Chart(NamedTuple):
     """``group``: what was measured. ``margin``: the recovery that is enough. ``quantities``: those
-    that are known of any point, speed-up first."""
+    that are known of any point."""
 
     group: str
     margin: float
@@ -134,7 +134,7 @@ class Chart(NamedTuple):
 
 
 def charts(report: Report) -> tuple[Chart, ...]:
-    """Of every suite, and of all together, of which a lane has a speed-up."""
+    """Of every suite, and of all together, of which a lane has run."""
     drawn = (_chart(report, group) for group in report.suite_groups)
     return tuple(chart for chart in drawn if chart.series)
 
@@ -156,11 +156,13 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
 
 def _chart(report: Report, group: str) -> Chart:
     plan = report.plan
-    speed, *others = _quantities(plan)
     rows = [
         row
         for row in report.measured
-        if row.group == group and plan.lanes[row.lane].drafts and speed.known(row)
+        if row.group == group
+        and plan.lanes[row.lane].drafts
+        and not plan.lanes[row.lane].imitates
+        and math.isfinite(row.tau.value)
     ]
     by_series: dict[tuple[str, str, str, float], list[Measured]] = {}
     for row in rows:
@@ -189,8 +191,8 @@ def _chart(report: Report, group: str) -> Chart:
         )
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
     amount = f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
-    known = [each for each in others if any(map(each.known, rows))]
-    return Chart(group, plan.margin, amount, (speed, *known), tuple(series))
+    known = [each for each in _quantities(plan) if any(map(each.known, rows))]
+    return Chart(group, plan.margin, amount, tuple(known), tuple(series))
 
 
 def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:

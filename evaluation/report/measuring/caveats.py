@@ -78,7 +78,7 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     ]
     if both:
         yield (
-            f"In {len(both)} settings a rule keeps more of each draft and also writes longer "
+            f"In {plural(len(both), 'setting')} a rule keeps more of each draft and also writes longer "
             f"texts, so tokens/s overstates the time saved: {first_few(named)}."
         )
 
@@ -132,7 +132,7 @@ def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
         share = f"{100 * worst.unended.value:.0f} % of the texts of {_setting(plan, worst)}"
         yield (
             f"max_new_tokens {plan.max_new_tokens} cut {share} and more than "
-            f"{100 * MANY_UNENDED:.0f} % in {len(cut)} settings; their scores and lengths are "
+            f"{100 * MANY_UNENDED:.0f} % in {plural(len(cut), 'setting')}; their scores and lengths are "
             "those of unfinished texts."
         )
 
