@@ -3,18 +3,15 @@ until the vote; hostile texts."""
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import expect
 
-from mars_core.models import CATALOG
 from storage import RunStore
 from tests.browser.conftest import Window
-from tests.browser.steps import SLOW, axe_problems, button, expected, wait_for
+from tests.browser.steps import axe_problems, button, expected, wait_for
 from tests.serving import Server
 from tests.unit.evaluation.report.studies import stored_study
 
@@ -107,96 +104,6 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     expected(page, "#quality-resume").to_be_visible()
     expected(page, "#quality-stop").to_be_hidden()
     expect(page.locator("#quality-first h2").first).to_be_visible()
-
-
-@pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_a_sweep_draws_its_curves_while_it_runs_and_comes_back_by_its_address(
-    window: Window,
-) -> None:
-    """After an absurd one, which is refused in one sentence."""
-    page, strip = window.page, "#quality-strip .mars-strip"
-
-    def fill(**values: str) -> None:
-        for name, value in values.items():
-            field = page.locator(f"#study-{name} textarea, #study-{name} input").first
-            field.fill(value)
-            field.blur()
-
-    button(page, "Start a study").click()
-    page.locator("#study-suite select").select_option("prompts")
-    expected(page, "#study-prompts textarea").to_be_visible()
-    expected(page, "#study-problems").to_be_hidden()
-    page.locator("#study-rules").get_by_label("Target alone").uncheck()
-    fill(values="0:1:0.0001")
-    page.click("#study-run")
-    assert wait_for(page, "failed", strip).endswith(".")
-
-    fill(prompts="Once upon a time\nThere was => 7", references="\n7", values="0.8, 0.98", max="12")
-    typed = page.locator("#study-typed")
-    expect(typed.get_by_role("columnheader")).to_have_text(["2 prompts", "1 right answer"])
-    expect(typed.get_by_role("cell")).to_have_text(["Once upon a time", "", "There was => 7", "7"])
-    page.click("#study-run")
-    wait_for(page, "done", strip)
-    curves = page.locator("#quality-charts [data-name=chart-1-parameter]")
-    expect(
-        curves.get_by_role("img", name=re.compile("τ, τ ratio, Relaxed tokens.* over theta"))
-    ).to_be_visible()
-    link = page.get_by_role("link", name="study-measured.csv").get_attribute("href")
-    table = list(csv.DictReader(io.StringIO(page.request.get(urljoin(page.url, link)).text())))
-    rules = ["mars(theta=0.8)", "mars(theta=0.98)"]
-    assert [row["name"] for row in table] == ["strict", *rules]
-    expect(page).to_have_url(re.compile("study=[0-9a-f]{32}"))
-    page.goto(page.url)
-    wait_for(page, "done", strip)
-    expect(curves).to_be_visible()
-
-    button(page, "Start a study").click()
-    page.locator("#study-suite select").select_option("prompts")
-    fill(prompts="\n".join(f"{number} {SLOW}" for number in range(200)), temperatures="0", max="32")
-    page.click("#study-run")
-    expect(page).not_to_have_url(table[0]["study"])
-    wait_for(page, "running", strip)
-    expected(page, "#quality-first").to_contain_text("200 prompts")
-    expect(curves).to_be_visible()
-    page.click("#quality-stop")
-    assert "nobody works on it" in wait_for(page, "cancelled", strip)
-    expect(curves).to_be_visible()
-
-
-@pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_the_fastest_setting_within_a_margin_is_opened_in_compare(
-    window: Window,
-) -> None:
-    page, strip = window.page, "#quality-strip .mars-strip"
-    estimate = page.locator(".mars-study-estimate").locator("visible=true")
-    page.get_by_role("button", name="Start a study").click()
-    page.locator("#study-pair select").select_option(CATALOG[-1].key)
-    page.get_by_label("Find the fastest setting").check()
-    expect(page.locator("#study-values")).to_be_hidden()
-    page.locator("#study-suite select").select_option("demo_arithmetic")
-    for name, value, words in (
-        ("problems", "20", "It takes 192 prompts that strict answers right"),
-        ("max", "80", "lower the margin"),
-        ("temperatures", "0", "lower the margin"),
-        ("margin", "0.6", "4 choose up to 6 settings, 16 test them"),
-    ):
-        field = page.locator(f"#study-{name} input")
-        field.fill(value)
-        field.blur()
-        expect(estimate).to_contain_text(words)
-    page.click("#study-run")
-    expect(page.locator(f"{strip} p").first).to_contain_text(re.compile("Run [0-9]+ of at most"))
-    expect(page.locator(strip)).to_have_attribute("data-state", "done", timeout=600_000)
-    certificate = page.locator("#quality-first .mq-section").first
-    expect(certificate).to_contain_text(re.compile(r"Use mars\(theta=[0-9.]+\): it is supported"))
-    expect(certificate.locator(".mq-code").first).to_contain_text("mars compare")
-    setting = re.search("theta=([0-9.]+)", certificate.inner_text())
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function("document.documentElement.scrollWidth <= 390")
-    assert estimate.evaluate("node => node.clientWidth") > 250
-    page.get_by_role("link", name="Open this setting in Compare").click()
-    expect(page.locator("#rule-1-parameter-theta input")).to_have_value(setting[1])
-    expect(page.locator("#pair select")).to_have_value(CATALOG[-1].key)
 
 
 VOTES_STRIP = "#votes-strip .mars-strip"

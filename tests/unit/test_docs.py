@@ -19,10 +19,7 @@ from mars_core.drafting import DRAFTERS, DrafterKind
 from mars_core.rules import RULES
 from mars_core.types import DrafterConfig, Sampling
 from tests.live_pairs import config_for, decoded, random_pair
-from tests.traces import make_trace
 from ui.kit.glossary import TERMS
-from ui.report import page
-from ui.result import details, view
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -66,16 +63,6 @@ def examples(name: str) -> list[dict[str, object]]:
         )
         definitions.append(defined)
     return definitions
-
-
-def test_a_figure_is_one_row_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert view.FIGURES is page.FIGURES is details.FIGURES
-    first = details.FIGURES[0]
-    monkeypatch.setattr(details, "FIGURES", (*details.FIGURES, first._replace(name="another")))
-    built = details.details_of({0: make_trace()}, {})
-    assert built is not None
-    one, another = built.plots[first.name], built.plots["another"]
-    assert one is not None and another is not None and one.data == another.data
 
 
 def test_the_example_of_a_new_drafter_drafts_and_is_offered(

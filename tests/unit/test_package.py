@@ -87,20 +87,6 @@ def test_make_leaves_these_commands_and_they_run_this_checkout_from_any_folder(
     assert all(rule in (ROOT / "Makefile").read_text(encoding="utf-8") for rule in rules)
 
 
-@pytest.mark.parametrize("name", PROJECT["scripts"])
-def test_the_module_of_a_script_does_what_the_script_does(name: str) -> None:
-    module = PROJECT["scripts"][name].partition(":")[0].removesuffix(".__main__")
-    done = subprocess.run(
-        [sys.executable, "-m", module, "--help"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    assert done.stdout.startswith(f"usage: {'mars ' if name == 'mars' else 'app.py '}")
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -133,12 +119,6 @@ def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[o
     except SystemExit as end:  # of argparse
         code = end.code
     return code, "".join(capsys.readouterr())
-
-
-def test_the_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    code, text = outcome(["--help"], capsys)
-    assert code == 0 and f"{{{','.join(COMMANDS)}}}" in text
-    assert set(re.findall(r"^    ([a-z]+) ", text, re.MULTILINE)) == set(COMMANDS)
 
 
 def test_help_imports_nothing_that_takes_seconds() -> None:
@@ -194,16 +174,6 @@ def test_a_command_runs_the_command_line_of_its_package_under_its_name(
 ) -> None:
     status, output = outcome(arguments.split(), capsys)
     assert status == code and re.search(text, output)
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_completion_has_the_commands_and_options(
-    shell: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, script = outcome(["--print-completion", shell], capsys)
-    assert code == 0
-    for word in (*COMMANDS, "lm_eval", "theta", "max-new-tokens", "owner", "skip-long"):
-        assert word in script, word
 
 
 def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from evaluation.planner import (
-    MOST,
     Acceptance,
     Costs,
     MeasuredStep,
@@ -104,13 +103,6 @@ def test_a_run_without_drafts_says_nothing_but_the_time_of_a_pass() -> None:
             acceptance_of(replace(trace, steps=steps)) is None
             and times_of(replace(trace, steps=steps)) is None
         )
-
-
-def test_deeper_than_the_run_drafted_is_extrapolated_with_the_rate_of_all_depths() -> None:
-    plan = planned(CHAIN, Costs(0.1))
-    assert [each.size for each in plan] == list(range(1, MOST + 1))
-    assert [each.extrapolated for each in plan] == [False] * 3 + [True] * (MOST - 3)
-    assert plan[4].tokens == pytest.approx(1 + 0.8 + 0.48 + 0.336 + 0.336 * 0.7 + 0.336 * 0.49)
 
 
 def test_the_speedup_is_the_documented_formula() -> None:

@@ -304,24 +304,6 @@ def on_cuda(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Pair]]:
 @pytest.mark.cuda
 @needs_cuda
 @pytest.mark.parametrize("name", DRAFTERS)
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-def test_graphs_decide_as_eager_steps(
-    on_cuda: dict[bool, list[Pair]], name: str, sampling: Sampling
-) -> None:
-    pairs = {graphs: pair_of[name.startswith("head")] for graphs, pair_of in on_cuda.items()}
-    for seed in range(2):
-        for text in (PROMPT, "a", PROMPT * 20):
-            eager, recorded = (
-                written(pairs[graphs], DRAFTERS[name], sampling, prompt=text, seed=seed, new=64)
-                for graphs in (False, True)
-            )
-            assert recorded.token_ids == eager.token_ids
-            assert recorded.config.environment["path"] == "fast layers, CUDA graphs"
-
-
-@pytest.mark.cuda
-@needs_cuda
-@pytest.mark.parametrize("name", DRAFTERS)
 def test_graphs_decide_batches_of_several_rules_as_eager_runs(
     on_cuda: dict[bool, list[Pair]], name: str
 ) -> None:

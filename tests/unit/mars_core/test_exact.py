@@ -22,7 +22,6 @@ from mars_core.models.checks.exactness import find_shapes, real_text
 from mars_core.sampling import row_sums
 from mars_core.types import (
     DrafterConfig,
-    DraftMode,
     PromptConfig,
     RunConfig,
     Sampling,
@@ -127,13 +126,6 @@ def test_a_run_continues_from_its_tokens_as_it_continued(
             )
             trace = decoded(pair, rest)
             assert numbers(trace) == numbers(original)[length:]
-
-
-def test_trees_and_sampled_drafts_repeat_themselves(pair: Pair) -> None:
-    for drafter in (DrafterConfig("model", k=4, mode=DraftMode.SAMPLED), TREE):
-        if drafter is not TREE or pair.head is not None:
-            one, other = (traced(pair, drafter, 1.0, new=20) for _ in range(2))
-            assert numbers(one) == numbers(other)
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,10 @@ this process may really take."""
 from __future__ import annotations
 
 import gc
-import resource
-import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -27,7 +24,7 @@ from mars_core.models import (
 )
 from mars_core.models import pool as pool_module
 from mars_core.models.catalog import CUSTOM
-from mars_core.models.memory import PeakMemory, bytes_each
+from mars_core.models.memory import bytes_each
 from tests.checkpoints import tiny_checkpoint
 
 
@@ -188,14 +185,3 @@ def test_what_the_allocator_keeps_is_free_but_for_pools_of_graphs_and_other_devi
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     assert memory.free_bytes(torch.device("cuda", 0)) == 20_070
     assert memory.free_bytes(torch.device("cuda")) == 24_999
-
-
-def test_the_peak_is_in_bytes_on_every_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """getrusage counts kilobytes, but bytes on macOS; Windows has a peak working set."""
-    assert PeakMemory(CPU).bytes() >= 0.9 * psutil.Process().memory_info().rss
-    monkeypatch.setattr(resource, "getrusage", lambda _who: SimpleNamespace(ru_maxrss=3_000_000))
-    process = SimpleNamespace(memory_info=lambda: SimpleNamespace(peak_wset=4_000_000_000))
-    monkeypatch.setattr(psutil, "Process", lambda: process)
-    for system, wanted in (("linux", 3_072_000_000), ("darwin", 3_000_000), ("win32", 4 * 10**9)):
-        monkeypatch.setattr(sys, "platform", system)
-        assert PeakMemory(CPU).bytes() == wanted

@@ -11,7 +11,6 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import gradio as gr
 import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -27,7 +26,7 @@ from ui.public.limits import PUBLIC_LIMITS
 from ui.public.visitors import COOKIE
 from ui.result.figure import SOURCE
 from ui.routes import handlers
-from ui.sharing import HIDDEN, consent_line, share_component, share_of, wire_share
+from ui.sharing import HIDDEN, consent_line, share_of
 from ui.sharing import act as act_share
 from ui.tabs.account.actions import NAME, act, look
 
@@ -239,18 +238,6 @@ def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
         act(private, FakeRequest(), {"action": "delete", "word": "delete"}).state == "failed"
         and store.count() == 1
     )
-
-
-def test_a_panel_whose_link_works_stays_as_it_is(services: Services, page: gr.Blocks) -> None:
-    comparison = keep(services, FakeRequest())
-    with page:
-        wire_share(services, share_component("history"))
-    (refresh,) = [event.fn for event in page.fns.values() if event.name == "refresh"]
-    store_of(services).share(Shared.COMPARISON, comparison)
-    known = {"kind": "comparison", "id": comparison, "shared": True}
-    assert refresh(gr.EventData(None, known), FakeRequest()) == gr.skip()
-    store_of(services).unshare(Shared.COMPARISON, comparison)
-    assert "Only you" in refresh(gr.EventData(None, known), FakeRequest())
 
 
 PATH = "/mine/export.zip"

@@ -79,16 +79,6 @@ def test_every_token_has_its_cell_and_every_cell_its_token() -> None:
     assert len({trace.marker.symbol for trace in marks.values()}) == len(marks)
 
 
-def test_a_short_text_fills_its_row_and_has_no_ticks_between_whole_numbers() -> None:
-    run = PlottedRun(make_trace(rule="mars", new_tokens=6), 0, "run")
-    assert margin_scale([run.trace]).columns == 8 and margin_scale([RIGHT]).columns == ROW
-    (row,) = margins(run.trace).data[0].z
-    assert len(row) == 8 and len(margins(RIGHT).data[0].z[0]) == ROW
-    for plot in (ribbon_plot, shift_plot, cumulative_plot):
-        assert plot([run]).figure.layout.xaxis.dtick == 1
-        assert plot([PlottedRun(RIGHT, 0, "run")]).figure.layout.xaxis.dtick is None
-
-
 def test_acceptance_counts_are_the_summarys() -> None:
     for trace in (LEFT, RIGHT, make_tree_trace(new_tokens=90)):
         rows = acceptance_plot([PlottedRun(trace, 0, "run")]).data.rows

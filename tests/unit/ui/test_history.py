@@ -437,29 +437,6 @@ def test_a_line_of_the_plugin_shows_ids_margins_and_relaxed_tokens(
     assert "Not known: prompt, text, times." in stored.comment
 
 
-def test_an_answer_shows_its_counts_and_acceptance_by_position(
-    store: RunStore, tmp_path: Path
-) -> None:
-    stored = opened(store, tmp_path, ANSWER)
-    result = reopened(stored)
-    assert json.loads(result.lanes[0].json())["rows"][0][0] == "Once upon"
-    acceptance = result.details.plots["acceptance"]
-    assert acceptance is not None and [row[2:5] for row in acceptance.data.rows] == [
-        (i, 3, 2 / 3) for i in range(1, 6)
-    ]
-    cells = {
-        row.name: row.cells[0].text for row in run_table(store.records([stored.runs[0].id])).rows
-    }
-    assert (cells["τ, tokens per step"], cells["Drafted"], cells["Acceptance rate"]) == (
-        "4.00",
-        "15",
-        "66.7 %",
-    )
-    assert "Relaxed" not in cells and "Seed" not in cells and "Peak memory" not in cells
-    (row,) = listing(store).rows
-    assert (row.source, row.settings) == ("server", ("Server, K 5", "T –", "seed –"))
-
-
 def test_compare_does_not_repeat_it_and_no_check_is_claimed(
     store: RunStore, tmp_path: Path
 ) -> None:

@@ -43,7 +43,7 @@ from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import client_of, failing, one_loop, services_of
 from ui.kit.values import plain
 from ui.tabs.study.downloads import FILES
-from ui.tabs.study.filters import filter_choices, narrowed
+from ui.tabs.study.filters import narrowed
 from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
 from ui.tabs.study.reports import PAUSE_S, StudyReports
 from ui.tabs.study.studies import progress_strip, studies_html
@@ -267,20 +267,6 @@ def test_a_prompt_opens_both_runs_token_by_token(
     assert chosen_prompt(reports, study, ABSENT) == ("", ())
     gone, views = chosen_prompt(reports, study, make_report().prompts[1].worst[1])
     assert views == () and "no longer in the database" in gone
-
-
-def test_choices_name_what_was_measured_and_filters_leave_what_was_chosen() -> None:
-    report = make_report()
-    alone = replace(report, plan=replace(report.plan, suites=report.plan.suites[:1]))
-    offered = [[value for _, value in choices] for choices in filter_choices(alone)]
-    assert offered == [["", "gsm8k"], ["", "0", "1"], ["", "model K=5", "eagle3 12/6/2"]]
-    part = narrowed(report, "news", "1", "eagle3 12/6/2")
-    assert {row.group for row in part.measured} == {"news", "news/de-en", "news/zh-en"}
-    assert {row.temperature for row in part.measured} == {1.0}
-    assert {report.plan.lanes[row.lane].drafts for row in part.measured} == {"", "eagle3 12/6/2"}
-    assert {row.suite for row in narrowed(report, "news").prompts} == {"news"}
-    assert narrowed(report, "all").prompts == report.prompts
-    assert narrowed(report, ["absent"], 7.0, None) == report
 
 
 def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:

@@ -195,17 +195,6 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tok
     assert {row[7] for row in ended_view(trace, "").rows} == {flag}
 
 
-def test_the_figure_has_a_row_of_bars_a_run_on_one_scale() -> None:
-    figure = shift_plot([PlottedRun(STRICT, 0, "a"), PlottedRun(MARS, 2, "b")]).figure
-    shifted = [token for token in MARS.tokens if round(token.tv, 6)]
-    assert list(figure.data[0].y) == []
-    assert list(figure.data[1].y) == pytest.approx([token.tv for token in shifted], abs=1e-6)
-    assert list(figure.data[1].x) == [token.position for token in shifted]
-    assert figure.layout.xaxis.range == (-0.6, 79.6)
-    assert figure.layout.yaxis.range == figure.layout.yaxis2.range
-    assert figure.data[0].marker.color != figure.data[1].marker.color
-
-
 LEFT, RIGHT = make_trace(rule="strict", new_tokens=120), make_trace(rule="mars", new_tokens=120)
 
 

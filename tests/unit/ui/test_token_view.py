@@ -77,16 +77,6 @@ def test_the_rows_spell_the_text() -> None:
     assert len(rows) == 90 and rows[3][0] == "" and rows[3][2] == "\ufffd"
 
 
-def test_all_refused_siblings_of_a_tree_are_in_order() -> None:
-    trace = make_tree_trace(new_tokens=60)
-    tokens = [token for step in trace.steps for token in step.tokens]
-    rows = token_rows(tokens, trace.text, 1, trace.config.rule)
-    struck = [piece for row in rows for piece, _ in row[5]]
-    refused = [visible(token.piece) for token in tokens if token.outcome is Outcome.REJECTED]
-    assert struck == refused and any(len(row[5]) > 1 for row in rows)
-    assert len(rows) == len(trace.tokens)
-
-
 def numbers_of(row: TokenRow) -> dict[str, float]:
     return dict(zip((name for name, _ in FIELDS), map(float, row[3].split(",")), strict=True))
 

@@ -32,7 +32,6 @@ from ui.public.origin import (
     OriginGuard,
     VisitorCookie,
     new_cookie,
-    page_origin,
     root_path,
 )
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
@@ -523,14 +522,3 @@ def test_behind_a_proxy_of_another_scheme_and_port_the_page_works_or_names_the_s
     assert (BEHIND_A_PROXY in posted.text) is not (proxy or public)
     warned = [each.getMessage() for each in caplog.records if each.name == "mars.origin"]
     assert warned == ([] if proxy else [f"Forwarding headers are removed. {BEHIND_A_PROXY}"])
-
-
-def test_the_origin_of_a_request() -> None:
-    scope = {"type": "http", "scheme": "http", "headers": [(b"host", b"lab.example:81")]}
-    assert page_origin(scope) == ("http", "lab.example", 81)
-    assert page_origin(scope | {"type": "websocket", "scheme": "wss"}) == (
-        "https",
-        "lab.example",
-        81,
-    )
-    assert page_origin(scope | {"headers": []}) is None

@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from evaluation.report.measure import measure
 from evaluation.report.values import Report, VoteRow
 from evaluation.statistics import wilson
 from evaluation.study.plan import Plan
-from evaluation.study.result import read_result
-from storage import Choice, Preferred, RunStore, StoredJudgement, StoredResult, StoredVote
-from tests.traces import make_trace
+from storage import Choice, Preferred, StoredJudgement, StoredResult, StoredVote
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (
     HARM,
@@ -198,23 +195,3 @@ def test_verdicts_of_an_earlier_judge_do_not_count() -> None:
     left = [judgement(2, False, "first", 2), judgement(2, True, "first", 2)]
     (row,) = reported(judged=(*replaced, *mixed, *left)).judged
     expect(row, wins=1, losses=0, ties=0)
-
-
-def test_a_study_in_the_database_is_measured_as_it_was_saved(store: RunStore) -> None:
-    plan = study_plan(items=2, repeats=1, temperatures=(0.0,))
-    drawn = drawn_results(plan)
-    study_id, trace = store.new_study(plan.name, plan.as_dict(), plan.tasks), make_trace(seed=1)
-    for task in store.open_tasks(study_id):
-        mine = {row.lane: row for row in drawn if row.task == task}
-        for lane, row in mine.items():
-            data = read_result(row.data).as_dict()
-            store.save_result(study_id, task, lane, [trace], data, order=lane, worker="w")
-        relatives = {lane: row.relative for lane, row in mine.items() if row.relative}
-        store.finish_task(study_id, task, relatives)
-    actual, expected = measure(store, study_id), reported(drawn, plan)
-    assert repr(actual.measured) == repr(expected.measured)
-    assert actual.environment == dict(trace.config.environment)
-    first = actual.prompts[0].worst
-    assert [record.text for record in store.records(first)] == [trace.text] * 2
-    store.delete(store.records(first)[0].comparison_id)
-    assert repr(measure(store, study_id).measured) == repr(expected.measured)

@@ -156,11 +156,6 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         [row(1, "Solve.", ["We have $x=\\boxed{\\frac{3}{5}}$."], "algebra")],
         BOXED,
     ),
-    "boxed solution, as lines": (
-        "x",
-        [row(1, "Solve.", ["First $a$.", "So $\\boxed{2}$.", "Done."], "math")],
-        BOXED,
-    ),
     "LaTeX answers among numbers": (
         "x",
         [row(n, "?", a, "math") for n, a in enumerate(("2", "11", "\\frac12", "7"))],
@@ -175,20 +170,10 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         ],
         BOXED,
     ),
-    "LaTeX answers by subject, no name": (
-        "x",
-        [row(1, "?", "\\pi", "Geometry"), row(2, "?", "12", "Prealgebra")],
-        BOXED,
-    ),
     "LaTeX without a word of mathematics": (
         "x",
         [row(1, "?", "$\\frac{1}{2}$"), row(2, "?", "\\sqrt{3}")],
         BOXED,
-    ),
-    "numbers in a box": (
-        "x",
-        [row(n, "Put the answer in \\boxed{}.", n) for n in range(3)],
-        (*BOXED, *NUMBERS),
     ),
     "instructions": (
         "x",
@@ -198,7 +183,6 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
     "numbers": ("x", [row(n, "How many?", [f"{n},000"]) for n in range(1, 4)], NUMBERS),
     "shares": ("x", [row(1, "How much?", "45%"), row(2, "How much?", "45,5 %")], PHRASES),
     "GSM8K's answers": ("x", [row(1, "End in ####.", ["2+2=4", "#### 4"])], WORKED),
-    "GSM8K's answers, not asked for": ("x", [row(1, "How many?", "2+2=4\n#### 4")], WORKED_UNASKED),
     "translation by category": (
         "x",
         [row(1, "Translate German to English: Hund.", "Dog.", "translation")],
@@ -214,20 +198,9 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         [row(1, f"请把下面的句子翻译成中文。\n{ENGLISH}", "狗今天整天在花园里睡觉。")],
         TRANSLATION,
     ),
-    "translation by language pair": (
-        "x",
-        [row(1, ENGLISH, GERMAN, "eng_Latn-deu_Latn")],
-        TRANSLATION,
-    ),
     "translation by file name": ("wmt14_de_en", [row(1, GERMAN, [ENGLISH])], TRANSLATION),
-    "translation by pair in the file name": (
-        "flores.en-ja",
-        [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")],
-        TRANSLATION,
-    ),
     "translation by script": ("x", [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")], TRANSLATION),
     "summaries": ("x", [row(1, f"{LONG} " * 9, [LONG], "summarization")], SUMMARY),
-    "summaries by prompt": ("x", [row(1, f"Summarize: {LONG}", LONG)], SUMMARY),
     "phrases": (
         "x",
         [
@@ -236,7 +209,6 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         ],
         PHRASES,
     ),
-    "passages": ("x", [row(1, f"{LONG}\nQuestion: When?", "On Tuesday", "rag")], PHRASES),
     "long answers": ("x", [row(1, "Why?", [LONG])], GENERIC),
     "letters": (
         "x",
@@ -249,7 +221,6 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         (),
     ),
     "MT-bench": ("x", [row(1, ["a", "b"], ["4", "5"], "math")], ()),
-    "long answers about code": ("x", [row(1, "Why?", [LONG], "coding")], GENERIC),
 }
 
 
@@ -342,15 +313,6 @@ def test_question_file_is_named_after_its_folder(tmp_path: Path) -> None:
     assert read_suite(str(tmp_path / "flores")).items == read_suite(path).items
 
 
-def test_limit_takes_the_first_items_and_changes_no_metric(tmp_path: Path) -> None:
-    rows = [row(1, "x?", "4"), row(2, "y?", "\\frac{1}{2}"), row(3, "z?", "\\sqrt{2}")]
-    path = write(tmp_path / "some.jsonl", rows)
-    full, part = read_suite(path), read_suite(path, 1)
-    assert part.items == full.items[:1]
-    assert part.metrics == full.metrics == ("exact_match,boxed",)
-    assert read_suite(path, 99) == full
-
-
 def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path) -> None:
     rows = [
         row(1, ["a", "b"], category="writing"),
@@ -410,26 +372,18 @@ def test_tools_of_a_row_are_read(tmp_path: Path, as_text: bool) -> None:
 HOSTILE = {
     "not JSON": b'{"turns": ["a"]',
     "must be one JSON object, not a list of 1": b'[{"turns": ["a"]}]',
-    "must be one JSON object, not null": b"null",
     "is not UTF-8": b'{"turns": ["\xff"]}',
     "NaN is not a JSON number": b'{"turns": ["a"], "reference": NaN}',
     "nested too deeply": b'{"turns": ' + b"[" * 200_000,
     "there are no turns": b'{"question_id": 1}',
-    "turns is a list of 0": b'{"turns": []}',
     r"turns\[1\] is an empty text": b'{"turns": ["a", " "]}',
-    r"turns\[0\] is 5": b'{"turns": [5]}',
     "turns is an object": b'{"turns": {"a": 1}}',
     "turns is a list of 65": json.dumps({"turns": ["a"] * 65}).encode(),
     "turns has a lone surrogate at character 2": b'{"turns": ["a\\ud800"]}',
     r"reference\[0\] is an object": b'{"turns": ["a"], "reference": [{}]}',
-    "reference is true": b'{"turns": ["a"], "reference": true}',
     "reference is inf": b'{"turns": ["a"], "reference": 1e999}',
     "category is a list of 1": b'{"turns": ["a"], "category": ["b"]}',
-    "question_id is true": b'{"turns": ["a"], "question_id": true}',
-    "tests is 5": b'{"turns": ["a"], "tests": 5}',
     "entry_point is the text": b'{"turns": ["a"], "test": "def check(f): 1", "entry_point": "f()\\n"}',
-    "tools is 5": b'{"turns": ["a"], "tools": 5}',
-    "tools is the text": b'{"turns": ["a"], "tools": "["}',
     "tools is a list of 1; it must": b'{"turns": ["a"], "tools": [{"parameters": {}}]}',
     "tools is a list of 2": b'{"turns": ["a"], "tools": [{"name": "a"}, {"name": "\\ud800"}]}',
     "the id '1' is in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
