@@ -8,18 +8,9 @@ from functools import partial
 
 from display.format import count, plural
 from evaluation.advise.usage import uses
-from evaluation.report.document import tables
-from evaluation.report.document.build import (
-    facts,
-    picture_section,
-    plan_section,
-    warning_section,
-)
+from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
-from evaluation.report.document.followed import followed_section
-from evaluation.report.document.loads import load_section
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
-from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import PromptRow, Report
 from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG
@@ -28,16 +19,8 @@ from ui.tabs.study.form import StudyForm
 
 KEYS = {spec.key for spec in CATALOG}
 MOST_PROMPTS = 200  # prompts on the page; all are in the CSV
-FOLDED = (
-    followed_section,
-    tables.speed_section,
-    load_section,
-    tables.scores_section,
-    tables.likeness_section,
-    tables.position_section,
-    tables.vote_section,
-    plan_section,
-)
+FIRST = ("certificate", "matched", "verdict", "warnings", "table")
+APART = (*FIRST, "charts", "prompts")  # what is not folded
 _render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab's template
 
 
@@ -54,10 +37,9 @@ def typed_html(form: StudyForm) -> str:
 
 def first_html(report: Report) -> str:
     """What stands above the charts: facts, verdict, warnings, the paper's table."""
-    others = (warning_section(report), tables.overview_section(report))
-    sections = filter(None, (*first_sections(report), *others))
-    compare = compare_address(report)
-    return _render(part="first", facts=facts(report), sections=sections, compare=compare)
+    full, compare = document(report, {}), compare_address(report)
+    sections = [section for section in full.sections if section.name in FIRST]
+    return _render(part="first", facts=full.facts, sections=sections, compare=compare)
 
 
 def compare_address(report: Report) -> str:
@@ -71,14 +53,16 @@ def compare_address(report: Report) -> str:
 
 def charts_html(report: Report) -> str:
     """The report's figures; nothing where there are none."""
-    section = picture_section(report)
+    sections = document(report, {}).sections
+    section = next((each for each in sections if each.name == "charts"), None)
     varied = any(chart.varied for chart in charts(report))
     return _render(part="charts", section=section, varied=varied) if section else ""
 
 
 def rest_html(report: Report) -> str:
     """What stands below the prompts, each to be unfolded."""
-    return _render(part="rest", sections=filter(None, (make(report) for make in FOLDED)))
+    sections = document(report, {}).sections
+    return _render(part="rest", sections=[each for each in sections if each.name not in APART])
 
 
 def prompts_html(report: Report) -> str:
