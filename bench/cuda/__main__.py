@@ -5,6 +5,7 @@ Exit status 2 without a CUDA device. ``--tiny`` runs it with tiny models on the 
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 
@@ -38,6 +39,8 @@ def main(options: Options) -> Reports:
     where = "a CPU: tiny shapes, no number means anything" if tiny else "a GPU"
     goals, tables, data = list[MeasuredFigure](), list[ResultTable](), dict[str, object]()
     for name in options.only:
+        gc.collect()  # models and captured steps of the part before
+        torch.cuda.empty_cache()
         part, started = PARTS[name], time.perf_counter()
         until = started + part.limit_s * (PATIENCE if tiny else 1)
         figures = [*part.measure(CudaTrial(device, TINY if tiny else FULL, until))]
