@@ -1,5 +1,4 @@
-"""Plain values that components of the page draw: a sentence, a table, the result of a check. No
-gradio."""
+"""Plain values that components of the page draw: a sentence, the result of a check. No gradio."""
 
 from __future__ import annotations
 
@@ -23,26 +22,6 @@ BREAK = SentencePart("\n", "break")  # a new line
 
 def plain(sentence: Sentence) -> str:
     return "".join(part.text for part in sentence)
-
-
-@dataclass(frozen=True, slots=True)
-class ValueCell:
-    """A formatted value, or a ratio with its verdict: ``better``, ``worse`` or ``""``."""
-
-    text: str
-    ratio: bool = False
-    verdict: str = ""
-
-
-ValueRow = tuple[str, str, tuple[ValueCell, ...]]  # name, help, cells
-
-
-@dataclass(frozen=True, slots=True)
-class ValueTable:
-    """Heads and rows, formatted; as many cells a row as there are heads after the first."""
-
-    heads: tuple[str, ...]
-    rows: tuple[ValueRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

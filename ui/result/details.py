@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
+from display.blocks import ReportTable
 from display.plot import Plot
 from mars_core.telemetry import beyond_head
 from mars_core.types import Trace
@@ -23,8 +24,9 @@ from ui.figures.runs import PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
-from ui.kit.values import Check, ValueTable
+from ui.kit.values import Check
 from ui.result.numbers import (
+    NUMBERS,
     SHIFT_QUANTITIES,
     comparison_table,
     infinite_note,
@@ -148,9 +150,9 @@ class Details:
     """Of the runs that wrote something. ``table`` has differences where all ended; ``plots``: name →
     figure of ``FIGURES``; ``traces`` and ``ids`` (of those that were saved) by lane."""
 
-    table: ValueTable
+    table: ReportTable
     check: Check
-    shift: ValueTable
+    shift: ReportTable
     shift_note: str
     plots: Mapping[str, Plot | None]
     traces: Mapping[int, Trace]
@@ -178,9 +180,9 @@ def details_of(
     return Details(
         comparison_table(ended, paces)
         if len(ended) == len(paces)
-        else summary_table(ended, quantities_of(ended)),
+        else summary_table(NUMBERS, ended, quantities_of(ended)),
         self_check(ended),
-        summary_table(ended, SHIFT_QUANTITIES),
+        summary_table("Shift", ended, SHIFT_QUANTITIES),
         " ".join(filter(None, dict.fromkeys([*map(beyond_head, ended), infinite_note(ended)]))),
         {figure.name: figure.draw(plotted) for figure in FIGURES},
         written,

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from display.blocks import Head, ReportTable, TableCell
 from display.format import MISSING, bounded, count, duration, number, plural, share
 from evaluation.statistics import over
 from mars_core.drafting import described
@@ -22,10 +23,12 @@ from ui.kit.labels import (
     run_names,
     setting,
 )
-from ui.kit.values import Check, ValueCell, ValueRow, ValueTable
+from ui.kit.values import Check
 from ui.result.speed import SpeedRatio
 from ui.settings.readers import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
+
+NUMBERS = "In numbers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
 )
 
 
-def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ValueTable:
+def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ReportTable:
     """Runs by lane; each after the first with its difference from the first. ``paces``: as
     ``verdict`` has them."""
     labels = [lane_label(trace.config) for trace in traces]
@@ -141,41 +144,45 @@ def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> Va
         for label, name in zip(labels[1:], names[1:], strict=True)
         for head in (label, f"{name} against {names[0]}")
     ]
-    return ValueTable(
-        ("", labels[0], *heads),
-        tuple(_row(quantity, traces, paces) for quantity in quantities_of(traces)),
-    )
+    rows = tuple(_row(quantity, traces, paces) for quantity in quantities_of(traces))
+    return ReportTable(NUMBERS, tuple(map(Head, ("", labels[0], *heads))), rows)
 
 
-def _row(quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ValueRow:
+def _row(
+    quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRatio]
+) -> tuple[TableCell, ...]:
     values = [quantity.read(trace.summary) for trace in traces]
-    cells = [ValueCell(quantity.write(values[0]))]
+    cells = [_name(quantity), TableCell(quantity.write(values[0]))]
     for value, trace, pace in list(zip(values, traces, paces, strict=True))[1:]:
         lengths = over(trace.summary.new_tokens, traces[0].summary.new_tokens)
         cells += [
-            ValueCell(quantity.write(value)),
+            TableCell(quantity.write(value)),
             _difference_cell(quantity, value - values[0], pace, lengths),
         ]
-    return quantity.name, quantity.help, tuple(cells)
+    return tuple(cells)
+
+
+def _name(quantity: RunQuantity) -> TableCell:
+    return TableCell(quantity.name, help=quantity.help)
 
 
 def _difference_cell(
     quantity: RunQuantity, difference: float, pace: SpeedRatio, lengths: float
-) -> ValueCell:
+) -> TableCell:
     """Of times only what ``speed_ratio`` says, of which the latency follows with the ratio of the
     ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
     acceptance by definition, and latency and passes fall where the text is only shorter."""
     timed = quantity.field in ("wall_s", "tokens_per_s")
     if quantity.field in ("ttft_s", "tokens_per_s_before_loop") or (timed and not pace.measured):
-        return ValueCell("", True)
+        return TableCell("")
     if quantity.field == "tokens_per_s":
-        verdict = ("better" if pace.ratio.value > 1 else "worse") if pace.measurable else ""
-        return ValueCell(pace.text, True, verdict)
+        verdict = ("better", "good") if pace.ratio.value > 1 else ("worse", "bad")
+        return TableCell(pace.text, *(verdict if pace.measurable else ()))
     if quantity.field == "wall_s":
         longer = _relative(lengths / pace.ratio.value, "longer", "shorter")
         tokens = f" for {_relative(lengths, 'more', 'fewer')} tokens" if lengths != 1 else ""
-        return ValueCell(f"{longer}{tokens}", True)
-    return ValueCell(signed(quantity.write, difference), True)
+        return TableCell(f"{longer}{tokens}")
+    return TableCell(signed(quantity.write, difference))
 
 
 def _relative(factor: float, more: str, less: str) -> str:
@@ -209,20 +216,22 @@ def self_check(traces: Sequence[Trace]) -> Check:
     return Check(stated[0].state, " ".join(dict.fromkeys(check.text for check in stated)))
 
 
-def summary_table(traces: Sequence[Trace], quantities: Sequence[RunQuantity]) -> ValueTable:
+def summary_table(
+    label: str, traces: Sequence[Trace], quantities: Sequence[RunQuantity]
+) -> ReportTable:
     """One row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
     names = run_names([trace.config for trace in traces])
-    rows = [(q.name, q.help, tuple(_shift_cell(q, trace) for trace in traces)) for q in quantities]
-    return ValueTable(("", *names), tuple(rows))
+    rows = [(_name(each), *(_shift_cell(each, trace) for trace in traces)) for each in quantities]
+    return ReportTable(label, tuple(map(Head, ("", *names))), tuple(rows))
 
 
-def _shift_cell(quantity: RunQuantity, trace: Trace) -> ValueCell:
+def _shift_cell(quantity: RunQuantity, trace: Trace) -> TableCell:
     """Marked where it is an upper bound; the sum of missing TVs is bounded by an estimate."""
     kind, summary = trace.config.shift_kind, trace.summary
     if quantity.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
-        return ValueCell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
+        return TableCell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
     text = quantity.write(quantity.read(summary))
-    return ValueCell(
+    return TableCell(
         bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text
     )
 

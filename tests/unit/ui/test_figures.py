@@ -166,12 +166,8 @@ def test_ratios_are_only_where_every_lane_ended_and_nothing_is_judged_without_dr
     plain = details(CASES["plain"])
     assert plain.plots["acceptance"] is None and plain.plots["ratio"] is None and plain.table.rows
     for case in ("plain", "never", "cancelled"):
-        assert not any(
-            cell.ratio for _, _, cells in details(CASES[case]).table.rows for cell in cells
-        )
-    assert any(
-        cell.ratio for _, _, cells in details({0: STRICT, 1: MARS}).table.rows for cell in cells
-    )
+        assert len(details(CASES[case]).table.heads) == 1 + len(CASES[case])
+    assert len(details({0: STRICT, 1: MARS}).table.heads) == 4
 
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])

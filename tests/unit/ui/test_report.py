@@ -17,6 +17,7 @@ from typing import Any
 import gradio as gr
 import pytest
 
+from display.blocks import TableCell
 from display.format import number
 from display.palette import css_variables
 from evaluation.planner import acceptance_of, costs_of, planned, times_of
@@ -43,7 +44,7 @@ from ui.api.documents import comparison_document
 from ui.figures.runs import PlottedRun
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.components import Strip
-from ui.kit.values import ValueCell, plain
+from ui.kit.values import plain
 from ui.report.page import report_html
 from ui.result.headline import headlines
 from ui.result.numbers import (
@@ -80,15 +81,15 @@ def test_differences_are_those_of_the_summaries_and_only_what_is_better_is_calle
     left = RUNS[0]
     other = replace(left.summary, tau=left.summary.tau + 0.5, acceptance_rate=1.0)
     cells = differences_of(left, replace(left, summary=other))
-    assert cells["τ, tokens per step"] == ValueCell("+0.500", True)
-    assert cells["Output length"] == ValueCell("±0", True, "")
+    assert cells["τ, tokens per step"] == TableCell("+0.500")
+    assert cells["Output length"] == TableCell("±0")
 
 
 def differences_of(
     left: Trace, right: Trace, speeds: Sequence[Sequence[float]] | None = None
-) -> dict[str, ValueCell]:
+) -> dict[str, TableCell]:
     table = comparison_table([left, right], paces_of([left, right], speeds))
-    return {name: cells[2] for name, _, cells in table.rows}
+    return {row[0].text: row[3] for row in table.rows}
 
 
 def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
@@ -102,11 +103,11 @@ def test_a_ratio_of_times_is_the_same_in_sentence_table_command_line_and_api(
     expected = "2.00× faster (3 rounds: 1.76× faster to 2.26× faster)"
     assert plain(verdict([left, short], paces)).endswith(f" Time per token: {expected}.")
     cells = differences_of(left, short, rounds)
-    assert cells["Tokens per second"] == ValueCell(expected, True, "better")
+    assert cells["Tokens per second"] == TableCell(expected, "better", "good")
     assert cells["Total latency"].text == "60 % shorter for 20 % fewer tokens"
     assert cells["Time to first token"].text == ""
     noise = differences_of(left, short, ([100.0, 100.0], [80.0, 130.0]))
-    assert not noise["Tokens per second"].verdict
+    assert not noise["Tokens per second"].mark
     for silent in (differences_of(left, left, rounds), differences_of(left, short)):
         assert {silent[name].text for name in TIMES} == {""}
 
@@ -178,7 +179,8 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_tiles_tables_figures_and_tok
         for step in MARS.steps
     ]
     trace = replace(MARS, config=config, summary=summary, steps=tuple(steps))
-    cells = {row[0]: row[2][0].text for row in summary_table([trace], SHIFT_QUANTITIES).rows}
+    table = summary_table("Shift", [trace], SHIFT_QUANTITIES)
+    cells = {name.text: cell.text for name, cell in table.rows}
     tile = next(tile for tile in ended_view(trace, "").tiles if tile[0] == "Shift")
     mean = tv_sum.replace("0.250", "0.312")  # %, of 80 tokens
     assert tile[1].startswith(mean) and cells["TV, summed"].startswith(tv_sum)
@@ -272,10 +274,9 @@ def test_a_loop_is_named_with_the_numbers_before_it_wherever_a_run_is_displayed(
     assert ended_view(replace(looped, given=(given,)), "").chip.endswith("repeats from token 41 on")
     pair: Any = SimpleNamespace(spec=CATALOG[0], margins=())
     assert "repeats from token 40 on, τ before 1.25;" in _report([LEFT, looped], pair)
-    rows = {
-        row[0]: row[2] for row in comparison_table([LEFT, looped], paces_of([LEFT, looped])).rows
-    }
-    assert [cell.text for cell in rows["τ before the loop"]] == ["–", "1.25", ""]
+    table = comparison_table([LEFT, looped], paces_of([LEFT, looped]))
+    (row,) = [cells for name, *cells in table.rows if name.text == "τ before the loop"]
+    assert [cell.text for cell in row] == ["–", "1.25", ""]
     for quiet in (plain(verdict([LEFT, RIGHT])), ended_view(RIGHT, "").chip, _report([LEFT], pair)):
         assert "repeats" not in quiet
 
