@@ -28,7 +28,7 @@ from ui.result.speed import SpeedRatio
 from ui.settings.readers import thinking_word
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
-NUMBERS = "In numbers"
+NUMBERS = "Numbers"
 
 
 @dataclass(frozen=True, slots=True)
