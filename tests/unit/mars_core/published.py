@@ -153,6 +153,9 @@ def accepted(
             return [1.0] * V
         case "easd" if drafter and not cold and both_unsure(p, drafter):
             return [0.0] * V
+        case "asd":  # of a draft of one token, before which nothing was spent
+            most = min(value["gate"], value["budget"])
+            return [1.0 if max(z) - each <= most else s for each, s in zip(z, strict, strict=True)]
         case "cactus":
             return [min(1.0, raised(a) / b) for a, b in zip(p, q or [1.0] * V, strict=True)]
         case "contrastive" if q:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import product
 
 import pytest
 import torch
 from torch import Tensor
 
 from mars_core.rules import RULES
-from mars_core.sampling import target_distribution
 from mars_core.types import DraftMode, Outcome, Sampling
 from mars_core.verification import Draft, RunState, chain_draft, judge, received_states, walk
 from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
-from tests.unit.mars_core.published import norm
 from tests.unit.mars_core.test_verification import (
     Decoded,
-    V,
-    case,
     drawn_case,
-    every_draw,
     picked,
-    total_variation,
 )
 from tests.unit.mars_core.test_verification import (
     decoded as rows_of,
@@ -83,43 +76,6 @@ def test_at_temperature_0_the_path_is_that_of_the_source(
         assert state.regret <= budget + 1e-12
         relaxed += sum(not verdict.nodes.column("strict")[node] for node in verdict.path[1:])
     assert (relaxed > 0) is (0 not in values.values())
-
-
-@every_draw
-@pytest.mark.parametrize("scale", [0, 1])
-@pytest.mark.parametrize("spent", [0.0, 1.2, 2.0])
-def test_decisions_have_their_distribution_and_the_tv_is_its_distance(
-    spent: float, scale: int, sampling: Sampling
-) -> None:
-    """Greedy drafts: x where its regret fits, else p. Sampled ones: a = 1 there, R as strict."""
-    for seed in range(4):
-        logits, draft = case("chain of 1", seed)
-        assert draft.distribution is not None
-        z, p = logits[0].tolist(), target_distribution(logits[:1], sampling)[0].tolist()
-        source, q = (p if scale else z), draft.distribution[0].tolist()
-        regret = [max(source) - each for each in source]
-        fits = [r <= 0.5 and spent < 2 and spent + r <= 2 for r in regret]
-        p_over_q = [min(1.0, a / b) for a, b in zip(p, q, strict=True)]
-        accept = [1.0 if fit else a for fit, a in zip(fits, p_over_q, strict=True)]
-        rest = norm([a - b for a, b in zip(p, q, strict=True)], p)
-        left = 1 - sum(a * b for a, b in zip(q, accept, strict=True))
-        mixed = [b * a + left * r for a, b, r in zip(accept, q, rest, strict=True)]
-        for x, mode in product(range(V), (DraftMode.GREEDY, DraftMode.SAMPLED)):
-            if not p[x]:
-                continue
-            one = chain_draft(torch.tensor([0, x]), draft.distribution[:, x], draft.distribution)
-            expected = mixed if mode is DraftMode.SAMPLED else p
-            if mode is DraftMode.GREEDY and fits[x]:
-                expected = [float(y == x) for y in range(V)]
-            for y, high in product((y for y in range(V) if p[y]), (False, True)):
-                accepts = accept[x] + (1e-9 if high else -1e-9)
-                u = picked([y], [0], uniform=[min(max(accepts, 0), 1 - 1e-9), 0.5])
-                node = rows_of(judged(logits, one, u, spent, sampling, mode, scale=scale)).nodes
-                assert node[0].tv == pytest.approx(total_variation(expected, p), abs=1e-9)
-                accepted = x == y or fits[x]
-                if mode is DraftMode.SAMPLED:
-                    accepted = fits[x] or (not high and accept[x] > 1e-9)
-                assert node[1].keep == accepted or accept[x] == 1
 
 
 def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts() -> None:

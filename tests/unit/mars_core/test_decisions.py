@@ -49,7 +49,8 @@ CASES = [
     for rule, mode, tree in product(BY_TOKEN, DraftMode, TREES)
     if mode in RULES[rule].modes
     and takes(rule, tree)
-    and (mode is DraftMode.GREEDY or tree == "chain of 3")
+    and (mode is DraftMode.GREEDY or tree == "chain of 3" or RULES[rule].regret_cost)
+    and (tree == "chain of 1" or not RULES[rule].regret_cost)  # a ledger is of all drafted tokens
     and (mode is not DraftMode.SAMPLED or RULES[rule].reach is not Reach.BLOCK)
 ]
 

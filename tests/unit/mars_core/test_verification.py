@@ -52,6 +52,7 @@ VALUES: Mapping[
     "cascade-opt": {"alpha": 0.2},
     "easd": {"n": 3, "overlap": 0.6, "entropy": 0.9},
     "contrastive": {"beta": 0.5, "alpha": 0.1},
+    "asd": {"budget": 9.0, "gate": 0.8},
 }
 
 
