@@ -27,6 +27,7 @@ from mars_core.models.idle import Engines
 from mars_core.models.loading import plan
 from mars_core.session import Session
 from mars_core.types import (
+    DraftMode,
     ModelRef,
     Outcome,
     Sampling,
