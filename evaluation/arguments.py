@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.options import RULES_OF_STUDY
-from evaluation.study.plan import EQUIVALENCE, PLACEBO_SEEDS, SCALES
+from evaluation.study.plan import PLACEBO_SEEDS, SCALES, Plan
 from evaluation.suites.read import BUILT_IN
-from mars_core.arguments import (
+from mars_core.drafting import offered
+from mars_core.rules import RULES
+from mars_core.settings import Settings
+from mars_core.settings.command_line import (
     DRAFT_OPTIONS,
     MACHINE_OPTIONS,
     PAIR_OPTIONS,
@@ -18,8 +21,7 @@ from mars_core.arguments import (
     OptionTable,
     add_options,
 )
-from mars_core.drafting import offered
-from mars_core.rules import RULES
+from mars_core.settings.setting import options as options_of
 
 
 def _text(help: str, metavar: str | None = None, default: str | None = "") -> dict[str, Any]:
@@ -67,6 +69,11 @@ _PLAN: OptionTable = (
     | RULE_OPTIONS
     | DRAFT_OPTIONS
     | SAMPLING_OPTIONS
+    | options_of(Settings, "draft", "head")
+    | options_of(Plan, "limit", "seed", "max_new_tokens", "interventions", "margin", "equivalence")
+    | dict(
+        zip(("--seeds", "--time-alone"), options_of(Plan, "repeats", "alone").values(), strict=True)
+    )
     | {
         "--suite": _list(
             f"{', '.join(BUILT_IN)}, or a file in the question.jsonl format; may be repeated",
@@ -79,22 +86,16 @@ _PLAN: OptionTable = (
         "--reference": _list(
             "the right answer to a --prompt, in their order; '' where it is not known", "TEXT"
         ),
-        "--limit": _number("use only the first items of every suite"),
         "--skip-long": _switch("leave out items that do not fit into the context"),
         "--name": _text("a name for the study"),
         "--rules": _text(
             f"of {', '.join(RULES)} (default {RULES_OF_STUDY}); with --server also server "
             "(docs/evaluation.md)"
         ),
-        "--draft": _text("Hub id or folder of a draft model", default=None),
-        "--head": _text("Hub id or folder of an EAGLE-3 head", default=None),
         "--drafter": _text(
             f"of {', '.join(offered(None)[:-1])}; several separated by commas (default: the pair's)"
         ),
         "--temperature": _text("one or more, separated by commas (default 0)", default="0"),
-        "--seeds": _number("number of seeds per item (default 1)", 1),
-        "--seed": _number("the first seed (default 0)", 0),
-        "--max-new-tokens": _number("maximum number of new tokens per turn (default 256)", 256),
         "--no-placebos": _switch(
             "without controls: as many tokens as each rule relaxes at random places, all drafts "
             "kept, lower temperatures"
@@ -107,21 +108,6 @@ _PLAN: OptionTable = (
             "above temperature 0 also strict at these shares of it, which tells what likelier "
             "tokens alone do to the score; empty: none (default 0.8,0.6,0.4,0.2)",
             default=",".join(map(str, SCALES)),
-        ),
-        "--interventions": _number(
-            "afterwards relax up to N rejected tokens of each text of strict, each alone, to see "
-            "what follows (default 0)",
-            0,
-            metavar="N",
-        ),
-        "--margin": _number(
-            "required recovery, chosen before the run (default 0.98)", 0.98, kind=float
-        ),
-        "--equivalence": _number(
-            "scores that differ from random relaxation's by at most this share count as equal, "
-            "chosen before the run (default 0.05)",
-            EQUIVALENCE,
-            kind=float,
         ),
         "--execute-code": _switch(
             "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"
@@ -145,9 +131,6 @@ _PLAN: OptionTable = (
             "runs to decode together (default 1; auto: measured): faster, but without times of "
             "single runs; of several numbers each decodes every task, to compare their throughput",
             "auto|N1,N2",
-        ),
-        "--time-alone": _number(
-            "with --batch: decode N random tasks alone, for their times", 0, metavar="N"
         ),
         "--plan-only": _switch("store the plan, print its id and exit; resume runs it"),
     }
@@ -197,7 +180,19 @@ _CHECK: tuple[str, OptionTable] = (
     },
 )
 _COMMANDS: dict[str, tuple[str, OptionTable]] = {
-    "run": ("plan a study and run it", _PLAN | STORE_OPTIONS | _WORK),
+    "run": (
+        "plan a study and run it",
+        {
+            "--plan": _text(
+                "run the plan of a report's folder instead, with its prompts, rules and seeds; "
+                "other options but those of the machine are ignored",
+                "FILE",
+            )
+        }
+        | _PLAN
+        | STORE_OPTIONS
+        | _WORK,
+    ),
     "match": (
         "compare rules at equal τ, or equal speed-up over none",
         _choosing("with a margin threshold, ensemble or random")

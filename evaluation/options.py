@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evaluation.study.plan import (
     BASELINE,
-    EQUIVALENCE,
     PLACEBO_SEEDS,
     SERVER,
     Lane,
@@ -21,43 +20,32 @@ from evaluation.study.plan import (
 )
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
-from mars_core.arguments import (
-    read_processors,
-    read_rules,
-    read_thinking,
-    read_tree,
-)
 from mars_core.drafting import drafter_kind, offered
 from mars_core.numbers import check_lanes, read_integers, read_numbers
 from mars_core.rules import PLAIN, RULES
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig
+from mars_core.settings import CHAIN, PROCESSORS, LaneSettings, Settings
+from mars_core.settings.command_line import read_rules, settings_named
+from mars_core.settings.setting import kinds
+from mars_core.types import MAX_DRAFT, DrafterConfig, DraftMode, ModelRef, RuleConfig
 
 if TYPE_CHECKING:
-    from mars_core.models import Pair
+    from mars_core.models import Pair, PairSpec
 
 RULES_OF_STUDY, _SERVED_RULES, _TWO_SERVERS = "none,strict,mars", "strict,mars", "strict,server"
 # Fields of Plan that are options of the same name.
-_SAME = (
-    "seed",
-    "top_k",
-    "top_p",
-    "max_new_tokens",
-    "system",
-    "margin",
-    "equivalence",
-    "execute_code",
-    "limit",
-    "skip_long",
-    "interventions",
-)
+_SAME = (*kinds(Plan), "execute_code", "skip_long")
+_IN_PLAN = ("top_k", "top_p", "system", "chat", "thinking", "stop")
+_SHARED = ("draft_mode", "tree", *_IN_PLAN, *PROCESSORS)
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     """The plan given by the options, for these models. Raises ValueError."""
     models = Models.of(pair)
     names = _words(options.rules or RULES_OF_STUDY)
-    lanes = _lanes(options, names, _drafters(options, pair), pair.spec.theta.pair_value)
-    return _plan(options, models, lanes if options.no_placebos else _with_controls(options, lanes))
+    settings = settings_named(options, *_SHARED)
+    lanes = _lanes(options, names, _drafters(options, settings, pair.spec), pair.spec)
+    chosen = lanes if options.no_placebos else _with_controls(options, lanes)
+    return _plan(options, settings, models, chosen)
 
 
 def _with_controls(options: argparse.Namespace, lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
@@ -72,8 +60,8 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
     names = [name for name in _words(options.rules or "mars") if name != BASELINE]
     options.rules = ",".join([BASELINE, *names])
     options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
-    options.equivalence, options.placebo_seeds = EQUIVALENCE, PLACEBO_SEEDS
-    options.interventions, options.sharpened = 0, ""
+    options.equivalence, options.placebo_seeds = None, PLACEBO_SEEDS
+    options.interventions, options.sharpened = None, ""
     return read_plan_options(options, pair)
 
 
@@ -82,11 +70,12 @@ def read_served_options(
 ) -> Plan:
     """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
-    chosen = read_processors(options).chosen
+    settings = settings_named(options, *_SHARED)
+    chosen = settings.sampling.processors.chosen
     ours = ("target", "draft", "head", "classifier", "drafter", "tree")
-    for name in (*ours, "skip_long", "batch", "time_alone", "protect", *chosen):
+    for name in (*ours, "skip_long", "batch", "alone", *chosen):
         if getattr(options, name):
-            option = name.replace("_", "-")
+            option = {"alone": "time-alone"}.get(name, name.replace("_", "-"))
             raise ValueError(
                 f"--{option} cannot be used with --server, which has models, drafts, processors "
                 "and batches of its own."
@@ -108,23 +97,22 @@ def read_served_options(
     drafter = DrafterConfig(SERVER, None, 0)
     lanes = _lanes(options, [name for name in names if name != SERVER], [drafter])
     lanes += (Lane(RuleConfig(SERVER), drafter),) * names.count(SERVER)
-    return _plan(options, Models(SERVER, ModelRef(served.model)), lanes, served)
+    return _plan(options, settings, Models(SERVER, ModelRef(served.model)), lanes, served)
 
 
 def _plan(
     options: argparse.Namespace,
+    settings: Settings,
     models: Models,
     lanes: tuple[Lane, ...],
     served: Served | None = None,
 ) -> Plan:
+    limit = options.limit and kinds(Plan)["limit"].read(options.limit, "limit")
     suites = [
-        read_suite(source, options.limit)
-        for sources in options.suite
-        for source in sources.split(",")
+        read_suite(source, limit) for sources in options.suite for source in sources.split(",")
     ]
     if options.prompt or options.reference:
         suites.append(typed_suite(options.prompt, options.reference))
-    processors = read_processors(options)
     if not suites:
         raise ValueError("There is nothing to run; give --suite or --prompt.")
     return Plan(
@@ -133,15 +121,10 @@ def _plan(
         suites=tuple(suites),
         lanes=lanes,
         temperatures=read_numbers(options.temperature, "--temperature"),
-        repeats=options.seeds,
-        chat=not options.no_chat,
-        thinking=read_thinking(options),
-        stop=tuple(options.stop),
         served=served,
-        alone=options.time_alone,
         # a server decides by itself what it relaxes
-        processors=replace(processors, protect=()) if served else processors,
-        **{name: getattr(options, name) for name in _SAME},
+        **planned(replace(settings, protect=()) if served else settings),
+        **{name: each for name in _SAME if (each := getattr(options, name)) is not None},
     )
 
 
@@ -149,35 +132,45 @@ def _lanes(
     options: argparse.Namespace,
     names: list[str],
     drafters: list[DrafterConfig],
-    theta: float | None = None,
+    spec: PairSpec | None = None,
 ) -> tuple[Lane, ...]:
-    chosen = read_rules(names, options, theta)
-    rules = [
-        replace(rule, parameters=RULES[rule.name].values(rule.parameters))
-        for rule in chosen
-        if rule.name != PLAIN
-    ]
+    chosen = [rule for rule in read_rules(names, options) if rule.name != PLAIN]
+    if spec:
+        chosen = [LaneSettings(rule).config(spec) for rule in chosen]
+    rules = [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in chosen]
     check_lanes(len(drafters) * len(rules))
     lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
     none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []
     return (*none, *lanes)
 
 
-def _drafters(options: argparse.Namespace, pair: Pair) -> list[DrafterConfig]:
-    kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(pair)[:1]]
-    tree = read_tree(options.tree) if options.tree else None
-    if tree and not any(kind.trees for kind in kinds):
+def _drafters(
+    options: argparse.Namespace, settings: Settings, spec: PairSpec
+) -> list[DrafterConfig]:
+    """Chains of each K; of a tree one."""
+    kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(spec)[:1]]
+    if settings.tree and not any(kind.trees for kind in kinds):
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
-    mode, drafters = DraftMode(options.draft_mode), list[DrafterConfig]()
-    ks = read_integers(options.k, "--k", 0) if options.k else (pair.spec.k,)
-    for kind in kinds:
-        shape = tree if kind.trees else None
-        drafters += [
-            DrafterConfig(kind.name, None, k, kind.mode(mode), shape)
-            for k in (ks[:1] if shape else ks)
-        ]
+    ks = read_integers(options.k, "--k", 1, MAX_DRAFT) if options.k else (spec.k,)
+    drafters = [
+        replace(
+            settings,
+            drafter=kind.name,
+            k=k,
+            draft_mode=kind.mode(DraftMode(settings.draft_mode)),
+            tree=settings.tree or CHAIN if kind.trees else "",
+        ).config(spec)
+        for kind in kinds
+        for k in (ks[:1] if settings.tree not in ("", CHAIN) and kind.trees else ks)
+    ]
     return drafters
+
+
+def planned(settings: Settings) -> dict[str, Any]:
+    """Return the fields of a plan that are settings of its runs."""
+    processors = settings.sampling.processors
+    return {name: getattr(settings, name) for name in _IN_PLAN} | {"processors": processors}
 
 
 def _words(text: str) -> list[str]:

@@ -134,7 +134,8 @@ def _range(part: str, name: str) -> _Range:
 
 
 def _sentence(name: str, value: object, kind: str, low: float, high: float) -> str:
-    what = "empty" if value is None or value == "" else quoted(value)
+    what = number_text(value) if isinstance(value, float) else quoted(value)
+    what = "empty" if value is None or value == "" else what
     least, most = (
         str(each) if isinstance(each, int) else number_text(each) for each in (low, high)
     )

@@ -18,8 +18,9 @@ from mars_core.engine.build import build, kind_of
 from mars_core.jobs import RUN_FAILURES, Began
 from mars_core.models import Pair
 from mars_core.models.gguf import source_file
-from mars_core.rules import RULES
+from mars_core.rules import PLAIN, RULES
 from mars_core.run import Checked, Run, Seat
+from mars_core.settings import Settings
 from mars_core.telemetry import HEAD_CONTEXT
 from mars_core.text.prompting import encode
 from mars_core.types import SAMPLER, DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling
@@ -93,6 +94,25 @@ class Session:
         """Length of the prompt in tokens, chat template included. Raises ValueError for a prompt
         that cannot be encoded."""
         return len(encode(self.pair.tokenizer, prompt))
+
+    def configs(self, settings: Settings) -> tuple[RunConfig, ...]:
+        """Return the configuration of each lane. Raises ValueError."""
+        spec = self.pair.spec
+        lanes = [
+            run_config(
+                self.pair,
+                prompt=settings.prompt_config,
+                rule=lane.config(spec),
+                drafter=DrafterConfig(PLAIN, k=0)
+                if lane.rule.name == PLAIN
+                else settings.of(lane).config(spec),
+                sampling=settings.sampling,
+                max_new_tokens=settings.max_new_tokens,
+                seed=settings.seed,
+            )
+            for lane in settings.rules
+        ]
+        return tuple(replace(config, prefix=settings.prefix) for config in lanes)
 
     def check(self, config: RunConfig) -> Checked:
         """Validates and encodes, without allocating caches. Raises ValueError with one sentence

@@ -3,9 +3,6 @@ range."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 from mars_core.decoder import input_embedding
 from mars_core.drafting import drafter_kind, offered
 from mars_core.engine.build import protected, thinking_span
@@ -23,45 +20,31 @@ from mars_core.rules import (
 )
 from mars_core.rules.expression import SCORE
 from mars_core.sampling import LEAST_TEMPERATURE
+from mars_core.settings import KINDS, rule_named
+from mars_core.settings.table import OF_RUNS, value_in
 from mars_core.types import (
-    MAX_DRAFT,
-    PROCESSORS,
     SPECIAL,
     WITH_PROBABILITIES,
     DrafterConfig,
     Processors,
     RunConfig,
-    Sampling,
     ShiftKind,
     number_text,
 )
-
-LARGEST_SEED = 2**63 - 1
-LEAST_BIAS = -1e30  # but for -inf: 64 of them are finite in float32
-TREE_RANGES = {"tokens": (1, 256), "depth": (1, 32), "top_k": (1, 64)}
 
 
 def validate(config: RunConfig, pair: Pair) -> None:
     """Raises ValueError for the first invalid field. ``validate_length`` checks the length of the
     prompt."""
-    _sampling(config.sampling)
+    _ranges(config)
     rows = input_embedding(pair.target).num_embeddings
-    _processors(config.sampling.processors, pair, rows)
-    _protected(config.sampling.processors.protect, pair)
+    _words(config.sampling.processors, pair, rows)
     _drafter(config.drafter, pair)
-    _require(
-        config.rule.name in RULES,
-        f"The rule is {config.rule.name!r}; it must be one of {', '.join(RULES)}.",
-    )
-    rule = RULES[config.rule.name]
+    rule = rule_named(config.rule.name)
     rule.values(config.rule.parameters)
     _combination(rule, config.drafter)
     _expressions(config, pair)
     _classifier(config, pair)
-    _require(
-        0 <= config.seed <= LARGEST_SEED, f"seed is {config.seed}; it must be 0 to {LARGEST_SEED}."
-    )
-    _require(all(config.prompt.stop), "A stop string is empty; each needs at least 1 character.")
     for position, token in enumerate(config.prefix):
         token_name = f"Token {position} of the given beginning"
         _require(
@@ -94,49 +77,29 @@ def validate_length(config: RunConfig, prompt: int, context: int, model: str) ->
     )
 
 
-def _sampling(sampling: Sampling) -> None:
-    temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
-    fits = temperature == 0 or LEAST_TEMPERATURE <= temperature <= 100
+def _ranges(config: RunConfig) -> None:
+    """Raises ValueError for a value that the table of settings refuses."""
+    for name in OF_RUNS:
+        value = value_in(config, name)
+        if name not in ("thinking", "max_new_tokens"):
+            KINDS[name].read(value, name)
+    temperature = config.sampling.temperature
     _require(
-        fits,
-        f"temperature is {number_text(temperature)}; it must be 0 (greedy) or "
-        f"{LEAST_TEMPERATURE:g} to 100.",
-    )
-    _require(top_k >= 0, f"top_k is {top_k}; it must be 0 (off) or more.")
-    _require(
-        0 < top_p <= 1,
-        f"top_p is {number_text(top_p)}; it must be above 0 and at most 1 (off).",
+        temperature == 0 or temperature >= LEAST_TEMPERATURE,
+        f"temperature is {number_text(temperature)}; it must be 0 (greedy) or at least "
+        f"{LEAST_TEMPERATURE:g}.",
     )
 
 
-def _processors(processors: Processors, pair: Pair, rows: int) -> None:
-    for name, (low, high, _) in PROCESSORS.items():
-        value = getattr(processors, name)
-        _require(
-            low <= value <= high, f"{name} is {number_text(value)}; it must be {low:g} to {high:g}."
-        )
-    _require(len(processors.logit_bias) <= 64, "More than 64 words have a bias; 64 are the most.")
-    for word, bias in processors.logit_bias:
-        _require(
-            bias == -math.inf or LEAST_BIAS <= bias <= 1000,
-            f"The bias of {word!r} is {number_text(bias)}; it must be {LEAST_BIAS:g} to 1000, or "
-            "-inf, which bans the word.",
-        )
+def _words(processors: Processors, pair: Pair, rows: int) -> None:
+    for word, _ in processors.logit_bias:
         ids = word_ids(pair.tokenizer, word)
         _require(
             max(ids, default=rows) < rows,
             f"The ids of the word {word!r} are {list(ids)}; there must be some, each 0 to "
             f"{rows - 1}.",
         )
-
-
-def _protected(protect: Sequence[str], pair: Pair) -> None:
-    _require(len(protect) <= 16, f"protect has {len(protect)} words; 16 are the most.")
-    for word in protect:
-        _require(
-            len(word) <= 100,
-            f"A word of protect has {len(word)} characters; 100 are the most.",
-        )
+    for word in processors.protect:
         _require(
             word == SPECIAL or bool(protected(pair, [word])),
             f"protect has {word!r}, which is no token of this target; it takes special, digits, "
@@ -147,10 +110,8 @@ def _protected(protect: Sequence[str], pair: Pair) -> None:
 
 def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     kind, tree = drafter_kind(drafter.kind), drafter.tree
-    k_fits = not kind.chains or tree is not None or 1 <= drafter.k <= MAX_DRAFT
-    _require(
-        k_fits, f"K is {drafter.k}; it must be 1 to {MAX_DRAFT} (for no drafts choose rule none)."
-    )
+    if kind.chains and tree is None:
+        KINDS["k"].read(drafter.k, "k")
     *others, last = offered(pair)
     _require(
         not kind.part or kind.model(pair) is not None,
@@ -163,12 +124,7 @@ def _drafter(drafter: DrafterConfig, pair: Pair) -> None:
     )
     if tree is not None:
         _require(kind.trees, f"A draft tree is set; drafter {kind.name} drafts chains only.")
-        for field, (low, high) in TREE_RANGES.items():
-            value = getattr(tree, field)
-            _require(
-                low <= value <= high,
-                f"{field} of the draft tree is {value}; it must be {low} to {high}.",
-            )
+        KINDS["tree"].read(tree, "tree")
 
 
 def _expressions(config: RunConfig, pair: Pair) -> None:

@@ -14,7 +14,7 @@ from importlib import import_module
 
 from evaluation import arguments as studies
 from evaluation.progress import show_progress
-from mars_core import arguments as decoding
+from mars_core.settings import command_line as decoding
 from mars_playground import data
 
 

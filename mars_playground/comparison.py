@@ -6,27 +6,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from html import escape
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from mars_core.accelerators.perform import perform
-from mars_core.arguments import drafter_of, spec_of
 from mars_core.jobs import Job, RecordedRun, execution_order, follow
-from mars_core.models import CATALOG, ModelPool
-from mars_core.rules import PLAIN, RULES
-from mars_core.session import Session, run_config
-from mars_core.types import (
-    PROTECTED,
-    DrafterConfig,
-    DraftMode,
-    Processors,
-    PromptConfig,
-    RuleConfig,
-    Sampling,
-    Trace,
-    TreeShape,
-)
+from mars_core.models import ModelPool
+from mars_core.session import Session
+from mars_core.settings import Settings, read_lane
+from mars_core.settings.interface import declared
+from mars_core.types import RuleConfig, Trace
 from storage import RunStore, StoredComparison
 from storage.runs.comparisons import StoredRun
 from ui.kit.labels import lane_labels
@@ -35,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HEIGHT_PX = 900  # of the view in a notebook
-Value = TypeVar("Value", bound=str | RuleConfig)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,59 +84,28 @@ class Comparison:
         )
 
 
+@partial(declared, left_out=("repeats", "graphs"))
 def compare(
     prompt: str,
     *,
     rules: str | RuleConfig | Sequence[str | RuleConfig] = ("mars",),
-    pair: str = CATALOG[0].key,
-    target: str | None = None,
-    drafter: str | None = None,
-    classifier: str | None = None,
-    k: int | None = None,
-    tree: TreeShape | None = None,
-    draft_mode: str = DraftMode.COUPLED,
-    temperature: float = 0.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    processors: Processors = Processors(),
-    protect: str | Sequence[str] = PROTECTED,
-    max_new_tokens: int = 128,
-    seed: int = 0,
-    system: str = "",
-    chat: bool = True,
-    stop: str | Sequence[str] = (),
     device: str = "auto",
     dtype: str = "auto",
+    **settings: Any,
 ) -> Comparison:
     """The strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
 
-    ``rules``: names, with the pair's θ where they have one, or ``RuleConfig("mars", {"theta":
-    0.9})``; one of them, as one text of ``stop`` and ``protect``, stands for a list of one.
-    ``pair``: of the catalog; ``target``: a Hub id, folder or GGUF file, instead of it.
-    ``drafter``: a draft model in the same forms, ``eagle3``, ``eagle3:ID``, ``suffix``, ``ngram``;
-    by default the pair's, as ``k``. ``classifier``: for rule ``judge`` and ``score``, instead of
-    the pair's. ``protect``: of ``Processors``. ``tree``: with EAGLE-3, instead of a chain of ``k``.
-    Models stay loaded for later calls. Raises ValueError with one sentence that names the
-    argument, ModelError.
+    ``rules``: texts such as ``mars`` and ``mars(theta=0.9)``, or ``RuleConfig("mars", {"theta":
+    0.9})``; one stands for a list of one. Models stay loaded for later calls. Raises ValueError
+    with one sentence that names the setting, ModelError.
+
+    Args:
+        **settings
     """
     pool = _models(device, dtype)
-    session = Session(pool.get(spec_of(pair, target, drafter, classifier)))
-    theta = session.pair.spec.theta.value
-    draft = drafter_of(session.pair, drafter, k, draft_mode, tree)
-    configs = tuple(
-        run_config(
-            session.pair,
-            prompt=PromptConfig(prompt, system, chat, _all(stop)),
-            rule=rule,
-            drafter=DrafterConfig(PLAIN) if rule.name == PLAIN else draft,
-            sampling=Sampling(
-                temperature, top_k, top_p, replace(processors, protect=_all(protect))
-            ),
-            max_new_tokens=max_new_tokens,
-            seed=seed,
-        )
-        for rule in (RuleConfig("strict"), *(_rule(each, theta) for each in _all(rules)))
-    )
+    read = Settings(prompt=prompt, rules=rules, **settings)  # type: ignore[arg-type]
+    session = Session(pool.get(read.spec()))
+    configs = session.configs(replace(read, rules=(read_lane("strict"), *read.rules)))
     for config in configs:
         session.check(config)
     job = Job(session.pair.spec, configs, tuple(execution_order(len(configs))))
@@ -155,17 +113,6 @@ def compare(
     for event in perform(pool, job, lambda: False):
         follow(records, event)
     return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), job.order)
-
-
-def _all(values: Value | Sequence[Value]) -> tuple[Value, ...]:
-    return (values,) if isinstance(values, str | RuleConfig) else tuple(values)
-
-
-def _rule(rule: str | RuleConfig, theta: float) -> RuleConfig:
-    if isinstance(rule, RuleConfig):
-        return rule
-    known = rule in RULES and any(each.name == "theta" for each in RULES[rule].parameters)
-    return RuleConfig(rule, {"theta": theta} if known else {})
 
 
 @cache

@@ -9,7 +9,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from evaluation.arguments import STORE_OPTIONS
-from mars_core.arguments import Commands, add_options
+from mars_core.settings.command_line import Commands, add_options
 
 
 def add_commands(commands: Commands) -> None:

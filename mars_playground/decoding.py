@@ -6,6 +6,7 @@ import json
 import math
 import re
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
@@ -13,12 +14,12 @@ from transformers.utils import logging as transformers_logging
 
 from evaluation.progress import show_progress
 from mars_core.accelerators.perform import perform
-from mars_core.arguments import read_configs, read_spec, threshold_lines
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow
 from mars_core.margins import meaning
 from mars_core.models import ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default
 from mars_core.session import Session
+from mars_core.settings.command_line import machine, read_settings, threshold_lines
 from mars_core.telemetry import beyond_head, first_divergence
 from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace, value_text
 from mars_playground.output import report_bad_input, show
@@ -32,10 +33,10 @@ def main(options: Namespace) -> int:
             show_progress("")
             show(f"The default model is in {folder}.")
             return 0
-        graphs = not options.no_graphs
-        pool = ModelPool(device=options.device, dtype=options.dtype, graphs=graphs)
-        session = Session(pool.get(read_spec(options), show_progress))
-        configs = read_configs(options, session.pair)
+        settings = read_settings(options)
+        pool = ModelPool(**machine(settings))
+        session = Session(pool.get(settings.spec(), show_progress))
+        configs = session.configs(settings)
         for config in configs:
             session.check(config)
     except ValueError as error:  # ModelError is one
@@ -48,7 +49,7 @@ def main(options: Namespace) -> int:
     return 1 if any(trace.status is Status.FAILED for trace in traces) else 0
 
 
-def _run_all(pool: ModelPool, spec: PairSpec, configs: list[RunConfig]) -> list[Trace]:
+def _run_all(pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig]) -> list[Trace]:
     """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and
     skips the rest."""
     job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)

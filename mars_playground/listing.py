@@ -6,6 +6,7 @@ from argparse import Namespace
 
 from mars_core.models import CATALOG, ModelPool
 from mars_core.rules import RULES, Siblings
+from mars_core.settings.command_line import machine
 from mars_playground.output import report_bad_input, show
 
 
@@ -14,7 +15,7 @@ def main(options: Namespace) -> int:
         show(_rules_table())
         return 0
     try:
-        show(_models_table(ModelPool(device=options.device, dtype=options.dtype)))
+        show(_models_table(ModelPool(**machine(options))))
     except ValueError as error:
         return report_bad_input(error)
     return 0

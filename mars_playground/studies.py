@@ -7,6 +7,7 @@ it is not and 2 where that is not known. Results go to standard output, progress
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import sys
@@ -26,6 +27,7 @@ from evaluation.options import (
 from evaluation.served.client import ServerError
 from evaluation.study.worker import Work
 from mars_core.numbers import read_integers
+from mars_core.settings.command_line import settings_named
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ def main(options: Namespace) -> int:
 
 def _run(options: Namespace, store: RunStore) -> int:
     """Plan and run a study."""
+    if options.plan:
+        return _planned_before(options, store)
     if options.server or options.baseline:
         from evaluation.served.engine import find_server
 
@@ -62,6 +66,28 @@ def _run(options: Namespace, store: RunStore) -> int:
     if options.plan_only:
         return 0
     return _work(options, Work(store, study_id), plan, spec, session)
+
+
+def _planned_before(options: Namespace, store: RunStore) -> int:
+    """Run the plan of a file."""
+    from evaluation.study.launch import open_session
+    from evaluation.study.plan import read_plan
+    from mars_core.text.files import read_text
+
+    try:
+        stored = json.loads(read_text(Path(options.plan)))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ValueError(f"{options.plan} is no JSON: {error}.") from None
+    plan = read_plan(stored)
+    if plan.execute_code and not options.execute_code:
+        raise ValueError("The plan runs code that models wrote; allow it with --execute-code.")
+    if plan.served:
+        return _serve(options, store, plan)
+    spec = plan.models.spec()
+    session = open_session(options, spec)
+    study_id = _stored(store, plan, session)
+    _print(study_id)
+    return 0 if options.plan_only else _work(options, Work(store, study_id), plan, spec, session)
 
 
 def _choose(options: Namespace, store: RunStore) -> int:
@@ -105,10 +131,8 @@ def _planned(
     from evaluation.study.batch import AUTO, batch_of
     from evaluation.study.check import longest, without_long
     from evaluation.study.launch import open_session
-    from mars_core.arguments import find_spec
 
-    models = options.target, options.draft, options.head, options.classifier
-    spec = find_spec(options.pair, *models)
+    spec = settings_named(options, "pair", "target", "draft", "head", "classifier").spec()
     session = open_session(options, spec)
     plan = read(options, session.pair)
     if options.skip_long:
@@ -128,7 +152,7 @@ def _planned(
 def _stored(store: RunStore, plan: Plan, session: Session) -> str:
     """The id of a new study, all of whose settings can be run. Raises ValueError."""
     from evaluation.study.check import check
-    from mars_core.arguments import threshold_lines
+    from mars_core.settings.command_line import threshold_lines
 
     check(plan, session)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
@@ -166,7 +190,6 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
 
 
 def _resume(options: Namespace, store: RunStore) -> int:
-    from evaluation.commands import spec_of_models
     from evaluation.study.check import check_sampler
     from evaluation.study.plan import read_plan
 
@@ -177,7 +200,7 @@ def _resume(options: Namespace, store: RunStore) -> int:
         _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:
         return _serve(options, store, plan, study_id)
-    return _work(options, Work(store, study_id), plan, spec_of_models(plan.models))
+    return _work(options, Work(store, study_id), plan, plan.models.spec())
 
 
 def _work(
@@ -307,7 +330,6 @@ def _judge(options: Namespace, store: RunStore) -> int:
 
 def _follow(options: Namespace, store: RunStore) -> int:
     """Follow the relaxed tokens of a study. Exit status 1 where a continuation failed."""
-    from evaluation.commands import spec_of_models
     from evaluation.study.batch import batch_of
     from evaluation.study.check import check_models, longest
     from evaluation.study.follow import follow_tokens, followed_plan
@@ -317,7 +339,7 @@ def _follow(options: Namespace, store: RunStore) -> int:
         raise ValueError(f"--sample is {options.sample}; it must be 1 or more.")
     study_id = _find(store, options.study)
     plan = followed_plan(store, study_id)
-    session = open_session(options, spec_of_models(plan.models))
+    session = open_session(options, plan.models.spec())
     check_models(plan, session.pair)
     batch = batch_of(options.batch, session.pair, longest(plan, session))
     progress = follow_tokens(store, study_id, session, batch, options.sample)

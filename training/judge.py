@@ -28,20 +28,14 @@ from evaluation.scoring.answer import MARK
 from evaluation.scoring.metrics import scores
 from evaluation.scoring.names import STRICT
 from evaluation.suites.read import read_suite
-from mars_core.arguments import (
-    DRAFTER_OPTIONS,
-    MACHINE_OPTIONS,
-    PAIR_OPTIONS,
-    PROMPT_OPTIONS,
-    add_options,
-    read_drafter,
-    read_spec,
-)
 from mars_core.decoder import ANY_SHAPE
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import KIND, Classifier, ClassifierConfig, Reads
-from mars_core.session import Session, run_config
-from mars_core.types import Outcome, PromptConfig, RuleConfig, RunConfig, Sampling, Trace
+from mars_core.session import Session
+from mars_core.settings import Settings, read_lane
+from mars_core.settings.command_line import add_options, machine, settings_named
+from mars_core.settings.setting import options as options_of
+from mars_core.types import Outcome, RunConfig, Trace
 from training import instructions
 from training.demo.corpus import documents
 
@@ -50,6 +44,10 @@ HELD_OUT = 0.2  # of the prompts
 RECALL = 0.9  # of the held-out tokens that change the answer, those with a score of 0.5 or more
 SLOTS = 16  # runs that are decoded together
 _DECAYS = (1e-3, 1e-2, 1e-1, 1.0)
+_SETTINGS = (
+    *("pair", "target", "classifier", "drafter", "k", "draft_mode", "tree", "system"),
+    *("temperature", "max_new_tokens", "seed", "device", "dtype"),
+)
 
 
 class Mismatch(NamedTuple):
@@ -215,9 +213,7 @@ def prompts(name: str | None, count: int, seed: int) -> Suite:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m training.judge", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for the classifier")
-    add_options(parser, PAIR_OPTIONS | DRAFTER_OPTIONS)
-    others = PROMPT_OPTIONS | MACHINE_OPTIONS
-    add_options(parser, {name: others[name] for name in ("--system", "--device", "--dtype")})
+    add_options(parser, options_of(Settings, *_SETTINGS))
     parser.add_argument(
         "--suite",
         help="prompts with references: a file, or instructions, of which others than the suite's "
@@ -226,25 +222,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--prompts", type=int, default=300, help="at most (default 300)")
     parser.add_argument("--reads", choices=[*Reads], default=Reads.TOKEN.value)
     parser.add_argument("--hidden", type=int, default=0, help="units of a hidden layer (default 0)")
-    parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--max-new-tokens", type=int, default=160)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.set_defaults(pair=BUNDLED_PAIR.key)
+    parser.set_defaults(pair=BUNDLED_PAIR.key, max_new_tokens=160, seed=1)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    pool = ModelPool(device=options.device, dtype=options.dtype)
-    pair = replace(pool.get(read_spec(options)), shapes=ANY_SHAPE)  # not exact, but fast
-    suite = prompts(options.suite, options.prompts, options.seed)
+    settings, pool = settings_named(options, *_SETTINGS), ModelPool(**machine(options))
+    pair = replace(pool.get(settings.spec()), shapes=ANY_SHAPE)  # not exact, but fast
+    suite = prompts(options.suite, options.prompts, settings.seed)
+    wanted = replace(settings, rules=(read_lane("strict"),), protect=())
+    (strict,) = Session(pair).configs(wanted)
     configs = [
-        run_config(
-            pair,
-            prompt=PromptConfig(item.turns[0], system=options.system),
-            rule=RuleConfig("strict"),
-            drafter=read_drafter(options, pair),
-            sampling=Sampling(options.temperature),
-            max_new_tokens=options.max_new_tokens,
-            seed=options.seed + at,
-        )
+        replace(strict, prompt=replace(strict.prompt, text=item.turns[0]), seed=strict.seed + at)
         for at, item in enumerate(suite.items)
     ]
     examples = []
@@ -258,7 +245,7 @@ def main(arguments: list[str] | None = None) -> None:
             "rightly and has a rejected draft."
         )
     reads = Reads(options.reads)
-    classifier = trained(examples, reads, options.hidden, options.seed)
+    classifier = trained(examples, reads, options.hidden, settings.seed)
     config = ClassifierConfig(reads, examples[0].states.shape[1], options.hidden)
     save(classifier, config, pair.target_ref.name, options.out)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import replace
 from urllib.parse import urlencode
 
-from evaluation.commands import comparison_commands, model_name
-from evaluation.study.plan import BASELINE, Lane, Models, Plan
+from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.drafting import described
 from mars_core.models import CATALOG
 from mars_core.models.source import folder_of, is_folder, is_local
-from mars_core.rules import PLAIN, reads_score
+from mars_core.rules import reads_score
+from mars_core.settings.links import address_words
+from mars_core.settings.recorded import REPEATED, plain, settings_of
 from mars_core.types import (
     SAMPLER,
     ModelRef,
@@ -28,10 +29,15 @@ PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 
 
 def uses(plan: Plan, lane: Lane) -> dict[str, str]:
-    """Command lines, and the query of an address of the page, by where they are used."""
-    strict, setting = _configs(plan, lane)
-    address = _address(setting, plan.models)
-    ways = {"command line": comparison_commands([strict, setting]), "page": address}
+    """What is given to a program, and the query of an address of the page, by where it is used."""
+    configs = _configs(plan, lane)
+    settings = settings_of(configs)
+    if plan.models.key in {each.key for each in CATALOG}:
+        settings = replace(settings, pair=plan.models.key, target="", draft="", head="")
+    ways = {
+        "command line": f"{REPEATED}: {json.dumps(plain(settings))}",
+        "page": f"?{urlencode(address_words(settings), doseq=True)}",
+    }
     return ways | ({"vLLM": command} if (command := _vllm(plan, lane)) else {})
 
 
@@ -55,41 +61,6 @@ def _read_classifier(plan: Plan, lane: Lane) -> dict[str, str]:
     """As runs record it."""
     model = plan.models.classifier if reads_score(lane.rule) else None
     return {"classifier": f"{model.name}@{model.revision or ''}"} if model else {}
-
-
-def _address(config: RunConfig, models: Models) -> str:
-    """By the names of the fields of the page, which has lists one a line."""
-    drafter, sampling, prompt = config.drafter, config.sampling, config.prompt
-    processors = sampling.processors
-    named = ",".join(
-        f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()
-    )
-    setting = f"{config.rule.name}({named})" if named else config.rule.name
-    fields: dict[str, object] = {"pair": models.key}
-    if models.key not in {each.key for each in CATALOG}:
-        own = {"target": models.target, "draft": models.draft, "head": models.head}
-        fields |= {f"own_{name}": model_name(each) for name, each in own.items() if each}
-    if tree := drafter.tree:
-        fields |= {"shape": "tree"} | {f"tree_{name}": n for name, n in asdict(tree).items()}
-    else:
-        fields |= {"k": drafter.k} | ({"shape": "chain"} if described(drafter.kind).trees else {})
-    fields |= {"drafter": drafter.kind, "mode": drafter.mode, "system": prompt.system}
-    fields |= {
-        "temperature": sampling.temperature,
-        "top_k": sampling.top_k,
-        "top_p": sampling.top_p,
-    }
-    fields |= processors.chosen | {
-        "logit_bias": "\n".join(f"{word}={value}" for word, value in processors.logit_bias),
-        "protect": "\n".join(processors.protect) or PLAIN,
-        "chat": "" if prompt.chat else "False",
-        "thinking": {None: "", True: "on", False: "off"}[prompt.thinking],
-        "stop": "\n".join(prompt.stop),
-    }
-    fields |= {"max_new_tokens": config.max_new_tokens, "seed": config.seed}
-    given = [(name, value) for name, value in fields.items() if value != ""]
-    words = [("prompt", prompt.text), ("rule", BASELINE), ("rule", setting), *given]
-    return f"?{urlencode(words)}"
 
 
 def _vllm(plan: Plan, lane: Lane) -> str:

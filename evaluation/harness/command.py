@@ -75,7 +75,7 @@ def _complete(options: argparse.Namespace) -> None:
             raise OptionError(f"{name} is {value}; it must be a number, {allowed}.")
     arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})
     read = read_options(arguments)  # checked before lm-eval looks for its tasks
-    target = arguments.get("target") or arguments.get("pretrained") or read.pair
+    target = arguments.get("target") or arguments.get("pretrained") or read.settings.spec().key
     # lm-eval names the results folder after ``model``, and invents a name if it is missing.
     arguments.setdefault("model", f"{target}_{arguments.get('rule', MODEL)}")
     output = options.output_path or file.get("output_path")

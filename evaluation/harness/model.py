@@ -21,28 +21,27 @@ from tqdm.auto import tqdm
 from evaluation.harness.options import (
     Generation,
     OptionError,
-    checked,
     read_generation,
     read_options,
+    refused,
     seed_of,
 )
 from evaluation.harness.telemetry import LoggedRow, Telemetry, pooled, row_of
 from evaluation.study.batch import AUTO, batch_of, decode
 from evaluation.study.result import BATCH
-from mars_core.arguments import read_drafter, read_protect, read_spec, threshold_lines
 from mars_core.drafting import context_limit
 from mars_core.models import ModelPool
-from mars_core.rules import PLAIN
 from mars_core.run import Checked
-from mars_core.session import Session, run_config
+from mars_core.session import Session
+from mars_core.settings.command_line import machine, threshold_lines
+from mars_core.settings.table import LARGEST_SEED
 from mars_core.text.prompting import encode, thinking_switch
 from mars_core.text.templates import render
-from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Status, StopReason, Trace
+from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Trace
 from mars_core.validation import validate, validate_length
 from storage import RunStore, Source
 
 LOG = logging.getLogger(__name__)
-LARGEST_SEED = 2**53 - 1
 _MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
 
 
@@ -69,28 +68,27 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         """``arguments``: names of ``options.NAMES`` and parameters of the rule. Raises OptionError,
         ModelError, StorageError."""
         super().__init__()
-        self.options = read_options(arguments)
-        device = self._join(self.options.device)
-        with checked():
-            machine = {name: getattr(self.options, name) for name in ("dtype", "graphs")}
-            pool = ModelPool(device=device, **machine)
-            self.pair = pool.get(read_spec(self.options))
+        self._settings, seed, self.options = read_options(arguments)
+        device = self._join(self._settings.device)
+        with refused():
+            pool = ModelPool(**machine(self._settings) | {"device": device})
+            self.pair = pool.get(self._settings.spec())
         self.tokenizer = self.pair.tokenizer
         self._device = self.pair.device
-        self._seed = (
-            torch.initial_seed() % LARGEST_SEED if self.options.seed is None else self.options.seed
+        self._seed = torch.initial_seed() % LARGEST_SEED if seed is None else seed
+        self._file = Telemetry(
+            self.options.telemetry or None, self.rank if self.world_size > 1 else None
         )
-        self._file = Telemetry(self.options.telemetry, self.rank if self.world_size > 1 else None)
-        self._store = None if self.options.db is None else RunStore(self.options.db)
+        self._store = RunStore(self.options.db) if self.options.db else None
         self._warm = False
         self.telemetry: list[LoggedRow] = []
-        with checked():  # what is invalid for every task
+        with refused():  # what is invalid for every task
             config = self._config("x", read_generation({}, None, 1), 0)
             validate(config, self.pair)
         for line in threshold_lines([config.rule], self.pair) if self.rank == 0 else ():
             LOG.info("%s", line)
         self._limit = context_limit(self.pair, config.drafter)
-        with checked():
+        with refused():
             size = self.options.batch_size
             size = AUTO if size.startswith(f"{AUTO}:") else size  # lm-eval's auto:N
             self.batch = batch_of(size, self.pair, self.max_length)
@@ -167,7 +165,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     def _question(self, request: Any, repeat: int) -> Question:
         context, settings = request.args
-        generation = read_generation(settings, self._eos, self.options.max_new_tokens)
+        generation = read_generation(settings, self._eos, self.max_gen_toks)
         config = self._config(context, generation, seed_of(self._seed, request, repeat))
         return Question(request, repeat, config, generation.until, *self._read(config))
 
@@ -246,26 +244,20 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         """The run's configuration. lm-eval has already applied chat template and examples to
         ``context``. The stop strings of a task are for the answer; the engine would apply them to
         the thinking part before it too."""
-        sampling = generation.sampling
-        protect = read_protect(self.options.protect.split())
-        return run_config(
-            self.pair,
-            prompt=PromptConfig(
-                context, chat=False, stop=() if self.options.think_end_token else generation.until
-            ),
-            rule=self.options.rule_config,
-            drafter=DrafterConfig(PLAIN)
-            if self.options.rule == PLAIN
-            else read_drafter(self.options, self.pair),
+        stop = () if self.options.think_end_token else generation.until
+        sampling, protect = generation.sampling, self._settings.protect
+        (config,) = Session(self.pair).configs(replace(self._settings, seed=seed))
+        return replace(
+            config,
+            prompt=PromptConfig(context, chat=False, stop=stop),
             sampling=replace(sampling, processors=replace(sampling.processors, protect=protect)),
             max_new_tokens=generation.max_new_tokens,
-            seed=seed,
         )
 
     def _read(self, config: RunConfig) -> tuple[list[int], int]:
         """Ids of the prompt, and how many were cut from its beginning to leave space for the
         answer, as in the model ``hf``."""
-        with checked():
+        with refused():
             ids = encode(self.tokenizer, config.prompt)
         space = self.max_length - config.max_new_tokens
         if space < 1:
@@ -273,7 +265,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
                 f"max_gen_toks is {config.max_new_tokens}; with a prompt of at least 1 token it "
                 f"must be 1 to {self.max_length - 1}, less than the context of these models."
             )
-        with checked():
+        with refused():
             validate(config, self.pair)
             validate_length(config, min(len(ids), space), self.max_length, self._limit.model)
         return ids[-space:], max(0, len(ids) - space)
@@ -296,7 +288,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
 
     @property
     def max_gen_toks(self) -> int:
-        return int(self.options.max_new_tokens)
+        return self._settings.max_new_tokens
 
     @property
     def tokenizer_name(self) -> str:
@@ -312,7 +304,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
                 f"{self.pair.target_ref.name} has no chat template; leave out "
                 "--apply_chat_template."
             )
-        with checked():
+        with refused():
             options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
         options |= {
             "add_generation_prompt": add_generation_prompt,

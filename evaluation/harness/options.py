@@ -2,51 +2,41 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from mars_core.arguments import DRAFTER_OPTIONS, MACHINE_OPTIONS, PAIR_OPTIONS, OptionTable
-from mars_core.models import CATALOG, ModelError
-from mars_core.numbers import quoted, read_integer, read_number
-from mars_core.rules import PLAIN, RULES
-from mars_core.types import PROCESSORS, SPECIAL, Parameters, Processors, RuleConfig, Sampling
+from mars_core.models import ModelError
+from mars_core.numbers import read_integer, read_number
+from mars_core.rules import PLAIN
+from mars_core.settings import KINDS, PROCESSORS, LaneSettings, Settings, rule_named
+from mars_core.settings.setting import Flag, Text, Whole, checked, kinds, setting
+from mars_core.types import Processors, RuleConfig, Sampling
 
-# Options specific to lm-eval; the others are those of ``mars``, with _ instead of -.
-_TABLE: OptionTable = (
-    PAIR_OPTIONS
-    | DRAFTER_OPTIONS
-    | MACHINE_OPTIONS
-    | {
-        "--protect": {"default": SPECIAL},  # words with spaces between them
-        "--pair": PAIR_OPTIONS["--pair"] | {"choices": [spec.key for spec in CATALOG]},
-        "--rule": {
-            "default": "mars",
-            "choices": list(RULES),
-        },  # its parameters are further arguments
-        "--graphs": {"type": bool, "default": True},
-        "--seed": {"type": int},  # default: lm-eval's --seed
-        "--max-new-tokens": {
-            "type": int,
-            "default": 256,
-        },  # if the task does not set it; as in the model ``hf``
-        "--max-length": {"type": int},  # tokens of prompt and answer; None: the models' own
-        "--enable-thinking": {"type": bool},  # an argument of some chat templates
-        "--think-end-token": {},  # the answer is what follows the last one
-        "--batch-size": {"default": "1"},  # lm-eval's: a number or auto
-        "--db": {},  # URL of a database for the runs
-        "--telemetry": {},  # a folder
-    }
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """Arguments of lm-eval beside the settings of a run."""
+
+    max_length: int | None = setting(None, Whole("tokens of prompt and answer", 1))
+    enable_thinking: bool | None = setting(None, Flag("an argument of some chat templates"))
+    think_end_token: str = setting("", Text("the answer is what follows the last one"))
+    batch_size: str = setting("1", Text("lm-eval's: a number or auto"))
+    db: str = setting("", Text("URL of a database for the runs"))
+    telemetry: str = setting("", Text("a folder"))
+
+    def __post_init__(self) -> None:
+        checked(self)
+
+
+_SETTINGS = (
+    *("pair", "target", "classifier", "drafter", "k", "draft_mode", "tree"),
+    *("protect", "max_new_tokens", "seed", "device", "dtype", "graphs"),
 )
-_OPTIONS = {
-    name[2:].replace("-", "_"): keywords
-    for name, keywords in _TABLE.items()
-    if name != "--no-graphs"
-}
+NAMES = (*_SETTINGS, "rule", *kinds(Extras))
 _LM_EVAL = ("max_batch_size", "model")  # set by lm-eval
 _OTHER_NAMES = {"pretrained": "target", "max_gen_toks": "max_new_tokens"}
 _MAY_BE_NONE = ("rule", "drafter", "protect")  # lm-eval parses the word none as None
@@ -58,14 +48,10 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "early_stopping": (True, False),
 }
 _WORDS = ("sequence_bias", "bad_words_ids")
-_INTEGERS = (
-    *("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"),
-    *("top_k", "no_repeat_ngram_size"),
-)
-_NUMBERS = ("temperature", "top_p", *PROCESSORS)
-_LEAST = {"max_new_tokens": (1,), "max_length": (1,)}
+_NUMBERS = (*PROCESSORS[:6], "temperature", "top_k", "top_p")
+_LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 _KNOWN = ", ".join(
-    ("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS, *_WORDS)
+    ("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS[:6], *_WORDS)
 )
 
 
@@ -74,7 +60,7 @@ class OptionError(ValueError):
 
 
 @contextmanager
-def checked() -> Iterator[None]:
+def refused() -> Iterator[None]:
     """Converts ValueError to OptionError, so that the command prints its message only."""
     try:
         yield
@@ -84,63 +70,40 @@ def checked() -> Iterator[None]:
         raise OptionError(str(error)) from None
 
 
-class HarnessOptions(argparse.Namespace):
-    """The values by name (NAMES), as ``mars_core.arguments`` reads them, and the rule."""
+class HarnessOptions(NamedTuple):
+    """``seed``: None is lm-eval's own."""
 
-    rule_config: RuleConfig
-
-
-NAMES = tuple(_OPTIONS)
+    settings: Settings
+    seed: int | None
+    extras: Extras
 
 
 def read_options(arguments: Mapping[str, Any]) -> HarnessOptions:
-    """The options of lm-eval's ``--model_args``. Raises OptionError for an unknown name and a value
-    of the wrong kind."""
+    """Read lm-eval's ``--model_args``; what is no name of NAMES is a parameter of the rule. Raises
+    OptionError for an unknown name and a value of the wrong kind."""
     named = {_OTHER_NAMES.get(name, name): value for name, value in arguments.items()}
     named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
     named = {
         name: value for name, value in named.items() if name not in _LM_EVAL and value is not None
     }
-    options = HarnessOptions(
-        **{
-            name: _value(name, keywords, named.pop(name, None))
-            for name, keywords in _OPTIONS.items()
-        }
-    )
-    options.rule_config = RuleConfig(options.rule, _parameters(options.rule, named))
-    return options
-
-
-def _value(name: str, keywords: Mapping[str, Any], value: Any) -> Any:
-    flag = keywords.get("action") == "store_true"
-    kind = bool if flag else keywords.get("type", str)
-    if value is None:
-        return keywords.get("default", False if flag else None)
-    if kind is int:
-        with checked():
-            value = read_integer(value, name, *_LEAST.get(name, ()))
-    elif kind is bool and not isinstance(value, bool):
-        raise OptionError(f"{name} is {quoted(value)}; it must be true or false.")
-    if value not in keywords.get("choices", [value]):
-        raise OptionError(
-            f"{name} is {value!r}; it must be one of {', '.join(keywords['choices'])}."
-        )
-    return kind(value)
-
-
-def _parameters(rule: str, arguments: Mapping[str, Any]) -> Parameters:
-    """Arguments that are not options are parameters of the rule."""
-    known = [parameter.name for parameter in RULES[rule].settable]
-    for name, value in arguments.items():
-        if name not in known:
-            takes = ", ".join((*known, *NAMES))
-            raise OptionError(
-                f"{name} is not an argument of the model mars with rule {rule}; it takes {takes}."
-            )
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise OptionError(f"{name} is {value!r}; it must be a number or an expression.")
-    with checked():
-        return RULES[rule].values(arguments)
+    own = {name: named.pop(name) for name in kinds(Extras) if name in named}
+    own |= {name: str(own[name]) for name in ("batch_size",) if name in own}
+    chosen = {name: named.pop(name) for name in _SETTINGS if name in named}
+    words = {name: str(chosen[name]).split() for name in ("protect",) if name in chosen}
+    with refused():
+        rule = rule_named(named.pop("rule", "mars"))
+        for name, value in named.items():
+            if name not in (known := [each.name for each in rule.settable]):
+                raise OptionError(
+                    f"{name} is not an argument of the model mars with rule {rule.name}; it takes "
+                    f"{', '.join((*known, *NAMES))}."
+                )
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
+                raise OptionError(f"{name} is {value!r}; it must be a number or an expression.")
+        rule.values(named)
+        lane = LaneSettings(RuleConfig(rule.name, named))
+        settings = Settings(**{"max_new_tokens": 256} | chosen | words, rules=(lane,))
+        return HarnessOptions(settings, settings.seed if "seed" in chosen else None, Extras(**own))
 
 
 class Generation(NamedTuple):
@@ -169,8 +132,7 @@ def read_generation(
     samples = named.pop("do_sample") or (temperature < 0 and "do_sample" not in read)
     named.pop("temperature", None)
     top_k, top_p = max(0, named.pop("top_k", 0)), named.pop("top_p", 1.0)
-    usual = Processors()
-    numbers = {name: named.pop(name, getattr(usual, name)) for name in PROCESSORS}
+    numbers = {name: named.pop(name) for name in PROCESSORS if name in named}
     words = _biases(*(named.pop(name, ()) for name in _WORDS))
     for name, value in named.items():
         if value is not None and value not in _NEUTRAL.get(name, ()):
@@ -194,10 +156,13 @@ def _setting(name: str, value: Any) -> Any:
         if value not in (True, False):
             raise OptionError(f"do_sample is {value!r}; it must be true or false.")
         return bool(value)
-    with checked():
-        if name in _INTEGERS:
+    with refused():
+        if name in _LENGTHS:
             return read_integer(value, name)
-        return read_number(value, name) if name in _NUMBERS else value
+        if name not in _NUMBERS:
+            return value
+        reader = read_integer if isinstance(KINDS[name], Whole) else read_number
+        return reader(value, name)
 
 
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:

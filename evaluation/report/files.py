@@ -23,7 +23,7 @@ from evaluation.report.texts import worst_texts
 from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
 from evaluation.scoring.metrics import formats
 from evaluation.statistics import Interval, McNemar, interval_columns
-from evaluation.study.plan import Plan, read_plan
+from evaluation.study.plan import PLAN, Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from mars_core.types import ShiftKind
 from storage import RunStore, StoredResult
@@ -176,15 +176,17 @@ def purpose_json(report: Report) -> str:
 
 
 def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, ...]:
-    """Write ``report.html``, ``report.md``, ``results.csv``, ``measured.csv`` and ``prompts.csv``;
-    return their paths.
+    """Write ``report.html``, ``report.md``, ``results.csv``, ``measured.csv``, ``prompts.csv`` and
+    the plan; return their paths.
 
     Raises OSError where they cannot be written.
     """
     written = write_markdown(report, folder / "report.md", store)
     for name, table in TABLES.items():
         (folder / name).write_text(csv_text(table(store, report)), encoding="utf-8", newline="")
-    return *written, *(folder / name for name in TABLES)
+    plan = folder / PLAN
+    plan.write_text(json.dumps(store.study(report.id).plan, indent=1), encoding="utf-8")
+    return *written, plan, *(folder / name for name in TABLES)
 
 
 def write_markdown(report: Report, path: Path, store: RunStore) -> tuple[Path, ...]:

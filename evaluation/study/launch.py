@@ -27,6 +27,7 @@ from evaluation.study.runner import Runner
 from evaluation.study.worker import LaneSaved, Work, Worker, WorkerEvent
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
+from mars_core.settings.command_line import machine
 from storage import RunStore, StudyProgress
 
 INTERRUPTED = 130  # exit status of an interrupted study
@@ -45,7 +46,7 @@ def open_session(options: argparse.Namespace, spec: PairSpec) -> Session:
 
     logging.set_verbosity_error()
     torch.set_num_threads(threads_of(options) or _threads())
-    pool = ModelPool(device=options.device, dtype=options.dtype, graphs=not options.no_graphs)
+    pool = ModelPool(**machine(options))
     pair = pool.get(spec, report)
     report("")
     return Session(pair)

@@ -17,9 +17,13 @@ from evaluation.item import Item, Suite
 from evaluation.study.purpose import Advice, Matching
 from evaluation.study.stored import plain, read
 from mars_core.drafting import described
+from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.numbers import MAX_LANES
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.rules.placebo import ALWAYS, PLACEBO, RANDOM
+from mars_core.settings.recorded import model_name
+from mars_core.settings.setting import Number, Whole, checked, setting
+from mars_core.settings.table import LARGEST_SEED
 from mars_core.types import (
     DrafterConfig,
     ModelRef,
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from mars_core.models import Pair
 
 BASELINE = "strict"
+PLAN = "plan.json"  # of a report, for ``mars eval run --plan``
 EQUIVALENCE = 0.05  # scores that differ by at most this share count as equal
 # the drafter of served runs, and their rule where none was requested or it is not known
 SERVER = "server"
@@ -44,7 +49,6 @@ SHARPENED = "sharpened"  # the rule of lanes that are strict at a lower temperat
 SCALES = (0.8, 0.6, 0.4, 0.2)  # of that temperature, by default
 MAX_CONCURRENCY = 1024
 MAX_BATCH = 256
-LARGEST_SEED = 2**53 - 1  # exact as a float64
 PLACEBO_SEEDS = 8  # draws of each placebo, by default
 MOST_SEEDS = 64
 MAX_TASKS = 1_000_000
@@ -59,6 +63,15 @@ class Models:
     draft: ModelRef | None = None
     head: ModelRef | None = None
     classifier: ModelRef | None = None
+
+    def spec(self, catalog: Sequence[PairSpec] = CATALOG) -> PairSpec:
+        """Return the pair. Raises ModelError, and ValueError for the model of a server."""
+        if self.key == SERVER:
+            raise ValueError("This study runs on a server; continue it with: mars eval resume")
+        known = next((spec for spec in catalog if spec.key == self.key), None)
+        refs = self.target, self.draft, self.head, self.classifier
+        target, *others = (ref and model_name(ref) for ref in refs)
+        return known or custom_pair(target or "", *others)
 
     @classmethod
     def of(cls, pair: Pair) -> Models:
@@ -232,32 +245,50 @@ class Plan:
     suites: tuple[Suite, ...]
     lanes: tuple[Lane, ...]
     temperatures: tuple[float, ...] = (0.0,)
-    repeats: int = 1  # seeds
-    seed: int = 0
+    repeats: int = setting(1, Whole("number of seeds per item", 1, 1000))
+    seed: int = setting(0, Whole("the first seed", 0, LARGEST_SEED))
     top_k: int = 0
     top_p: float = 1.0
     processors: Processors = field(default_factory=Processors)
-    max_new_tokens: int = 256
+    max_new_tokens: int = setting(256, Whole("maximum number of new tokens per turn", 1, 10**6))
     system: str = ""
     chat: bool = True
     thinking: bool | None = None  # PromptConfig.thinking
     stop: tuple[str, ...] = ()
-    margin: float = 0.98
-    equivalence: float = EQUIVALENCE
+    margin: float = setting(0.98, Number("required recovery, chosen before the run", 0.5, 1, 0.01))
+    equivalence: float = setting(
+        EQUIVALENCE,
+        Number(
+            "scores that differ from random relaxation's by at most this share count as equal, "
+            "chosen before the run",
+            *(0.001, 0.5),
+        ),
+    )
     execute_code: bool = False
-    limit: int | None = None  # that was applied when the suites were read
+    limit: int | None = setting(None, Whole("use only the first items of every suite", 1))
     skip_long: bool = False  # whether items that do not fit were left out
     served: Served | None = None  # None: the runs are those of this program
     batch: int = 1  # runs that are decoded together, the largest of ``loads``
     loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each
     auto: bool = False  # ``batch`` is the largest size; that of most tokens a second is used
-    alone: int = 0  # tasks, chosen at random, whose runs are decoded alone nevertheless
+    alone: int = setting(
+        0, Whole("with --batch: decode N random tasks alone, for their times", 0, metavar="N")
+    )
     advice: Advice | None = None  # the lanes are candidates, of which one is chosen
     matching: Matching | None = None  # the lanes are rules at equal τ
     averages: int = 0  # draws for which one lane stands, of ``averaged``
-    interventions: int = 0  # rejected tokens of each text of strict that are relaxed alone, at most
+    interventions: int = setting(
+        0,
+        Whole(
+            "afterwards relax up to N rejected tokens of each text of strict, each alone, to see "
+            "what follows",
+            *(0, 10**6),
+            metavar="N",
+        ),
+    )
 
     def __post_init__(self) -> None:
+        checked(self)
         _check(self)
 
     @property
@@ -415,14 +446,10 @@ def _check(plan: Plan) -> None:
         if not suite.items:
             raise ValueError(f"The suite {suite.name!r} has no item; it needs at least 1.")
     _check_lanes(plan)
-    _check_range("repeats", plan.repeats, 1, 1000)
     loads = len(plan.served.concurrency) if plan.served else 1
     if not loads or plan.repeats % loads:
         seeds = f"The number of seeds is {plan.repeats}"
         raise ValueError(f"{seeds}; it must be a multiple of {loads}, the values of concurrency.")
-    _check_range("max_new_tokens", plan.max_new_tokens, 1, 10**6)
-    _check_range("margin", plan.margin, 0.5, 1)
-    _check_range("equivalence", plan.equivalence, 0.001, 0.5)
     for batch in (plan.batch, *plan.loads):
         _check_range("batch", batch, 1, 1 if plan.served else MAX_BATCH)
     if plan.loads and (sorted(set(plan.loads)) != [*plan.loads] or plan.loads[-1] != plan.batch):
@@ -439,7 +466,8 @@ def _check(plan: Plan) -> None:
             f"time_alone is {plan.alone}; with several batches it must be 0: one of them can be 1."
         )
     _check_range("time_alone", plan.alone, 0, plan.tasks)
-    _check_range("interventions", plan.interventions, 0, 0 if plan.served else 10**6)
+    if plan.served:
+        _check_range("interventions", plan.interventions, 0, 0)
     _check_range("seed", plan.seed, 0, LARGEST_SEED - plan.repeats * plan.items)
 
 

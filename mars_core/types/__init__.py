@@ -2,7 +2,6 @@
 
 from mars_core.types.configuration import (
     MAX_DRAFT,
-    PROCESSORS,
     PROTECTED,
     SAMPLER,
     SPECIAL,
@@ -47,7 +46,6 @@ from mars_core.types.trace import (
 __all__ = [
     "MAX_DRAFT",
     "NODE_FIELDS",
-    "PROCESSORS",
     "PROTECTED",
     "SAMPLER",
     "SPECIAL",

@@ -27,20 +27,6 @@ class DraftMode(StrEnum):
         raise ValueError(f"The draft mode is {value!r}; it must be {', '.join(cls)}.")
 
 
-PROCESSORS = {  # name → least and largest value, and what the processor does
-    "min_p": (0, 1, "keep tokens of at least this share of the largest probability"),
-    "typical_p": (0.001, 1, "keep the most typical tokens of this total probability"),
-    "repetition_penalty": (
-        0.01,
-        100,
-        "divides positive logits of tokens of prompt and output, multiplies negative ones",
-    ),
-    "presence_penalty": (-100, 100, "taken from the logits of tokens of the output"),
-    "frequency_penalty": (-100, 100, "the same, times their number"),
-    "no_repeat_ngram_size": (0, 100, "no n-gram of this size occurs twice in prompt and output"),
-}
-
-
 SPECIAL = "special"  # protected tokens: ends of texts and turns, and other tokens of the tokenizer
 PROTECTED = (SPECIAL,)  # of new runs
 

@@ -6,9 +6,7 @@ from __future__ import annotations
 import ast
 import json
 import sys
-from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +15,10 @@ from evaluation.lossless.command import read_prompts
 from evaluation.records.read import MAX_BYTES, read_records
 from evaluation.suites.read import MAX_FILE, read_suite
 from evaluation.suites.typed import split_prompts
-from mars_core.arguments import _prompt
+from mars_core.settings.command_line import read_prompt
 from mars_core.text import files
 from tests.unit.test_architecture import ROOT
-from ui.settings.form import RunForm
-from ui.settings.readers import processor_values, read_processors, read_stop
-from ui.settings.values import read
+from ui.settings.values import read_settings, settings_values
 
 LINE = "one\u2028two\x0cthree\x85four\rfive\u2029six\x1cseven"
 BOM = b"\xef\xbb\xbf"
@@ -41,13 +37,13 @@ def json_text(text: str) -> str:  # JSON has no control characters in a text
 def standard_input(path: Path) -> Sequence[str]:
     with pytest.MonkeyPatch.context() as patch, path.open() as stream:
         patch.setattr(sys, "stdin", stream)
-        return _prompt(Namespace(prompt="-", prompt_file=None)).split("\n")
+        return read_prompt("-").split("\n")
 
 
 READERS: dict[str, tuple[Callable[[str], str], Reader, int]] = {
     "--prompt-file": (
         str,
-        lambda path: _prompt(Namespace(prompt=None, prompt_file=path)).split("\n"),
+        lambda path: read_prompt(path).split("\n"),
         files.MAX_BYTES,
     ),
     "--prompt -": (str, standard_input, files.MAX_BYTES),
@@ -113,18 +109,16 @@ def test_an_endless_file_is_refused_at_its_limit() -> None:
         next(files.read_lines(Path("/dev/zero"), 1000, 10))
 
 
-FORM = RunForm(**read(RunForm, {"max_new_tokens": 1, "seed": 0, "top_k": 0, "top_p": 1}))
-
-
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_lines_of_a_field_are_those_that_a_person_typed(end: str) -> None:
     text = LINE.replace("\r", "")  # a browser sends no other line ends
     lines = end.join((text, "", "b"))
-    assert read_stop(replace(FORM, stop=lines)) == (text, "b")
     assert split_prompts(lines) == [text, "b"]
-    processors = read_processors(replace(FORM, protect=lines, logit_bias=f"{text}=1{end}b=2"))
-    assert processors.protect == (text, "b") and processors.logit_bias == ((text, 1), ("b", 2))
-    assert read_processors(replace(FORM, **processor_values(processors))) == processors
+    typed = {"stop": lines, "protect": lines, "logit_bias": f"{text}=1{end}b=2"}
+    read = read_settings(typed, "", *typed)
+    assert read.stop == read.protect == (text, "b")
+    assert read.logit_bias == ((text, 1), ("b", 2))
+    assert read_settings(settings_values(read), "", *typed) == read
 
 
 OWN = {  # what the program wrote, or the system, or an error says

@@ -4,9 +4,9 @@ docstrings are the reference.
 No deferred annotations in this file: gradio reads the types of the endpoints as they are.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -14,22 +14,27 @@ from gradio.events import api as endpoint
 
 from display.format import plural
 from mars_core.jobs import Wrote
+from mars_core.numbers import read_integer
+from mars_core.settings import Settings
+from mars_core.settings.interface import declared
+from mars_core.settings.setting import Flag, Text
+from storage import StoredComparison
 from ui.api import documents
 from ui.api.documents import Document
-from ui.api.values import AUTO, ComparisonRequest, Lookup, Page
 from ui.jobs.admission import JobError, job_errors
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
+from ui.public.access import parse
 from ui.settings.admission import admit
-from ui.settings.form import Form
-from ui.settings.readers import read_configs
+from ui.settings.values import MOST_LANES
 
 if TYPE_CHECKING:
     from mars_core.session import Session
 
 DEFAULT_RULES = ["strict", "mars(theta=0.9)"]
+MOST_ROWS = 200  # comparisons a call
 
 
 class Api:
@@ -47,31 +52,13 @@ class Api:
         except JobError as error:
             raise gr.Error(str(error), print_exception=False) from error
 
+    @declared
     def compare(
         self,
         prompt: str,
         rules: list[str] = DEFAULT_RULES,
-        pair: str = "",
-        drafter: str = AUTO,
-        k: int | None = None,
-        temperature: float = 0.0,
-        max_new_tokens: int = 128,
-        seed: int = 0,
-        system: str = "",
-        chat: bool = True,
-        draft_mode: str = "coupled",
-        tree: str = "",
-        top_k: int = 0,
-        top_p: float = 1.0,
-        stop: list[str] | None = None,
-        prefix: list[int] | None = None,
-        thinking: bool | None = None,
-        repeats: int = 1,
-        processors: dict[str, Any] | None = None,
-        target: str = "",
-        draft: str = "",
-        head: str = "",
         request: gr.Request | None = None,
+        **settings: Any,
     ) -> Iterator[dict[str, Any]]:
         """
         Decode one prompt with 1 to 4 verification rules, one run after the other, and compare every run with the first.
@@ -80,58 +67,14 @@ class Api:
         Args:
             prompt: what the target model shall continue or answer
             rules: rules in order, the first is the baseline, e.g. ["strict", "mars(theta=0.9)"]; "none" is the target alone
-            pair: key of a model pair, see /pairs; empty for the first one
-            drafter: where drafts come from: one of the pair's drafters, see /pairs; auto for the first
-            k: drafted tokens a step, 1 to 64; null is the pair's own; a draft tree has its own size
-            temperature: 0 is greedy
-            max_new_tokens: the longest output, in tokens
-            seed: of all random numbers; the same seed and settings give the same text
-            system: system prompt; may be empty
-            chat: use the tokenizer's chat template, where it has one
-            draft_mode: coupled, greedy or sampled; sampled needs drafter model
-            tree: of an EAGLE-3 head: drafted tokens, depth and top-k, e.g. 12,6,2; chain for a chain of k; empty for the pair's own
-            top_k: keep the k likeliest tokens only; 0 is off
-            top_p: keep the likeliest tokens of this total probability only; 1 is off
-            stop: strings that end the text
-            prefix: ids of output tokens that are given; the runs go on after them
-            thinking: whether the model thinks before it answers, where its chat template has that switch; null is the model's default
-            repeats: runs of every rule, in turns, to measure the time: 1 to 20; texts and counts are the first one's
-            processors: min_p, typical_p, repetition_, presence_, frequency_penalty, no_repeat_ngram_size, logit_bias, banned, protect
-            target: a model of your own in place of a pair, where the host allows it: Hub id, folder or GGUF file
-            draft: a draft model for it; may be empty
-            head: an EAGLE-3 head for it; may be empty
+            **settings
 
         Returns:
             id, prompt and, for each run: text, token ids, speeds, speed_ratio with its interval, tau, counts, TV, KL, first divergence
         """
         with self._for_visitor(request) as services:
-            values = ComparisonRequest.read(
-                prompt=prompt,
-                rules=rules,
-                pair=pair,
-                target=target,
-                draft=draft,
-                head=head,
-                drafter=drafter,
-                k=k,
-                temperature=temperature,
-                max_new_tokens=max_new_tokens,
-                seed=seed,
-                system=system,
-                chat=chat,
-                draft_mode=draft_mode,
-                tree=tree,
-                top_k=top_k,
-                top_p=top_p,
-                stop=stop,
-                prefix=prefix,
-                thinking=thinking,
-                repeats=repeats,
-                processors=processors,
-            )
-            form = values.form(services)
-            services.limits.check_prompt(*values.stop, form.prompt, form.system)
-            with closing(_jobs(services, form, values)) as events:
+            wanted = Settings(prompt=prompt, rules=_rules(rules), **settings)
+            with closing(_jobs(services, wanted)) as events:
                 comparison = yield from _progress(events)
             yield documents.comparison_document(services.store.load(comparison))
 
@@ -174,9 +117,10 @@ class Api:
             one object a comparison
         """
         with self._for_visitor(request) as services:
-            page = Page.read(limit=limit, offset=offset, batches=batches)
             frame = services.store.comparisons(
-                limit=page.limit, offset=page.offset, batches=page.batches
+                limit=read_integer(limit, "limit", 1, MOST_ROWS),
+                offset=read_integer(offset, "offset", 0, 10**9),
+                batches=Flag("").read(batches, "batches"),
             )
             return [documents.comparison_row(row) for row in frame.to_dict("records")]
 
@@ -191,7 +135,7 @@ class Api:
             id, prompt and runs
         """
         with self._for_visitor(request) as services:
-            return documents.comparison_document(services.store.load(Lookup.read(id=id).id))
+            return documents.comparison_document(_stored(services, id))
 
     def divergences(
         self, id: str, baseline: int = 0, request: gr.Request | None = None
@@ -207,8 +151,8 @@ class Api:
             one object for every other run; position and cause are null where the texts are the same
         """
         with self._for_visitor(request) as services:
-            values = Lookup.read(id=id, baseline=baseline)
-            return documents.divergence_documents(services.store.load(values.id), values.baseline)
+            lane = read_integer(baseline, "baseline", 0, 10**6)
+            return documents.divergence_documents(_stored(services, id), lane)
 
     def tokens(
         self, id: str, lane: int = 0, request: gr.Request | None = None
@@ -224,28 +168,39 @@ class Api:
             one object a token, in order
         """
         with self._for_visitor(request) as services:
-            values = Lookup.read(id=id, lane=lane)
-            return documents.token_documents(services.store.load(values.id), values.lane)
+            lane = read_integer(lane, "lane", 0, 10**6)
+            return documents.token_documents(_stored(services, id), lane)
 
 
-def _jobs(
-    services: Services, form: Form, values: ComparisonRequest
-) -> Generator[DriverEvent, None, None]:
+def _stored(services: Services, id: str) -> StoredComparison:
+    return services.store.load(Text("").read(id, "id"))
+
+
+def _rules(rules: Any) -> Any:
+    """Also a list as JSON text. Raises ValueError."""
+    if not isinstance(rules, str) or not rules.lstrip().startswith(("[", "{")):
+        return rules
+    try:
+        return parse(rules.encode("utf-8", "surrogatepass"))
+    except ValueError as error:
+        raise ValueError(f"rules is not JSON: {error}.") from None
+
+
+def _jobs(services: Services, settings: Settings) -> Generator[DriverEvent, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
-        configs = tuple(
-            replace(config, prompt=replace(config.prompt, stop=values.stop), prefix=values.prefix)
-            for config in read_configs(form, session.pair)
-        )
+        configs = session.configs(settings)
         return [Batch(configs, services.rounds(len(configs), repeats))]
 
-    spec, repeats = admit(services, form), values.repeats
+    if not 1 <= len(settings.rules) <= MOST_LANES:
+        raise ValueError(f"rules has {len(settings.rules)} rules; it must have 1 to {MOST_LANES}.")
+    spec, repeats = admit(services, settings), max(1, settings.repeats)
     return drive(
         services,
         services.key,
         spec,
         read,
-        runs=repeats * len(form.lanes),
-        new_tokens=form.max_new_tokens,
+        runs=repeats * len(settings.rules),
+        new_tokens=settings.max_new_tokens,
     )
 
 
@@ -286,6 +241,20 @@ def _progress(events: Iterator[DriverEvent]) -> Generator[Document, None, str]:
     return comparison
 
 
+def _by_position(function: Callable[..., Iterator[Document]]) -> Callable[..., Iterator[Document]]:
+    """Gradio passes the arguments in the order of the signature, of which it reads the types."""
+    has = signature(function)
+    either = Parameter.POSITIONAL_OR_KEYWORD
+    known = has.replace(parameters=[each.replace(kind=either) for each in has.parameters.values()])
+
+    def call(*given: Any) -> Iterator[Document]:
+        yield from function(**dict(zip(known.parameters, given, strict=False)))
+
+    call.__doc__, call.__signature__ = function.__doc__, known  # type: ignore[attr-defined]
+    call.__annotations__ = {name: each.annotation for name, each in known.parameters.items()}
+    return call
+
+
 def build_api(services: Services) -> None:
     """Adds the endpoints to the Blocks under construction, to be called before any other event is
     wired: names are given in turn.
@@ -293,7 +262,7 @@ def build_api(services: Services) -> None:
     They are the only public ones of the page.
     """
     api = Api(services)
-    endpoint(api.compare, api_name="compare", **COMPUTES)
+    endpoint(_by_position(api.compare), api_name="compare", **COMPUTES)
     for function in (
         api.rules,
         api.pairs,

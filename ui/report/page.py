@@ -8,6 +8,7 @@ All values are ASCII JSON without ``<``, which the scripts write with textConten
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from markupsafe import Markup
 
 from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
 from display.render import scripted
-from evaluation.commands import comparison_commands
+from mars_core.settings.recorded import REPEATED, cautions, documents
 from mars_core.types import RunConfig
 from storage import StoredComparison
 from ui.kit.assets import asset
@@ -152,12 +153,11 @@ def _settings(stored: StoredComparison) -> list[Section]:
     versions = [
         (name, "", [str(config.environment.get(name, "")) for config in configs]) for name in names
     ]
-    lead = "The same settings on the command line; a comparison there runs strict in any case."
+    files = [Paragraph(json.dumps(each, indent=1), "code") for each in documents(configs)]
+    lead = " ".join([f"{REPEATED}.", *cautions(configs)])
     return [
         Section("settings", "Settings", (_by_run("Settings", configs, settings),)),
-        Section(
-            "repeat", "How to repeat it", (Paragraph(comparison_commands(configs), "code"),), lead
-        ),
+        Section("repeat", "How to repeat it", tuple(files), lead),
         Section(
             "versions",
             "Versions and machine",

@@ -11,8 +11,8 @@ from storage import StoredComparison
 from ui.kit.labels import lane_labels, settings_line
 from ui.kit.values import plain
 from ui.result.result import reopened
-from ui.settings.form import MOST_LANES
 from ui.settings.stored import few, richest
+from ui.settings.values import MOST_LANES
 
 
 def picture_json(comparison: StoredComparison) -> str:

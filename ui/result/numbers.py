@@ -25,7 +25,7 @@ from ui.kit.labels import (
 )
 from ui.kit.values import Check
 from ui.result.speed import SpeedRatio
-from ui.settings.readers import thinking_word
+from ui.settings.values import field_values
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 NUMBERS = "Numbers"
@@ -312,7 +312,7 @@ SETTINGS: tuple[Setting, ...] = (
     (
         "Thinking",
         "of chat templates that have such a switch",
-        lambda c: thinking_word(c.prompt.thinking),
+        lambda c: field_values("thinking", c.prompt.thinking)["thinking"],
     ),
     ("Stop strings", "at which a text ends", lambda c: ", ".join(map(repr, c.prompt.stop))),
     ("Device", "on which it ran", lambda c: c.environment.get("device", "")),

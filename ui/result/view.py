@@ -18,7 +18,7 @@ from ui.result.panels.planner import PlannerPanel
 from ui.result.panels.tree import TreePanel
 from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns
-from ui.settings.form import FIRST_LANES
+from ui.settings.values import FIRST_LANES
 from ui.sharing import share_component
 from ui.token_view.view import LaneView, lane_component, reader_component
 

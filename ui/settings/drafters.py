@@ -11,9 +11,9 @@ from mars_core.models.catalog import SMALL_TREE
 from mars_core.types import TreeShape
 from ui.kit.labels import drafter_title
 
-TREE, CHAIN = "tree", "chain"  # what a drafter of trees may draft
+TREE = "tree"  # what a drafter of trees drafts, or a CHAIN
 TREE_NUMBERS = ("tree_tokens", "tree_depth", "tree_top_k")
-FIELDS = ("k", "shape", *TREE_NUMBERS, "mode")  # those that not every drafter takes
+FIELDS = ("k", "shape", *TREE_NUMBERS, "draft_mode")  # those that not every drafter takes
 
 
 def choices(kinds: Iterable[str]) -> list[tuple[str, str]]:
@@ -33,4 +33,4 @@ def taken(name: str, shape: str) -> frozenset[str]:
         return frozenset()
     tree = kind.trees and shape == TREE
     fields = TREE_NUMBERS if tree else ("k",) * kind.chains
-    return frozenset((*fields, *("shape",) * kind.trees, *("mode",) * (len(kind.modes) > 1)))
+    return frozenset((*fields, *("shape",) * kind.trees, *("draft_mode",) * (len(kind.modes) > 1)))

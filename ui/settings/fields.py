@@ -5,7 +5,7 @@ is displayed. No gradio. A field shows what it can of the values that a browser 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -15,22 +15,29 @@ from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
-from mars_core.types import PROCESSORS, PROTECTED, DraftMode, Processors
+from mars_core.settings import CHAIN, KINDS, PROCESSORS, Settings
+from mars_core.settings.setting import Number
+from mars_core.types import DraftMode
 from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
-from ui.settings.drafters import CHAIN, FIELDS, TREE, choices, taken, tree_shape
+from ui.settings.drafters import FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
 from ui.settings.values import SHARED, EnteredValues, as_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
 CUSTOM_MODELS = {
-    "own_target": ("Target", "owner/name, owner/name@revision, a folder or a .gguf file"),
-    "own_draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
-    "own_head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
+    "target": ("Target", "owner/name, owner/name@revision, a folder or a .gguf file"),
+    "draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
+    "head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
 }
-IDS = {"max_new_tokens": "max", "stop": "stop-strings"}  # where it is not the name
+USUAL = Settings()
+IDS = {
+    "max_new_tokens": "max",
+    "stop": "stop-strings",
+    "draft_mode": "mode",
+}  # where it is not the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +182,12 @@ class Fields:
         else:
             self.number("k", "K, drafted tokens", self.k, most=self._limits.k)
             self.number("temperature", "Temperature", temperature, step=0.1, redraws=True)
-        self.number(
-            "max_new_tokens", "Max new tokens", longest, step=16, most=self._limits.new_tokens
+        self.setting(
+            "max_new_tokens",
+            "Max new tokens",
+            default=longest,
+            help="",
+            most=self._limits.new_tokens,
         )
         self.number("seed", "First seed" if lists else "Seed", 0)
         self.tree()
@@ -202,13 +213,14 @@ class Fields:
             kind="radio",
             redraws=True,
         )
-        self.number("tree_tokens", "Drafted tokens", default.tokens, most=self._limits.tree_tokens)
-        self.number("tree_depth", "Depth", default.depth, most=self._limits.tree_depth)
-        self.number("tree_top_k", "Tree top-k", default.top_k)
+        most = self._limits.tree_tokens, self._limits.tree_depth, None
+        titles = zip(("Drafted tokens", "Depth", "Tree top-k"), most, strict=True)
+        for (title, limit), (name, size) in zip(titles, asdict(default).items(), strict=True):
+            self.number(f"tree_{name}", title, size, most=limit, also=f"{name} of tree")
         drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
         modes = described(drafter).modes
         self.choice(
-            "mode",
+            "draft_mode",
             "Draft mode",
             [(mode.value.capitalize(), mode.value) for mode in modes],
             kind="radio",
@@ -221,35 +233,33 @@ class Fields:
                 self.by_name[field], visible=name in taken(drafter, shape)
             )
 
+    def setting(self, name: str, label: str = "", **more: Any) -> None:
+        """A field as the table of settings describes it: a number, or texts, one a line."""
+        kind, default = KINDS[name], more.pop("default", getattr(USUAL, name))
+        title = (
+            label or f"{parameter_title(name).replace('_', ' ').capitalize()} ({default:g}: off)"
+        )
+        if isinstance(kind, Number):
+            more = {"help": kind.help.partition("; ")[0]} | more
+            self.number(name, title, default, step=kind.step, **more)
+        else:
+            self.text(
+                name, title, kind.text(default), **{"kind": "lines", "help": kind.help} | more
+            )
+
     def sampling(self) -> None:
         """Everything but the temperature."""
-        self.number("top_k", "Top-k (0: off)", 0)
-        self.number("top_p", "Top-p (1: off)", 1, step=0.05)
-        for name, (low, high, about) in PROCESSORS.items():
-            off = getattr(Processors(), name)
-            title = f"{parameter_title(name).replace('_', ' ').capitalize()} ({off:g}: off)"
-            step = 1 if isinstance(off, int) else 0.01 if high - low <= 1 else 0.1
-            self.number(name, title, off, step=step, help=about, width=160)
-        self.text(
-            "logit_bias",
-            "Logit biases, WORD=VALUE a line",
-            kind="lines",
-            width=300,
-            help="-inf: never. A word is a text, or ids such as [42, 7].",
-        )
-        self.text(
-            "protect",
-            "Protected tokens, one a line",
-            "\n".join(PROTECTED),
-            kind="lines",
-            width=200,
-            help="No rule relaxes them: special, digits, quotes, the text of a token with * and ?, or ids such as [42]; none: no token.",
-        )
+        self.setting("top_k", "Top-k (0: off)", help="")
+        self.setting("top_p", "Top-p (1: off)", help="")
+        for name in PROCESSORS[:-2]:
+            self.setting(name, width=160)
+        self.setting("logit_bias", "Logit biases, WORD=VALUE a line", width=300)
+        self.setting("protect", "Protected tokens, one a line", width=200)
 
     def advanced(self) -> None:
         self.sampling()
-        self.text("stop", "Stop strings, one a line", kind="lines", width=200)
-        self.text("system", "System prompt", kind="lines", width=300, redraws=True)
+        self.setting("stop", "Stop strings, one a line", width=200, help="")
+        self.setting("system", "System prompt", width=300, redraws=True, help="")
         self.check(
             "chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True
         )

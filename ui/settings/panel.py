@@ -28,22 +28,22 @@ from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.panel import render
 from ui.settings.drafters import TREE_NUMBERS
 from ui.settings.fields import CUSTOM_MODELS, Fields, LaneFields, lane
-from ui.settings.form import LEAST_LANES, MOST_LANES
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
-from ui.settings.readers import read_custom_pair, read_rule
 from ui.settings.values import (
+    LEAST_LANES,
+    MOST_LANES,
     EnteredValues,
     as_parameter,
-    as_text,
-    lane_form,
     lanes_of,
     parse,
+    read_lane_values,
+    read_settings,
     seeded,
 )
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
-    "pair": (*TREE_NUMBERS, "k", "ks", "shape", "mode", "temperature", "temperatures"),
-    "drafter": ("mode",),
+    "pair": (*TREE_NUMBERS, "k", "ks", "shape", "draft_mode", "temperature", "temperatures"),
+    "drafter": ("draft_mode",),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
     "purpose": ("suite", "problems", "rules"),
     "rules": ("others",),
@@ -137,8 +137,7 @@ class SettingsPanel:
         if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
         try:
-            names = (as_text(values.get(name)) for name in CUSTOM_MODELS)
-            return measured(read_custom_pair(*names)), ""
+            return measured(read_settings(values, "", *CUSTOM_MODELS).spec()), ""
         except ValueError as error:
             return None, str(error)
 
@@ -215,7 +214,7 @@ class SettingsPanel:
 
     def _rules(self, values: EnteredValues, lane: EnteredValues | None) -> Sequence[RuleConfig]:
         """The rule of a lane; None: those beside the lanes. Raises ValueError."""
-        return self._thresholds(values) if lane is None else [read_rule(lane_form(lane))]
+        return self._thresholds(values) if lane is None else [read_lane_values(lane).rule]
 
     def wire(
         self,

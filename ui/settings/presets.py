@@ -12,14 +12,16 @@ from mars_core.drafting.eagle3 import EAGLE3
 from mars_core.drafting.model import MODEL
 from mars_core.models import PairSpec
 from mars_core.rules import PLAIN
-from mars_core.types import Processors, TreeShape
+from mars_core.settings import PROCESSORS, Settings
+from mars_core.types import TreeShape
 from ui.settings.drafters import TREE, TREE_NUMBERS
-from ui.settings.readers import processor_values
+from ui.settings.values import settings_values
 
 Rules = tuple[tuple[str, Mapping[str, float]], ...]
 PAPER: Rules = (("strict", {}), ("mars", {"theta": 0.9}))
-USUAL = {"k": 5, "mode": "coupled", "top_k": 0, "top_p": 1.0} | processor_values(Processors())
-GREEDY = {"mode": "greedy"}
+_TABLE = settings_values(Settings(k=5, protect=()))
+USUAL = {name: _TABLE[name] for name in ("k", "draft_mode", "top_k", "top_p", *PROCESSORS)}
+GREEDY = {"draft_mode": "greedy"}
 DRAFTED = USUAL | {"temperature": 1.0, "drafter": MODEL.name}
 PAPER_TREE = GREEDY | {
     "drafter": EAGLE3.name,
@@ -46,7 +48,7 @@ PRESETS: Mapping[str, Preset] = {
     "greedy": Preset(
         "Greedy: T = 0, with the target alone", USUAL | {"temperature": 0.0}, ((PLAIN, {}), *PAPER)
     ),
-    "sampled": Preset("Sampled drafts: where MARS may lose", DRAFTED | {"mode": "sampled"}),
+    "sampled": Preset("Sampled drafts: where MARS may lose", DRAFTED | {"draft_mode": "sampled"}),
     "theta": Preset(
         "Three θ: 0.84, 0.9, 0.98",
         USUAL | GREEDY,

@@ -117,7 +117,7 @@ function offer(...given) {
 offer();
 
 box.addEventListener("change", ({ target }) => {
-  if (target.dataset.name?.startsWith("own_") && target.value.trim()) offer(target.value.trim());
+  if (target.list === offers && target.value.trim()) offer(target.value.trim());
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
 });

@@ -19,8 +19,7 @@ from evaluation.report.document.placebos import placebo_section
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
 from evaluation.report.values import Report
-from evaluation.study.plan import Plan
-from evaluation.study_commands import study_command
+from evaluation.study.plan import PLAN, Plan
 from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"
@@ -33,7 +32,7 @@ KINDS = {
     "tradeoff": "Speed-up against its cost",
     "tau": "τ ratio against its cost",
 }
-NO_COMMAND = "The lanes of this study are not every rule with every drafter, so no single command plans it; the database has the plan."
+REPEATED = f"mars eval run --plan {PLAN}"
 
 
 def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> ReportDocument:
@@ -121,14 +120,15 @@ def picture_section(report: Report) -> Section | None:
 
 
 def plan_section(report: Report) -> Section:
-    """The command that repeats the study, and the environment of its runs."""
-    command = study_command(report.plan)
+    """How the study is repeated, and the environment of its runs."""
     blocks = (
-        Paragraph(command, "code") if command else Paragraph(NO_COMMAND, "note"),
+        Paragraph(REPEATED, "code"),
         Bullets(tuple(map(_source, report.plan.suites)), "facts"),
         Bullets(tuple(f"{name}: {value}" for name, value in report.environment.items()), "facts"),
     )
-    lead = "The suites must be the same files; the environment of the runs is listed below."
+    lead = (
+        f"{PLAN}, with all prompts, is in the folder of the report (--folder, or the page's ZIP)."
+    )
     return Section("plan", "How to repeat it", blocks, lead)
 
 

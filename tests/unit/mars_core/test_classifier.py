@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from mars_core.arguments import find_spec
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
 from mars_core.models.classifier import (
     KIND,
@@ -26,6 +25,7 @@ from mars_core.models.errors import ModelError
 from mars_core.models.idle import Engines
 from mars_core.models.loading import plan
 from mars_core.session import Session
+from mars_core.settings import Settings
 from mars_core.types import (
     DraftMode,
     ModelRef,
@@ -144,10 +144,10 @@ def test_the_bundled_pair_brings_a_classifier_which_a_run_records_where_it_reads
 
 def test_an_option_overrides_the_pair_s_classifier(tmp_path: Path) -> None:
     other = stored(tmp_path, hidden_size=256)
-    spec = find_spec("bundled", None, None, None, other.name)
+    spec = Settings(pair="bundled", classifier=other.name).spec()
     plans = plan(spec, lambda _: None)
     assert plans.classifier and plans.classifier.ref == other
-    headed = find_spec("bundled", None, None, "./head")
+    headed = Settings(pair="bundled", head="./head").spec()
     assert headed.classifier == BUNDLED_PAIR.classifier == ModelRef("bundled/classifier")
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from evaluation.harness.options import OptionError, read_options
 from hosting.settings import read_settings
-from mars_core.arguments import SAMPLING_OPTIONS, add_options
 from mars_core.numbers import number_of, read_bias, read_integer, read_numbers
-from ui.api.values import Page
+from mars_core.settings.command_line import add_options
 from ui.public.limits import PRIVATE_LIMITS, read_limits
 from ui.settings.link import read_link
 from ui.settings.values import parse
@@ -33,16 +32,15 @@ def test_the_sentence_on_a_number_is_the_same_wherever_it_is_typed(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
-    add_options(parser, SAMPLING_OPTIONS)
+    add_options(parser, {"--limit": {"type": int}})
     with pytest.raises(SystemExit):
-        parser.parse_args(["--seed", text])
-    said = [capsys.readouterr().err.rpartition("argument --seed: ")[2].strip()]
+        parser.parse_args(["--limit", text])
+    said = [capsys.readouterr().err.rpartition("argument --limit: ")[2].strip()]
     said.append(read_link({"seed": text})[1])
     readers: list[Any] = [
         lambda: read_options({"seed": text}),
         lambda: read_settings({"PORT": text}),
         lambda: read_limits(f"seconds={text}", PRIVATE_LIMITS),
-        lambda: Page.read(limit=text, offset=0, batches=False),
         lambda: read_numbers(f"1,{text}", "seed"),
     ]
     for read in readers:

@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from mars_core.engine.assembly import Assembler
 from mars_core.models import CATALOG, ModelPool
+from mars_core.settings import Settings, read_lane
 from mars_core.types import Outcome, Token, Trace
 from storage import RunStore, Source, StorageError, StoredComparison
 from tests.traces import make_trace
@@ -26,7 +27,6 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.routes import page_routes
-from ui.settings.form import Form, LaneForm
 from ui.tabs.compare import handlers
 from ui.tabs.compare.frames import Frame
 from ui.tabs.study.form import StudyForm
@@ -34,29 +34,38 @@ from ui.tabs.votes import round as votes
 from ui.tabs.votes.view import RoundView
 from ui.token_view.whatif import codes
 
-FORM = Form(
+FORM = Settings(
     prompt="Once upon a time",
     pair="bundled",
+    drafter="model",
     temperature=1.0,
     k=4,
     max_new_tokens=24,
     seed=3,
-    mode="greedy",
-    lanes=(LaneForm("strict", {}), LaneForm("mars", {"theta": 0.2})),
+    draft_mode="greedy",
+    rules=(read_lane("strict"), read_lane("mars(theta=0.2)")),
 )
 SWEEP = StudyForm(
     suite="prompts",
     problems=None,
     prompts="Once\nTwice",
-    pair="bundled",
+    entered={"pair": "bundled", "drafter": "model", "max_new_tokens": 8, "seed": 3},
     rules=["mars"],
     values="0.1 0.9",
     placebos=False,
     temperatures="1",
     ks="3",
-    max_new_tokens=8,
-    seed=3,
 )
+
+
+def changed(form: StudyForm, **changes: Any) -> StudyForm:
+    """With other values of its fields, also of those that a comparison has."""
+    own = {each.name for each in fields(StudyForm)}
+    entered = {name: each for name, each in changes.items() if name not in own}
+    mine = {name: each for name, each in changes.items() if name in own}
+    return replace(form, **mine, entered={**form.entered, **entered})
+
+
 HIGH, LOW = 1, 2  # bits of a code, as rows.js reads them
 HOSTILE = "<img src=x onerror=alert(1)></script>{{7*7}}\u202e\x1b[31m"
 LONG = replace(

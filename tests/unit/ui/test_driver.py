@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -25,7 +26,6 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
-from ui.settings.readers import read_configs
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.votes.round import Rounds
@@ -57,11 +57,8 @@ def services(ordered_services: Services) -> Services:
 def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
     """FORM, or these batches."""
 
-    def read(session: object) -> list[Batch]:
-        del session
-        return list(batches) or [
-            Batch(read_configs(FORM, services.pool.get(services.catalog[0])), (1, 0))
-        ]
+    def read(session: Any) -> list[Batch]:
+        return list(batches) or [Batch(session.configs(FORM), (1, 0))]
 
     return drive(services, "visitor", services.catalog[0], read, runs=MOST, new_tokens=8)  # type: ignore[return-value]
 
@@ -70,11 +67,11 @@ def sentence(
     way: str, services: Services, displayed: DisplayedComparison, *, valid: bool = True
 ) -> str:
     """How the job ends that is begun in this way."""
-    form = FORM if valid else replace(FORM, k=0)
+    form = FORM if valid else replace(FORM, max_new_tokens=10**5)
     strip: Strip | None
     if way == "endpoint":
         try:
-            *_, last = Api(services).compare(prompt="Once", max_new_tokens=8, k=4 if valid else 0)
+            *_, last = Api(services).compare(prompt="Once", max_new_tokens=8 if valid else 10**5)
         except gr.Error as error:
             return str(error.message)
         return str(last["state"])
@@ -110,7 +107,7 @@ def test_a_job_of_which_no_run_began_is_not_counted_and_leaves_no_comparison(
         yield
 
     message = sentence(way, services, displayed, valid=False)
-    assert "K is 0" in message or str(NO_TOKEN) in message
+    assert "max_new_tokens is 100000" in message or str(NO_TOKEN) in message
     with monkeypatch.context() as patch:
         patch.setattr(ModelPool, "get", failing("The weights are damaged.", ModelError))
         assert "The weights are damaged." in sentence(way, services, displayed)

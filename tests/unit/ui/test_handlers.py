@@ -7,6 +7,7 @@ import math
 import pickle
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -19,6 +20,7 @@ from display.format import displayable
 from mars_core.accelerators import Local
 from mars_core.models import BUNDLED_PAIR, ModelPool, PairSpec
 from mars_core.session import Run, Session
+from mars_core.settings import Settings, read_lane
 from mars_core.types import Cause, Outcome, RunConfig, Status, Step, Trace
 from storage import RunStore
 from tests.panels import read_panel
@@ -26,6 +28,7 @@ from tests.traces import make_trace, same
 from tests.unit.storage.exports import save
 from tests.unit.ui.helpers import (
     FORM,
+    end_of,
     failing,
     latest,
     lose_device,
@@ -35,7 +38,7 @@ from tests.unit.ui.helpers import (
     strip_text,
     traces_of,
 )
-from ui.jobs.admission import JobError
+from ui.jobs.admission import JobError, errors_as_frames, job_errors
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.kit.components import Strip, message_strip
@@ -46,7 +49,7 @@ from ui.result.result import ended_result, reopened
 from ui.result.sentence import divergence
 from ui.result.stored_runs import DisplayedRuns, StoredRuns
 from ui.result.view import ResultView
-from ui.settings.form import MOST_LANES, Form, LaneForm
+from ui.settings.values import MOST_LANES, read_settings, settings_values
 from ui.tabs.compare import handlers
 from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
@@ -61,13 +64,13 @@ from ui.tabs.history.tab import HistoryTab
 from ui.token_view.view import LaneView
 
 THREE = (
-    LaneForm("strict", {}),
-    LaneForm("mars", {"theta": 0.9}),
-    LaneForm("lenience", {"lenience": 0.5}),
+    read_lane("strict"),
+    read_lane("mars(theta=0.9)"),
+    read_lane("lenience(lenience=0.5)"),
 )
 
 
-def last(services: Services, form: Form) -> Frame:
+def last(services: Services, form: Settings) -> Frame:
     return list(run_comparison(services, form, "visitor"))[-1]
 
 
@@ -77,7 +80,7 @@ def saved(services: Services) -> list[tuple[int, int, Status]]:
 
 
 @pytest.fixture(
-    scope="module", params=[FORM, replace(FORM, lanes=THREE)], ids=["two lanes", "three"]
+    scope="module", params=[FORM, replace(FORM, rules=THREE)], ids=["two lanes", "three"]
 )
 def frames(request: pytest.FixtureRequest, lasting: Services) -> list[Frame]:
     """Of a full comparison, with every step in a separate frame."""
@@ -119,8 +122,8 @@ def test_lanes_run_in_the_drawn_order_and_are_saved(lasting: Services, frames: l
 def test_judge_runs_on_the_bundled_pair_and_elsewhere_a_sentence_says_what_it_needs(
     services: Services,
 ) -> None:
-    lanes = LaneForm("strict", {}), LaneForm("judge", {"harm": 0.9})
-    form = replace(FORM, lanes=lanes, prompt=BUNDLED_PAIR.prompts[1], max_new_tokens=60)
+    lanes = read_lane("strict"), read_lane("judge(harm=0.9)")
+    form = replace(FORM, rules=lanes, prompt=BUNDLED_PAIR.prompts[1], max_new_tokens=60)
     state, words = strip_text(last(services, form))
     assert state == "failed" and words.startswith("Rule judge reads the score of a classifier")
     pool = ModelPool(device="cpu", dtype="float32")
@@ -201,7 +204,7 @@ def test_streamed_deltas_spell_the_full_text(frames: list[Frame]) -> None:
 
 
 def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services: Services) -> None:
-    frames = run_comparison(services, replace(FORM, lanes=THREE, max_new_tokens=200), "visitor")
+    frames = run_comparison(services, replace(FORM, rules=THREE, max_new_tokens=200), "visitor")
     for frame in frames:
         if frame.lanes and frame.lanes[1] and frame.lanes[1].state == "running":
             services.stops.request("visitor")
@@ -221,40 +224,39 @@ def test_stop_keeps_the_run_as_cancelled_starts_no_other_and_names_all(services:
     ("change", "words"),
     rows_of(r"""
 {"prompt": " \n"} -> The prompt is empty
-{"k": 0} -> K is 0
-{"k": 1.5} -> K is 1.5; it must be a whole number.
-{"k": null} -> K is empty
-{"max_new_tokens": 1000000} -> max_new_tokens is 1000000
-{"temperature": NaN} -> temperature is nan
-{"seed": 1e18} -> seed is
-{"top_p": 0} -> top_p is 0
-{"pair": "no such pair"} -> The model pair is 'no such pair'
+{"k": 1.5} -> k is 1.5; it must be a whole number from 1 to 64.
+{"k": null} -> k is empty
+{"seed": null} -> seed is empty
+{"seed": [1]} -> seed is [1]
+{"system": {"a": 1}} -> system is
+{"max_new_tokens": 999999} -> max_new_tokens is 999999
+{"pair": "no such pair"} -> pair is 'no such pair'
 {"pair": "custom"} -> The target model is empty
-{"pair": "custom", "own_target": "/nowhere"} -> /nowhere
-{"mode": "wild"} -> The draft mode is 'wild'
+{"pair": "custom", "target": "/nowhere"} -> /nowhere
 {"drafter": "eagle3"} -> has no EAGLE-3 head
-{"drafter": "eagle3", "shape": "ring"} -> The shape of the draft is 'ring'
-{"drafter": "eagle3", "tree_tokens": 2.5} -> the number of drafted tokens is 2.5
-{"drafter": "eagle3", "tree_depth": null} -> the depth of the tree is empty
-{"drafter": "eagle3", "shape": "chain", "k": null} -> K is empty
-{"drafter": "eagle3", "tree_top_k": Infinity} -> the tree's top-k is inf
+{"drafter": "eagle3", "shape": "tree", "tree_tokens": 2.5} -> tokens of tree is '2.5'
+{"drafter": "eagle3", "shape": "tree", "tree_tokens": 2, "tree_depth": null} -> depth of tree is empty
+{"drafter": "eagle3", "shape": "chain", "k": null} -> k is empty
 {"drafter": "none"} -> rule none and drafter none can only be used together
 {"thinking": "on"} -> thinking is on, but no chat template is used; it must be left at the model's default.
-{"thinking": "perhaps"} -> thinking is 'perhaps'; it must be default or on or off.
-{"drafter": "ngram", "lanes": [["ensemble", {"weight": 0.7}]]} -> needs the drafter's probabilities
+{"thinking": "perhaps"} -> thinking is 'perhaps'; it must be true or false (on or off).
+{"drafter": "ngram", "lanes": [{"rule": "ensemble", "weight": 0.7}]} -> needs the drafter's probabilities
 {"lanes": []} -> 0 rules were chosen
-{"lanes": [["strict", {}], ["mars", {"theta": -1.0}]]} -> theta is -1
-{"lanes": [["strict", {}], ["mars", {"theta": NaN}]]} -> θ is nan
-{"lanes": [["strict", {}], ["mars", {"theta": null}]]} -> θ is empty
-{"lanes": [["strict", {}], ["vars", {}]]} -> The rule is 'vars'
+{"lanes": [{"rule": "strict"}, {"rule": "mars", "theta": -1.0}]} -> theta is -1
+{"lanes": [{"rule": "strict"}, {"rule": "mars", "theta": null}]} -> θ is empty
+{"lanes": [{"rule": "strict"}, {"rule": "vars"}]} -> The rule is 'vars'
+{"lanes": [{"rule": "strict", "drafter": "ngram", "k": 99}]} -> k is 99
 """),
 )
 def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
-    if "lanes" in change:
-        change = change | {"lanes": tuple(LaneForm(*each) for each in change["lanes"])}
-    state, sentence = strip_text(last(services, replace(FORM, **change)))
+    def frames() -> Iterator[Frame]:
+        with job_errors(services):
+            settings = read_settings(settings_values(FORM) | change, change.get("prompt", "x"))
+        yield from run_comparison(services, settings, "visitor")
+
+    state, sentence = end_of(errors_as_frames(frames(), Frame, "compare"))
     assert (
         state == "failed" and words in sentence and sentence.endswith(".") and "\n" not in sentence
     )

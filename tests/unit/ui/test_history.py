@@ -16,6 +16,7 @@ import pytest
 
 from evaluation.records.read import read_records
 from mars_core.models import CATALOG
+from mars_core.settings import read_lane
 from mars_core.types import Exchange, Status
 from storage import RunRecord, RunStore, Source
 from storage.importing import import_runs
@@ -25,8 +26,7 @@ from tests.unit.ui.helpers import HOSTILE, failing, keep, latest, rows_of, servi
 from ui.kit.address import BY_MODEL, Address, address_component
 from ui.kit.labels import settings_line
 from ui.result.result import reopened
-from ui.settings.form import LaneForm
-from ui.settings.stored import few, stored_form
+from ui.settings.stored import few, stored_settings
 from ui.tabs.history.chart import NUMBERS, run_chart
 from ui.tabs.history.list import NO_MATCH, NOTHING, OF_A_MODEL, PAGE, listing
 from ui.tabs.history.runs import (
@@ -318,16 +318,11 @@ def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
 
 def test_the_form_requests_the_same_runs(store: RunStore) -> None:
     comparison_id = keep(store, "a lantern", rules=("none", "mars"), seed=7)
-    form = stored_form(store.load(comparison_id), ())
+    form = stored_settings(store.load(comparison_id), ())
     config = store.load(comparison_id).runs[1].trace.config
-    assert form.lanes == (LaneForm("none", {}), LaneForm("mars", {"theta": 0.9}))
-    assert (form.prompt, form.pair, form.k, form.seed) == (
-        "a lantern",
-        "custom",
-        config.drafter.k,
-        7,
-    )
-    assert (form.own_target, form.own_draft) == ("demo/target@bundled", "demo/draft@bundled")
+    assert form.rules == (read_lane("none"), read_lane("mars(theta=0.9)"))
+    assert (form.prompt, form.k, form.seed) == ("a lantern", config.drafter.k, 7)
+    assert (form.target, form.draft) == ("demo/target@bundled", "demo/draft@bundled")
     # but not of a later turn of a conversation
     stored = store.load(comparison_id)
     prompt = replace(config.prompt, history=(Exchange("a lantern", "It is lit."),))
@@ -335,7 +330,7 @@ def test_the_form_requests_the_same_runs(store: RunStore) -> None:
         stored.runs[1], trace=replace(stored.runs[1].trace, config=replace(config, prompt=prompt))
     )
     with pytest.raises(ValueError, match="turn 2 of a conversation"):
-        stored_form(replace(stored, runs=(later,)), ())
+        stored_settings(replace(stored, runs=(later,)), ())
 
 
 def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: HistoryTab) -> None:
@@ -350,7 +345,7 @@ def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: Histo
     titles = [json.loads(chosen[lane])["title"] for lane in history.detail.view.lanes[:2]]
     assert titles == ["Strict", "MARS θ = 0.9"]
     assert "2 of 7 runs are visible" in chosen[history.detail.head]
-    assert len(stored_form(few(store.load(comparison), ()), CATALOG).lanes) == 4
+    assert len(stored_settings(few(store.load(comparison), ()), CATALOG).rules) == 4
 
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -442,6 +437,6 @@ def test_compare_does_not_repeat_it_and_no_check_is_claimed(
 ) -> None:
     stored = opened(store, tmp_path, LINE | {"rule": "strict", "parameters": {}})
     with pytest.raises(ValueError, match="This is a run of a server"):
-        stored_form(stored, [])
+        stored_settings(stored, [])
     trace = stored.runs[0].trace
     assert lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens).state == ""

@@ -17,11 +17,11 @@ import gradio as gr
 import pytest
 from gradio.block_function import BlockFunction
 
+from mars_core.settings import Settings
 from tests.unit.ui.helpers import one_loop
 from ui.app import build_app
 from ui.jobs.services import Services
 from ui.kit.lengths import LISTS, LONGEST, MOST, TEXTS, LengthError
-from ui.settings.form import DraftForm, Form
 from ui.settings.values import parse
 from ui.tabs.study.estimate import estimated
 from ui.tabs.study.form import StudyForm, read_study
@@ -66,7 +66,7 @@ async def _read(*_: object, **__: object) -> None:
     pytest.fail("it was read")
 
 
-@pytest.mark.parametrize("form", [Form, StudyForm, DraftForm])
+@pytest.mark.parametrize("form", [Settings, StudyForm])
 def test_no_field_of_a_panel_is_read_that_is_too_long(form: type[Any]) -> None:
     for each in fields(form):
         for long in (" " * (TEXTS.get(each.name, LONGEST) + 1), WIDE, {"a": LONG}):

@@ -23,17 +23,16 @@ from mars_core.session import Session
 from mars_core.types import ModelRef, Status
 from storage import RunStore
 from tests.traces import make_trace
-from tests.unit.ui.helpers import rows_of
+from tests.unit.ui.helpers import changed, rows_of
 from ui.jobs.admission import JobError
 from ui.jobs.paces import Paces
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.settings.fields import Fields
-from ui.settings.values import read
 from ui.tabs.study.estimate import estimated
 from ui.tabs.study.fields import describe, thresholds
-from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm
+from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm, study_form
 from ui.tabs.study.panels import first_html
 from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 
@@ -43,11 +42,9 @@ FORM = StudyForm(
     rules=["mars", "none"],
     values="0.8, 0.9",
     placebos=False,
-    pair="bundled",
+    entered={"pair": "bundled", "drafter": "model", "max_new_tokens": 12, "seed": 3},
     temperatures="1",
     ks="3",
-    max_new_tokens=12,
-    seed=3,
 )
 
 
@@ -63,10 +60,10 @@ def until(events: Iterator[StudyFrame], results: int) -> str:
 def test_placebos_are_lanes_unless_they_are_switched_off(services: Services) -> None:
     spec = services.catalog[0]
     lanes = FORM.plan(spec).lanes
-    assert replace(FORM, placebos=True).plan(spec).lanes == with_placebos(lanes) != lanes
+    assert changed(FORM, placebos=True).plan(spec).lanes == with_placebos(lanes) != lanes
 
 
-SWEEP = replace(
+SWEEP = changed(
     FORM,
     suite="prompts",
     prompts="Once upon a time\n2 + 2 =",
@@ -86,7 +83,7 @@ def drawn(services: Services, study: str) -> dict[str, list[float]]:
 def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) -> None:
     """Also while its only task is not done; its numbers are those of its runs."""
     points = []
-    for event in started(services, "visitor", replace(SWEEP, prompts="Once")):
+    for event in started(services, "visitor", changed(SWEEP, prompts="Once")):
         if event.saved:
             points.append(len(drawn(services, event.study).get("mars", ())))
     assert points == sorted(points) and points[-1] == 2
@@ -114,7 +111,7 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
 
 def test_k_can_be_what_a_sweep_varies(services: Services) -> None:
     """Then strict has a separate curve."""
-    list(started(services, "visitor", replace(SWEEP, values="0.9", ks="2 3 5")))
+    list(started(services, "visitor", changed(SWEEP, values="0.9", ks="2 3 5")))
     (head,) = services.store.studies()
     assert drawn(services, head.id) == {"strict": [2, 3, 5], "mars": [2, 3, 5]}
 
@@ -122,7 +119,7 @@ def test_k_can_be_what_a_sweep_varies(services: Services) -> None:
 def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(
     services: Services, head: PairSpec
 ) -> None:
-    tree = replace(
+    tree = changed(
         SWEEP,
         pair="eagle",
         drafter="eagle3",
@@ -130,11 +127,11 @@ def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(
         tree_depth=3,
         tree_top_k=2,
         ks="no matter",
-        mode="greedy",
+        draft_mode="greedy",
     )
     with_head = replace(services, catalog=(head,))
     assert list(started(with_head, "visitor", tree))[-1].status is Status.COMPLETED
-    chain = replace(tree, shape="chain", ks="3", rules=["block"], values="")
+    chain = changed(tree, shape="chain", ks="3", rules=["block"], values="")
     assert list(started(with_head, "visitor", chain))[-1].status is Status.COMPLETED
     block, mars = (
         read_plan(with_head.store.study(each.id).plan) for each in with_head.store.studies()
@@ -166,7 +163,7 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     assert len(after) == 12 and before.items() <= after.items()
 
 
-ADVICE = replace(
+ADVICE = changed(
     FORM, purpose=ADVISE, margin=0.6, problems=20, rules=["mars"], temperatures="0", ks="5"
 )
 
@@ -181,7 +178,7 @@ def bundled(store: RunStore) -> Services:
 def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
     bundled: Services,
 ) -> None:
-    form, store = replace(ADVICE, max_new_tokens=80), bundled.store
+    form, store = changed(ADVICE, max_new_tokens=80), bundled.store
     events = started(bundled, "visitor", form)
     choosing = [plain(event.strip.parts) for event in takewhile(lambda one: not one.study, events)]
     assert choosing[-1] == "Choosing settings: strict, run 4 of 4"
@@ -222,7 +219,7 @@ def test_advice_that_is_stopped_before_its_plan_stores_nothing(bundled: Services
 def test_a_study_with_runs_of_another_sampler_is_not_mixed(
     services: Services, temperatures: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events = started(services, "visitor", replace(FORM, temperatures=temperatures))
+    events = started(services, "visitor", changed(FORM, temperatures=temperatures))
     study = until(events, 1)
     events.close()  # type: ignore[attr-defined]
     monkeypatch.setattr("mars_core.types.configuration.SAMPLER", "another")
@@ -237,7 +234,7 @@ def test_a_study_with_runs_of_another_sampler_is_not_mixed(
 
 def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
     short = replace(services, limits=Limits(seconds=1))
-    events = list(started(short, "visitor", replace(FORM, problems=100, max_new_tokens=200)))
+    events = list(started(short, "visitor", changed(FORM, problems=100, max_new_tokens=200)))
     assert (events[-1].status, events[-1].why) == (Status.CANCELLED, TIME_IS_UP)
     (head,) = services.store.studies()
     assert resumable(services.store, head.id)
@@ -300,10 +297,9 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"others": "beta = 1"} -> The other parameters have 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
-{"ks": "2.5"} -> K is 2.5; it must be a whole number.
-{"ks": "100"} -> K is 100
-{"ks": "nan"} -> K is 'nan'; it must be a number.
-{"ks": ""} -> The list of K is empty
+{"ks": "2.5"} -> k is 2.5; it must be a whole number from 1 to 64.
+{"ks": "nan"} -> k is 'nan'; it must be a number.
+{"ks": ""} -> The list of k is empty
 {"temperatures": "-1"} -> temperature is -1
 {"repeats": null} -> repeats is empty
 {"top_p": 0} -> top_p is 0
@@ -311,7 +307,7 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"drafter": "ngram", "rules": ["ensemble"]} -> needs the drafter's probabilities
 {"drafter": "none"} -> The rule is strict and the drafter none
 {"problems": 600} -> The study has 2,400 runs; from the page it must be at most 2,000
-{"pair": "no such pair"} -> The model pair is 'no such pair'
+{"pair": "no such pair"} -> pair is 'no such pair'
 {"max_new_tokens": 4096} -> the context of
 """),
 )
@@ -319,7 +315,7 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(JobError, match=re.escape(words)) as refused:
-        list(started(services, "visitor", replace(FORM, **change)))
+        list(started(services, "visitor", changed(FORM, **change)))
     assert "\n" not in str(refused.value) and str(refused.value).endswith(".")
     assert services.store.studies() == () and services.store.count() == 0
 
@@ -327,17 +323,17 @@ def test_a_bad_value_gets_one_sentence_and_saves_nothing(
 def test_limits_and_the_estimate_come_before_the_start(services: Services) -> None:
     public = replace(services, limits=Limits(study_runs=80, seconds=120))
     more = "The number of runs is 84; on this public page it must be at most 80."
-    long = replace(FORM, problems=20, max_new_tokens=160)
+    long = changed(FORM, problems=20, max_new_tokens=160)
     words = "20 problems × 4 lanes = 80 runs, at most 12,800 new tokens; how long it takes is known after the first run of this model. "
     words += "It stops after 120 s and can be resumed. It "
     assert estimated(public, long).startswith(words)
-    assert estimated(public, replace(long, problems=21)) == more
+    assert estimated(public, changed(long, problems=21)) == more
     with pytest.raises(JobError, match="The number of runs is 84"):
-        list(started(public, "visitor", replace(long, problems=21)))
-    for length in (0, 513, 10**9):
+        list(started(public, "visitor", changed(long, problems=21)))
+    for length in (513, 10**6):
         sentence = f"max_new_tokens is {length}; on this public page it must be 1 to 512."
         short = replace(services, limits=Limits(new_tokens=512))
-        assert estimated(short, replace(FORM, max_new_tokens=length)) == sentence
+        assert estimated(short, changed(FORM, max_new_tokens=length)) == sentence
 
 
 def test_the_time_of_a_study_is_a_range_of_what_runs_of_its_models_took_here(
@@ -353,7 +349,7 @@ def test_the_time_of_a_study_is_a_range_of_what_runs_of_its_models_took_here(
         summary = replace(trace.summary, new_tokens=new_tokens, wall_s=wall_s)
         here.observe(replace(trace, **{"config": config, "summary": summary, **changes}))
 
-    form = replace(FORM, problems=20, max_new_tokens=160)
+    form = changed(FORM, problems=20, max_new_tokens=160)
     ran(24, 100.0, config=replace(config, target=ModelRef("another/model")))
     ran(24, 100.0, status=Status.CANCELLED)
     assert "known after the first run of this model" in estimated(here, form)
@@ -377,7 +373,7 @@ def test_the_time_of_a_study_is_a_range_of_what_runs_of_its_models_took_here(
 def test_what_a_study_can_decide_comes_before_the_start(
     services: Services, change: dict[str, Any], words: str
 ) -> None:
-    assert estimated(services, replace(FORM, **change)).endswith(words)
+    assert estimated(services, changed(FORM, **change)).endswith(words)
 
 
 def test_advice_has_separate_fields_and_defaults_that_can_decide() -> None:
@@ -389,7 +385,7 @@ def test_advice_has_separate_fields_and_defaults_that_can_decide() -> None:
     rules = {name for _, name in fields.by_name["rules"].choices}
     assert values["rules"] == ["mars"] and {"mars", "none"} < rules and "random" not in rules
     assert thresholds(values) == []
-    advisable(StudyForm(**read(StudyForm, values)).plan(BUNDLED_PAIR), ALPHA)
+    advisable(study_form(values).plan(BUNDLED_PAIR), ALPHA)
 
 
 @pytest.mark.parametrize("suite", ["demo_arithmetic", "prompts"])
@@ -398,5 +394,5 @@ def test_the_defaults_decide_something_within_five_minutes(suite: str) -> None:
     fields = Fields({"suite": suite}, spec=CATALOG[0], pairs=[("", CATALOG[0].key)])
     describe(fields)
     values = {name: field.value for name, field in fields.by_name.items()}
-    plan = StudyForm(**read(StudyForm, values)).plan(CATALOG[0])
+    plan = study_form(values).plan(CATALOG[0])
     assert plan.items >= 5 and plan.runs * plan.max_new_tokens / 45 < 300

@@ -19,9 +19,12 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from evaluation.advise.usage import uses
-from evaluation.commands import OTHER_SAMPLER
 from evaluation.study.plan import Lane, Models
-from mars_core.models import CATALOG, CUSTOM
+from mars_core.models import BUNDLED_PAIR, CATALOG, CUSTOM
+from mars_core.rules import RULES
+from mars_core.settings import Settings, read_lane
+from mars_core.settings.links import address_words
+from mars_core.settings.recorded import OTHER_SAMPLER
 from mars_core.types import (
     DrafterConfig,
     DraftMode,
@@ -40,11 +43,9 @@ from ui.jobs.services import Services
 from ui.kit.address import Address, address_component
 from ui.public.preview import PICTURE
 from ui.report.picture import picture_json
-from ui.settings.form import DraftForm, LaneForm
-from ui.settings.link import read_link, settings_link
+from ui.settings.link import read_link
 from ui.settings.parameters import EXAMPLES
-from ui.settings.readers import read_processors, read_prompt, read_rule
-from ui.settings.values import parse, read_form
+from ui.settings.values import parse, read_settings
 from ui.sharing import READ_ONLY
 from ui.tabs.compare.arrange import request_json
 from ui.tabs.compare.opening import FILLED, Opening
@@ -128,32 +129,69 @@ def test_an_unshared_result_opens_for_its_owner_and_a_link_for_everybody_to_read
     "form",
     [
         FORM,
-        replace(FORM, drafter="eagle3", tree_tokens=9, tree_depth=4, tree_top_k=2, shape="tree"),
-        replace(FORM, drafter="ngram", k=3, stop="a\nb", system=HOSTILE, chat=False, top_p=0.1),
-        replace(FORM, lanes=(*FORM.lanes, LaneForm("mars", {"theta": 0.1}, DraftForm("ngram", 2)))),
-        replace(FORM, lanes=(LaneForm("mars", {"theta": EXAMPLES[0], "where": EXAMPLES[1]}),)),
-        replace(FORM, pair=CUSTOM, own_target="a/b", own_draft="c&d=e", min_p=0.05),
-        replace(FORM, prompt=HOSTILE, lanes=(LaneForm("none", {}),), seed=2**40, repeats=0),
+        replace(FORM, drafter="eagle3", tree="9/4/2", k=None),
+        replace(
+            FORM,
+            drafter="ngram",
+            k=3,
+            draft_mode="coupled",
+            stop=("a", "b"),
+            system=HOSTILE,
+            chat=False,
+            top_p=0.1,
+        ),
+        replace(FORM, rules=("mars", "mars(theta=0.1,drafter=ngram,k=2)")),
+        replace(FORM, rules=[f"mars(theta={EXAMPLES[0]},where={EXAMPLES[1]})"]),
+        replace(FORM, pair="", target="a/b", draft="c&d=e", min_p=0.05, protect=("none",)),
+        replace(FORM, prompt=HOSTILE, rules=("none",), seed=2**40, repeats=0),
     ],
 )
-def test_a_link_has_the_same_settings(form: Any) -> None:
-    link = settings_link(form)
+def test_a_link_has_the_same_settings(form: Settings) -> None:
+    link = address_words(form)
     values, wrong = read_link({**link, "rules": link["rule"]})
     assert wrong == ""
-    again = read_form(link["prompt"], values)
-    assert settings_link(again) == link
-    assert list(map(read_rule, again.lanes)) == list(map(read_rule, form.lanes))
+    again = read_settings(filled(values), link["prompt"])
+    assert replace(again, rules=form.rules) == form
+    usual = BUNDLED_PAIR
+    assert [lane.config(usual) for lane in again.rules] == [
+        lane.config(usual) for lane in form.rules
+    ]
+    assert [again.of(lane).config(usual) for lane in again.rules] == [
+        form.of(lane).config(usual) for lane in form.rules
+    ]
+
+
+def filled(values: dict[str, Any]) -> dict[str, Any]:
+    """With the parameters that the panel fills in."""
+    lanes = [
+        {each.name: each.default for each in RULES[lane["rule"]].parameters} | lane
+        for lane in values["lanes"]
+    ]
+    return values | {"lanes": lanes}
+
+
+def test_an_address_of_an_earlier_version_opens_the_same_settings() -> None:
+    words = {"mode": "greedy", "shape": "tree", "tree_tokens": "9", "tree_depth": "4"}
+    words |= {"tree_top_k": "2", "drafter": "eagle3", "own_target": "a/b", "own_draft": "c/d"}
+    rules = ["strict", "mars(theta=0.9,drafter=eagle3,shape=chain,k=4,mode=greedy)"]
+    values, wrong = read_link({**words, "chat": "False", "rules": rules})
+    settings = read_settings(values, "x")
+    assert wrong == "" and settings.chat is False
+    assert (settings.target, settings.draft, settings.tree) == ("a/b", "c/d", TreeShape(9, 4, 2))
+    assert settings.rules[1] == read_lane(
+        "mars(theta=0.9,drafter=eagle3,tree=chain,k=4,draft_mode=greedy)"
+    )
 
 
 @pytest.mark.parametrize(
     ("drafter", "draft"),
     [
-        (DrafterConfig("model", k=3, mode=DraftMode.GREEDY), {"k": 3, "mode": "greedy"}),
+        (DrafterConfig("model", k=3, mode=DraftMode.GREEDY), {"k": 3, "draft_mode": "greedy"}),
         (
             DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
-            {"shape": "tree", "tree_tokens": 12, "tree_depth": 6, "tree_top_k": 2},
+            {"tree": TreeShape(12, 6, 2)},
         ),
-        (DrafterConfig("eagle3", k=4), {"shape": "chain", "k": 4, "mode": "coupled"}),
+        (DrafterConfig("eagle3", k=4), {"tree": "chain", "k": 4, "draft_mode": "coupled"}),
     ],
 )
 def test_a_setting_that_a_certificate_supports_has_an_address(
@@ -164,18 +202,12 @@ def test_a_setting_that_a_certificate_supports_has_an_address(
     words = parse_qs(uses(plan, lane)["page"].removeprefix("?"))
     one = {name: texts[0] for name, texts in words.items()}
     values, wrong = read_link({**one, "rules": words["rule"]})
-    form = read_form(one["prompt"], values)
+    form = read_settings(values, one["prompt"])
     assert wrong == "" and form.prompt == plan.prompt(plan.item(plan.task(0))).text
-    assert [read_rule(lane) for lane in form.lanes] == [RuleConfig("strict"), lane.rule]
+    assert [each.rule for each in form.rules] == [RuleConfig("strict"), lane.rule]
     numbers = {"temperature": 0.7, "top_k": 40, "max_new_tokens": 90, "seed": 5}
     wanted = {"pair": "bundled", "drafter": drafter.kind, **draft, **numbers}
     assert {name: getattr(form, name) for name in wanted} == wanted
-
-
-def test_a_link_says_that_no_token_is_protected() -> None:
-    link = settings_link(replace(FORM, protect=""))
-    values, _ = read_link({**link, "rules": link["rule"]})
-    assert read_processors(read_form("Hi", values)).protect == ()
 
 
 @pytest.mark.parametrize("protect", [(), ("a*", "digits")])
@@ -198,26 +230,18 @@ def test_the_address_of_a_setting_has_all_that_its_study_chose(protect: tuple[st
     words = parse_qs(uses(plan, lane)["page"].removeprefix("?"))
     one = {name: texts[0] for name, texts in words.items()}
     values, wrong = read_link({**one, "rules": words["rule"]})
-    form = read_form(one["prompt"], values)
-    assert wrong == "" and read_rule(form.lanes[1]) == lane.rule
-    assert read_processors(form) == processors and read_prompt(form) == plan.prompt(
-        plan.item(plan.task(0))
-    )
-    assert (form.pair, form.own_target, form.own_draft) == (CUSTOM, "me/target@abc", "me/draft")
-
-
-def test_a_parameter_without_a_value_yet_is_left_out_of_the_link() -> None:
-    """A rule was chosen, and its fields are not drawn yet."""
-    form = replace(FORM, lanes=(LaneForm("typical", {"epsilon": None, "delta": 0.1}),))
-    assert settings_link(form)["rule"] == ["typical(delta=0.1)"]
+    form = read_settings(values, one["prompt"])
+    assert wrong == "" and form.rules[1].rule == lane.rule
+    assert form.sampling.processors == processors
+    assert form.prompt_config == plan.prompt(plan.item(plan.task(0)))
+    assert (values["pair"], form.target, form.draft) == (CUSTOM, "me/target@abc", "me/draft")
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ({"k": "abc"}, "k is 'abc'; it must be a number."),
-        ({"seed": "inf"}, "seed is 'inf'; it must be a number."),
-        ({"chat": "maybe"}, "chat is 'maybe'; it must be True or False."),
+        ({"k": "abc"}, "k is 'abc'; it must be a whole number from 1 to 64."),
+        ({"chat": "maybe"}, "chat is 'maybe'; it must be true or false"),
         ({"rules": ["strict", "<b>"]}, "A rule is '<b>'; write it like"),
         ({"rules": ["psychic"]}, "The rule is 'psychic'; it must be one of"),
         ({"rules": ["mars(theta=7)"]}, "theta is 7"),

@@ -17,7 +17,8 @@ from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
-from mars_core.types import PROCESSORS, DrafterConfig, DraftMode, Processors, TreeShape
+from mars_core.settings import PROCESSORS, Settings
+from mars_core.types import DrafterConfig, DraftMode, TreeShape
 from storage import RunStore
 from tests.checkpoints import tiny_checkpoint
 from tests.gguf_files import tiny_llama, write_gguf
@@ -28,19 +29,17 @@ from ui.jobs.services import Services
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.drafters import FIELDS, taken, tree_shape
 from ui.settings.fields import DEFAULT_RULES, rule_html
-from ui.settings.form import DraftForm, Form, LaneForm
 from ui.settings.panel import SettingsPanel
 from ui.settings.parameters import UNMEASURED, step_of
 from ui.settings.presets import PRESETS, presets_for
-from ui.settings.readers import processor_values, read_configs, read_drafter, read_processors
 from ui.settings.values import (
     EnteredValues,
-    form_values,
-    lane_form,
     lanes_of,
     parse,
-    read_form,
+    read_lane_values,
+    read_settings,
     seeded,
+    settings_values,
 )
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.study.estimate import estimated
@@ -57,11 +56,11 @@ def services(store: RunStore) -> Services:
     return services_of(store)
 
 
-PROCESSED = Processors(
-    *(0.1, 0.9, 1.3, 0.5, -0.5, 3),
-    logit_bias=((" a=b", -2.5), ("[42, 7]", float("-inf"))),
-    protect=("digits", "a b*"),
-)
+PROCESSED = {
+    **dict(zip(PROCESSORS, (0.1, 0.9, 1.3, 0.5, -0.5, 3), strict=False)),
+    "logit_bias": ((" a=b", -2.5), ("[42, 7]", float("-inf"))),
+    "protect": ("digits", "a b*"),
+}
 
 
 @pytest.fixture
@@ -100,33 +99,21 @@ def visible(html: Element) -> set[str]:
         replace(
             FORM,
             drafter="eagle3",
-            shape="chain",
+            tree="chain",
             k=3,
-            stop="a\nb",
+            stop=("a", "b"),
             system="Be brief.",
             chat=False,
-            thinking="off",
+            thinking=False,
         ),
-        replace(
-            FORM,
-            lanes=(
-                *FORM.lanes,
-                LaneForm("typical", {"epsilon": 0.2, "delta": 0.5}, DraftForm("ngram", 2)),
-            ),
-        ),
-        replace(FORM, pair=CUSTOM, own_target="a/b", own_draft="c/d", k=None),
-        replace(FORM, **processor_values(PROCESSED)),
+        replace(FORM, rules=["strict", "typical(epsilon=0.2,delta=0.5,drafter=ngram,k=2)"]),
+        replace(FORM, pair="", target="a/b", draft="c/d"),
+        replace(FORM, **PROCESSED),
     ],
 )
-def test_a_form_survives_the_panel(panel: SettingsPanel, form: Any) -> None:
-    values = parse(panel.value(form_values(form)))
-    read = read_form(form.prompt, values)
-    assert read == replace(form, lanes=read.lanes)
-    for lane, wanted in zip(read.lanes, form.lanes, strict=True):
-        assert (lane.rule, lane.parameters) == (wanted.rule, wanted.parameters)
-        assert (lane.draft and (lane.draft.drafter, lane.draft.k)) == (
-            wanted.draft and ("ngram", 2)
-        )
+def test_settings_survive_the_panel(panel: SettingsPanel, form: Settings) -> None:
+    values = parse(panel.value(settings_values(form)))
+    assert read_settings(values, form.prompt) == form
 
 
 def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
@@ -134,7 +121,7 @@ def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -
         assert visible(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(
             FIELDS
         ) == taken(drafter, shape)
-    custom = {"own_target", "own_draft", "own_head"}  # displayed once a custom pair is chosen
+    custom = {"target", "draft", "head"}  # displayed once a custom pair is chosen
     assert not custom & visible(fields_of(panel, {})) and custom <= visible(
         fields_of(panel, {"pair": CUSTOM})
     )
@@ -265,7 +252,7 @@ def test_a_pair_of_own_models_keeps_the_numbers_that_were_set(store: RunStore) -
         lanes = [{"rule": "strict"}, {"rule": "mars"}]
         first = parse(panel.value({"pair": CATALOG[0].key, "lanes": lanes}))
         for target in ("", "a/b"):
-            after = redrawn(panel, first | {"pair": CUSTOM, "own_target": target}, changed="pair")
+            after = redrawn(panel, first | {"pair": CUSTOM, "target": target}, changed="pair")
             for name in names:
                 before, now = ([each, *lanes_of(each)] for each in (first, after))
                 assert [each.get(name) for each in now] == [each.get(name) for each in before]
@@ -285,7 +272,7 @@ def test_size_and_memory_of_own_files_are_said_before_they_are_loaded(
         (folder, "", " parameters"),
         (folder, file, f"{shown} → "),
     ):
-        values = {"pair": CUSTOM, "own_target": str(target), "own_draft": str(draft)}
+        values = {"pair": CUSTOM, "target": str(target), "draft": str(draft)}
         (note,) = fields_of(panel, values).all(".mars-note")
         assert sizes in note.text and "needs " in note.text and ": fits" in note.text
     monkeypatch.setattr("gguf.GGUFReader", None)  # a file that did not change is not read again
@@ -309,7 +296,7 @@ def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) ->
     mixed = redrawn(panel, {"rules": ["mars", "entropy"], "values": "0.5"}, changed="rules")
     assert (mixed["values"], mixed["others"]) == ("0.5", "alpha = 0.4, limit = 0.95")
     form = read_study(json.dumps({"values": after}))
-    assert form.rules == ["entropy"] and form.top_k == 0
+    assert form.rules == ["entropy"] and form.settings().top_k == 0
     for name, rule in RULES.items():
         for each in rule.parameters:
             values = redrawn(panel, {"rules": [name], "parameter": each.name}, changed="parameter")
@@ -346,9 +333,10 @@ def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) ->
     panel = QualityTab(services).panel
     assert "35 runs" in estimated(services, read_study(panel.value({})))
     assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
-    form = read_study(panel.value({"top_k": 20, "top_p": 0.9, **processor_values(PROCESSED)}))
-    plan = form.plan(services.catalog[0])
-    assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, PROCESSED)
+    wanted = Settings(top_k=20, top_p=0.9, **PROCESSED)
+    chosen = {name: settings_values(wanted)[name] for name in ("top_k", "top_p", *PROCESSORS)}
+    plan = read_study(panel.value(chosen)).plan(services.catalog[0])
+    assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, wanted.sampling.processors)
 
 
 @pytest.mark.parametrize("tab", [PromptPanel, QualityTab])
@@ -369,78 +357,66 @@ def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
 )
 def test_what_is_no_settings_is_empty(sent: object) -> None:
     assert parse(sent) == {}
-    form = read_form(None, parse(sent))
-    assert (form.prompt, form.lanes, form.k, form.temperature) == ("", (), 5, None)
 
 
 def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsPanel) -> None:
     wild: list[Any] = [None, True, -1e400, [], {"a": 1}, HOSTILE, 10**400]
-    names = {*form_values(FORM), "at", "fresh"}
+    names = {*settings_values(FORM), "at", "fresh"}
     for value in wild:
         lane = {"rule": value, "k": value, "drafter": value}
         values = parse(json.dumps({"values": dict.fromkeys(names, value) | {"lanes": [lane]}}))
-        form = read_form("x", values)
-        text = value if isinstance(value, str) else ""
-        assert form.pair == form.system == form.lanes[0].rule == text
-        assert form.k is None and form.seed is None
+        with pytest.raises(ValueError, match=r"\.$"):
+            read_settings(values, "x")
         assert "<script" not in json.loads(panel.value(values))["html"]
-    texts = {"system": HOSTILE, "own_target": HOSTILE}  # escaped, and unchanged to the letter
+    texts = {"system": HOSTILE, "target": HOSTILE}  # escaped, and unchanged to the letter
     inputs = {
         each.attributes.get("data-name"): each.attributes
         for each in fields_of(panel, texts).all("input")
     }
     assert (
-        texts.items() <= parse(panel.value(texts)).items()
-        and inputs["own_target"]["value"] == HOSTILE
+        texts.items() <= parse(panel.value(texts)).items() and inputs["target"]["value"] == HOSTILE
     )
 
 
-def test_further_processors_are_read_from_their_fields() -> None:
-    assert read_processors(FORM) == Processors(protect=("special",))
-    assert read_processors(replace(FORM, protect=" \n")) == Processors()
-    assert read_processors(replace(FORM, **processor_values(PROCESSED))) == PROCESSED
-    for wrong in ("cat", "cat=much", "=\n="):
-        with pytest.raises(ValueError, match="must be WORD=VALUE"):
-            read_processors(replace(FORM, logit_bias=wrong))
-    with pytest.raises(
-        ValueError, match=r"no_repeat_ngram_size is 2\.5; it must be a whole number"
-    ):
-        read_processors(replace(FORM, no_repeat_ngram_size=2.5))
-
-
-EAGLE = replace(FORM, drafter="eagle3", tree_tokens=24, tree_depth=5, tree_top_k=8)
+DRAFTED = settings_values(FORM)
+EAGLE = {**DRAFTED, "drafter": "eagle3", "tree_tokens": 24, "tree_depth": 5, "tree_top_k": 8}
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
+    ("values", "expected"),
     [
-        (FORM, DrafterConfig("model", k=4, mode=DraftMode.GREEDY)),
-        (replace(FORM, mode="coupled"), DrafterConfig("model", k=4)),
-        (replace(FORM, mode="sampled"), DrafterConfig("model", k=4, mode=DraftMode.SAMPLED)),
+        (DRAFTED, DrafterConfig("model", k=4, mode=DraftMode.GREEDY)),
         (
-            replace(FORM, drafter="ngram", mode="sampled"),
+            DRAFTED | {"draft_mode": "sampled"},
+            DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
+        ),
+        (
+            DRAFTED | {"drafter": "ngram", "draft_mode": "sampled"},
             DrafterConfig("ngram", k=4, mode=DraftMode.GREEDY),
         ),
-        (replace(FORM, drafter="none", k=None), DrafterConfig("none", k=0)),
+        (DRAFTED | {"drafter": "none", "k": None}, DrafterConfig("none", k=0)),
         (
-            replace(EAGLE, k=None),
+            EAGLE | {"k": None},
             DrafterConfig("eagle3", tree=TreeShape(24, 5, 8), mode=DraftMode.GREEDY),
         ),
         (
-            replace(EAGLE, shape="chain", tree_tokens=None, mode="coupled"),
+            EAGLE | {"shape": "chain", "tree_tokens": None, "draft_mode": "coupled"},
             DrafterConfig("eagle3", k=4),
         ),
     ],
 )
-def test_each_drafter_reads_its_fields_and_no_others(form: Form, expected: DrafterConfig) -> None:
-    assert read_drafter(form) == expected
+def test_each_drafter_reads_its_fields_and_no_others(
+    values: EnteredValues, expected: DrafterConfig
+) -> None:
+    read = read_settings(values, "x").config(BUNDLED_PAIR)
+    assert read == (replace(expected, k=read.k) if expected.tree else expected)
 
 
 def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
-    assert taken("model", "tree") == {"k", "mode"}
+    assert taken("model", "tree") == {"k", "draft_mode"}
     assert taken("ngram", "chain") == taken("suffix", "tree") == {"k"}
     assert taken("none", "tree") == set()
-    assert taken("eagle3", "chain") == {"shape", "k", "mode"}
+    assert taken("eagle3", "chain") == {"shape", "k", "draft_mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = BUNDLED_PAIR
     assert offered(None) == list(DRAFTERS)
@@ -475,37 +451,29 @@ def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
     assert [step_of(Parameter("n", "N", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
 
 
+def preset(key: str) -> Settings:
+    return read_settings(settings_values(FORM) | dict(PRESETS[key].fields), "x")
+
+
 def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
-    for key, preset in PRESETS.items():
-        drafter = read_drafter(replace(FORM, **preset.fields))  # type: ignore[arg-type]
-        assert (
-            drafter.kind == preset.fields.get("drafter", FORM.drafter)
-            and 1 <= len(preset.rules) <= 4
-        ), key
-        for rule, parameters in preset.rules:
+    for key, each in PRESETS.items():
+        assert preset(key).drafter == each.fields.get("drafter", FORM.drafter)
+        assert 1 <= len(each.rules) <= 4, key
+        for rule, parameters in each.rules:
             RULES[rule].values(parameters)
 
 
 def test_the_papers_setting_is_the_papers() -> None:
-    form = replace(FORM, **PRESETS["paper"].fields)  # type: ignore[arg-type]
-    assert (form.temperature, read_drafter(form)) == (
-        1.0,
-        DrafterConfig("model", k=7, mode=DraftMode.GREEDY),
-    )
+    paper = preset("paper")
+    assert (paper.temperature, paper.k, paper.draft_mode) == (1.0, 7, "greedy")
     assert PRESETS["paper"].rules == (("strict", {}), ("mars", {"theta": 0.9}))
-    tree = replace(FORM, **PRESETS["paper-tree"].fields)  # type: ignore[arg-type]
     eagle = {
         "total_token": 60,
         "depth": 7,
         "top_k": 10,
     }  # of EAGLE's code: with the root, and expansions after the first
     shape = TreeShape(eagle["total_token"] - 1, eagle["depth"] + 1, eagle["top_k"])
-    assert (
-        read_drafter(tree).tree
-        == shape
-        == TreeShape()
-        == read_drafter(replace(FORM, drafter="eagle3")).tree
-    )
+    assert preset("paper-tree").tree == shape == TreeShape()
     assert f"{shape.tokens} tokens, depth {shape.depth}" in PRESETS["paper-tree"].title
 
 
@@ -544,6 +512,14 @@ def test_a_prompt_beyond_the_bundled_pairs_words_leads_to_the_other_pair_with_on
         assert alone.about("capital", bundled)[alone.other]["visible"] is offers
 
 
+def read_value(lane: EnteredValues, name: str) -> object:
+    """None: refused, or not given."""
+    try:
+        return read_lane_values(lane).rule.parameters.get(name)
+    except ValueError:
+        return None
+
+
 @pytest.mark.parametrize(
     ("values", "name", "typed", "read"),
     [
@@ -561,7 +537,7 @@ def test_a_switch_makes_a_number_an_expression_and_back(
 ) -> None:
     lanes = [{"rule": "strict"}, {"rule": "mars", **values}]
     after = lanes_of(redrawn(panel, {"lanes": lanes}, changed=f"expression {name}", lane=1))[1]
-    assert after.get(name) == typed and lane_form(after).parameters.get(name) == read
+    assert after.get(name) == typed and read_value(after, name) == read
 
 
 @pytest.mark.parametrize(
@@ -584,12 +560,6 @@ def test_an_expression_is_checked_under_its_field(
     notes = {each.attributes.get("id"): each.text for each in html.all("small")}
     (note,) = [notes[each.attributes["aria-describedby"]] for each in wrong] or [""]
     assert note.startswith(error) and bool(note) is bool(error)
-
-
-@pytest.mark.parametrize("seed", [-1, 2**53])
-def test_a_seed_out_of_range_names_the_range_of_the_page(seed: int) -> None:
-    with pytest.raises(ValueError, match=f"seed is {seed}; .* 0 to 9007199254740991"):
-        read_configs(replace(FORM, seed=seed), NO_PAIR)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from display.format import number
 from evaluation.statistics import wilson
 from mars_core.rules import PLAIN
+from mars_core.settings import Settings, read_lane
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, VoteCount
 from storage.export import csv_text
@@ -27,7 +28,6 @@ from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.visitors import Visitor
 from ui.result.sentence import divergence
-from ui.settings.form import Form, LaneForm
 from ui.tabs.votes.round import OpenRound, cast_vote
 from ui.tabs.votes.tally import (
     COLUMNS,
@@ -38,7 +38,7 @@ from ui.tabs.votes.tally import (
 )
 from ui.tabs.votes.view import Round, question_view, reveal_strip, revealed, same_strip
 
-SAME = replace(FORM, lanes=(LaneForm(PLAIN, {}), LaneForm("strict", {})))  # strict loses nothing
+SAME = replace(FORM, rules=(read_lane(PLAIN), read_lane("strict")))  # strict loses nothing
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def rounds() -> Latest[OpenRound]:
 def frames(
     services: Services,
     rounds: Latest[OpenRound],
-    form: Form = FORM,
+    form: Settings = FORM,
     side: Callable[[], int] = lambda: 1,
 ) -> list[Any]:
     return list(write_answers(services, rounds, form, "visitor", side=side))

@@ -21,10 +21,8 @@ from ui.kit.labels import rule_label
 from ui.result.result import by_column, reopened
 from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
-from ui.settings.form import LEAST_LANES, MOST_LANES
-from ui.settings.link import applied
 from ui.settings.panel import SettingsPanel
-from ui.settings.values import EnteredValues, lanes_of, parse
+from ui.settings.values import LEAST_LANES, MOST_LANES, EnteredValues, applied, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.token_view.view import LaneView

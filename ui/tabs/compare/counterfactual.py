@@ -8,9 +8,9 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from evaluation.commands import OTHER_SAMPLER
 from mars_core.counterfactual import continued, relaxed_positions
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, follow
+from mars_core.settings.recorded import OTHER_SAMPLER
 from mars_core.types import Trace
 from ui.jobs.admission import RUNNING, check_configs, job_errors
 from ui.jobs.driver import INTERVAL_S, Waiting, with_models

@@ -9,6 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from mars_core.settings import Settings
 from mars_core.telemetry import spent_before
 from mars_core.types import RuleConfig, RunConfig, Trace
 from ui.jobs.admission import JobError, job_errors
@@ -17,31 +18,28 @@ from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.result import by_column
 from ui.settings.admission import admit
-from ui.settings.form import AUTO_REPEATS, AUTO_S, MOST_LANES, Form
-from ui.settings.readers import read_configs, read_repeats
+from ui.settings.values import AUTO_REPEATS, AUTO_S, MOST_LANES
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
 
 if TYPE_CHECKING:
     from mars_core.session import Session
 
 
-def run_comparison(services: Services, form: Form, visitor: str) -> Iterator[Frame]:
+def run_comparison(services: Services, settings: Settings, visitor: str) -> Iterator[Frame]:
     """Run the lanes one after the other and say what came of it. Raises JobError."""
-    with job_errors(services):
-        repeats = read_repeats(form)
-    spec = admit(services, form)
+    spec, repeats = admit(services, settings), settings.repeats
     lanes = Lanes(spec)
 
     def read(session: Session) -> Iterator[Batch]:
-        configs = read_configs(form, session.pair)
+        configs = session.configs(settings)
         yield Batch(configs, services.rounds(len(configs), max(1, repeats)))
         local = services.accelerator.loads  # elsewhere a visitor's quota pays for another job
         if not repeats and local and len(configs) > 1 and lanes.slowest_s < AUTO_S:
             order = services.rounds(len(configs), AUTO_REPEATS - 1)
             yield Batch(configs, order, comparison=lanes.comparison, before=len(configs), warm=True)
 
-    runs = len(form.lanes) * max(1, repeats)
-    jobs = drive(services, visitor, spec, read, runs=runs, new_tokens=form.max_new_tokens)
+    runs, longest = len(settings.rules) * max(1, repeats), settings.max_new_tokens
+    jobs = drive(services, visitor, spec, read, runs=runs, new_tokens=longest)
     yield from _frames(lanes, jobs)
 
 

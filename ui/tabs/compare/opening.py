@@ -9,8 +9,9 @@ from typing import Any
 
 import gradio as gr
 
-from evaluation.commands import OTHER_SAMPLER
 from mars_core.models import ModelError, PairSpec
+from mars_core.settings.links import address_words
+from mars_core.settings.recorded import OTHER_SAMPLER
 from storage import Shared, StorageError, StoredComparison
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, Address, address_patch, read_address
@@ -18,10 +19,18 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.result.result import reopened
 from ui.settings.admission import chosen_pair
-from ui.settings.form import FIRST_LANES, MOST_LANES
-from ui.settings.link import NAMES, read_link, settings_link
-from ui.settings.stored import few, stored_form
-from ui.settings.values import EnteredValues, as_text, form_values, lanes_of, parse, read_form
+from ui.settings.link import NAMES, read_link
+from ui.settings.stored import few, stored_settings
+from ui.settings.values import (
+    FIRST_LANES,
+    MOST_LANES,
+    EnteredValues,
+    as_text,
+    lanes_of,
+    parse,
+    read_settings,
+    settings_values,
+)
 from ui.sharing import READ_ONLY, share_of
 from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
@@ -58,7 +67,10 @@ class Opening(CompareParts):
         if event_data(event).get("do") != "link":
             return {self.address: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "")
-        names |= settings_link(read_form(prompt, parse(value)))
+        try:
+            names |= address_words(read_settings(parse(value), prompt))
+        except ValueError as error:
+            return {self.address: gr.skip()} | self._message(str(error), "failed")
         return {self.address: address_patch(FIRST, names)} | self._message(LINKED, "idle")
 
     def open(
@@ -100,8 +112,9 @@ class Opening(CompareParts):
         if any(run.trace.config.draws_otherwise for run in stored.runs):
             notes.append(OTHER_SAMPLER)
         try:
-            form = stored_form(stored, services.catalog)
-            displayed, values = _displayed(stored, chosen_pair(services, form)), form_values(form)
+            form = stored_settings(stored, services.catalog)
+            pair, values = chosen_pair(services, form), settings_values(form)
+            displayed = _displayed(stored, pair)
             lanes = {run.lane: lane for run, lane in zip(stored.runs, values["lanes"], strict=True)}
             columns = [lanes.get(lane, {}) for lane in range(len(result.lanes))]
             values |= {"lanes": columns}

@@ -13,33 +13,31 @@ from display.sources import to_json
 from mars_core.demo.words import unknown_words
 from mars_core.drafting import context_limit
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
-from mars_core.types import PromptConfig
+from mars_core.settings import Drafts
+from mars_core.settings.setting import kinds
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import LATEST, PRIVATE, Updates
 from ui.settings.admission import chosen_pair
 from ui.settings.fields import Fields
-from ui.settings.form import FIRST_LANES, Form, settings_label
 from ui.settings.panel import SettingsPanel
 from ui.settings.presets import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.readers import read_drafter, read_thinking
-from ui.settings.values import EnteredValues, parse, read_form
+from ui.settings.values import (
+    FIRST_LANES,
+    MODELS,
+    EnteredValues,
+    parse,
+    read_settings,
+    settings_label,
+)
 from ui.sharing import consent_line
 
 CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for request.js
 NOT_LOADED = "The token count appears once the models are loaded."
 LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
-COUNTED = (
-    "pair",
-    "own_target",
-    "own_draft",
-    "own_head",
-    "system",
-    "chat",
-    "thinking",
-)  # what it depends on
+COUNTED = ("pair", *MODELS, "system", "chat", "thinking")  # what it depends on
 
 
 REPEATS = (("Auto", "0"), ("1", "1"), ("3", "3"), ("5", "5"))
@@ -52,7 +50,7 @@ def _describe(fields: Fields) -> None:
 
 
 class PromptPanel:
-    """The components, in their panel. ``inputs``: what ``read_form`` reads."""
+    """The components, in their panel. ``inputs``: prompt and values."""
 
     def __init__(self, services: Services) -> None:
         self.services, first = services, services.catalog[0]
@@ -85,7 +83,7 @@ class PromptPanel:
         self.followed: list[Any] = [self.preset, self.chips, *self.below]
 
     def _label(self, values: EnteredValues) -> str:
-        return settings_label(read_form("", values), self.services.catalog)
+        return settings_label(values, self.services.catalog)
 
     def fill(self, values: EnteredValues, prompt: str | None) -> Updates:
         """The values, the prompt unless it is None, and what follows from the pair."""
@@ -108,7 +106,7 @@ class PromptPanel:
     ) -> Updates:
         updates: Updates = {}
         if any(name in COUNTED for name in changed):
-            updates = self._about(read_form(prompt, values))
+            updates = self._about(prompt or "", values)
         if "pair" in changed:
             spec = self.panel.spec(values)
             updates[self.preset] = gr.update(choices=presets_for(spec), value="")
@@ -118,23 +116,23 @@ class PromptPanel:
     def about(self, prompt: str | None, value: str | None) -> Updates:
         """How long the prompt is, with the values of the panel, and whether another pair knows more
         of its words."""
-        return self._about(read_form(prompt, parse(value)))
+        return self._about(prompt or "", parse(value))
 
     def measured(self, prompt: str | None, value: str | None) -> Updates:
         """What is known once the models are loaded: what thresholds mean, and the same."""
         return {self.panel.component: self.panel.value(parse(value))} | self.about(prompt, value)
 
-    def _about(self, form: Form) -> Updates:
+    def _about(self, prompt: str, values: EnteredValues) -> Updates:
         other, label = self._other(), ""
         if (
             other
-            and form.pair == BUNDLED_PAIR.key
-            and (words := unknown_words(form.prompt[:LONGEST_READ]))
+            and values.get("pair") == BUNDLED_PAIR.key
+            and (words := unknown_words(prompt[:LONGEST_READ]))
         ):
             named = ", ".join(f"“{displayable(shorten(word, 20))}”" for word in words[:3])
             label = f"This pair never read {named}{' …' if words[3:] else ''}: ask {other.title} instead"
         return {
-            self.tokens: prompt_length(self.services, form),
+            self.tokens: prompt_length(self.services, prompt, values),
             self.other: gr.update(value=label, visible=bool(label)),
         }
 
@@ -155,25 +153,23 @@ class PromptPanel:
         return {self.panel.component: panel_value} | self._follow(["pair"], values, prompt)
 
 
-def prompt_length(services: Services, form: Form) -> str:
+def prompt_length(services: Services, prompt: str, values: EnteredValues) -> str:
     """How long the prompt is in tokens and what is left of the context; the pair must be in memory
     for that."""
     try:
-        spec = chosen_pair(services, form)
-        if not form.prompt.strip():
+        settings = read_settings(values, prompt, *COUNTED, "prompt", *kinds(Drafts))
+        spec = chosen_pair(services, settings)
+        if not prompt.strip():
             return "The prompt is empty."
-        services.limits.check_prompt(form.prompt, form.system)
+        services.limits.check_prompt(prompt, settings.system)
         if spec not in services.pool.loaded():
             return NOT_LOADED
         loaded = services.pool.get(spec)
-        config = PromptConfig(
-            form.prompt, system=form.system, chat=form.chat, thinking=read_thinking(form.thinking)
-        )
-        length, limit = (
-            start_session(loaded).count_tokens(config),
-            context_limit(loaded, read_drafter(form)),
-        )
+        length = start_session(loaded).count_tokens(settings.prompt_config)
+        limit = context_limit(loaded, settings.config(spec))
     except (ValueError, ModelError) as error:
         return services.sentence(error)
-    templated = " with the chat template" if form.chat and loaded.tokenizer.chat_template else ""
+    templated = (
+        " with the chat template" if settings.chat and loaded.tokenizer.chat_template else ""
+    )
     return f"{plural(length, 'token')}{templated}; {plural(max(0, limit.tokens - length), 'token')} left of {count(limit.tokens)}."

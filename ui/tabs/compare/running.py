@@ -15,15 +15,14 @@ from typing import Any
 
 import gradio as gr
 
-from ui.jobs.admission import errors_as_frames
+from ui.jobs.admission import errors_as_frames, job_errors
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.public.latest import Latest
 from ui.result.details import Details
-from ui.settings.form import MOST_LANES, form_with_theta
-from ui.settings.values import lane_form, lane_values, lanes_of, parse, read_form
+from ui.settings.values import MOST_LANES, lane_with_theta, lanes_of, parse, read_settings
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
 from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
@@ -105,10 +104,13 @@ class Running(CompareParts):
         self, request: gr.Request, prompt: str | None, value: str | None
     ) -> Iterator[Updates]:
         values = parse(value)
-        form, known = read_form(prompt, values), request_json(prompt, values)
-        yield from self.frames(
-            request, lambda services: run_comparison(services, form, services.key), known
-        )
+
+        def frames(services: Services) -> Iterator[Frame]:
+            with job_errors(services):
+                settings = read_settings(values, prompt)
+            yield from run_comparison(services, settings, services.key)
+
+        yield from self.frames(request, frames, request_json(prompt, values))
 
     def measure(
         self, displayed: DisplayedComparison | None, request: gr.Request
@@ -212,10 +214,11 @@ class Running(CompareParts):
             displayed is not None and (None in displayed.lanes or len(lanes) >= MOST_LANES)
         ):
             return {}
-        if wanted.theta is None:
-            added = lanes[min(wanted.column, len(lanes) - 1)]
-        else:
-            added = lane_values(form_with_theta([lane_form(lane) for lane in lanes], wanted.theta))
+        added = (
+            lanes[min(wanted.column, len(lanes) - 1)]
+            if wanted.theta is None
+            else lane_with_theta(lanes, wanted.theta)
+        )
         lanes_before = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
         return set_lanes(self.prompt_panel.panel, self.view, values, [*lanes_before, added])
 

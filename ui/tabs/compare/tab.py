@@ -19,9 +19,8 @@ from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView
-from ui.settings.form import MOST_LANES
 from ui.settings.presets import PRESETS
-from ui.settings.values import parse
+from ui.settings.values import MOST_LANES, parse
 from ui.sharing import wire_share
 from ui.tabs.compare.arrange import (
     CompareParts,

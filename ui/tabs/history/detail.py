@@ -17,9 +17,8 @@ from ui.kit.panel import panel_component, render
 from ui.result.result import reopened
 from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView
-from ui.settings.form import MOST_LANES
 from ui.settings.stored import few, richest
-from ui.settings.values import as_text
+from ui.settings.values import MOST_LANES, as_text
 from ui.sharing import READ_ONLY
 from ui.token_view.view import LaneView
 

@@ -13,14 +13,14 @@ from mars_core.types import RuleConfig
 from ui.kit.labels import parameter_title, rule_title
 from ui.settings.fields import Fields
 from ui.settings.parameters import default_theta, suggestion
-from ui.settings.values import EnteredValues, read
+from ui.settings.values import EnteredValues
 from ui.tabs.study.form import (
     ADVISE,
     COMPARE,
-    StudyForm,
     answers_to,
     examples,
     rules_of,
+    study_form,
 )
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
@@ -33,7 +33,7 @@ ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
 
 def thresholds(values: EnteredValues) -> list[RuleConfig]:
     """The rules whose values the fields hold. Raises ValueError."""
-    form = StudyForm(**read(StudyForm, values))
+    form = study_form(values)
     return rules_of(form) if form.purpose == COMPARE else []
 
 

@@ -3,21 +3,24 @@ Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, replace
 from operator import eq
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from display.format import plural
 from evaluation.advise.certificate import compared
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.item import Suite
+from evaluation.options import planned
 from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
 from evaluation.suites.read import ARITHMETIC, BUILT_IN, read_suite
 from evaluation.suites.typed import QUESTIONS, TYPED, split_prompts, typed_suite
 from mars_core.models import PairSpec
 from mars_core.numbers import (
     check_lanes,
+    number_of,
     quoted,
     read_integer,
     read_integers,
@@ -25,21 +28,14 @@ from mars_core.numbers import (
     read_numbers,
 )
 from mars_core.rules import PLAIN, RULES
+from mars_core.settings import KINDS, Settings, rule_named
 from mars_core.text.files import lines_of
-from mars_core.types import DrafterConfig, RuleConfig
+from mars_core.types import MAX_DRAFT, DrafterConfig, RuleConfig
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title
 from ui.settings.admission import chosen_pair
-from ui.settings.drafters import taken
-from ui.settings.form import RunForm
-from ui.settings.readers import (
-    read_drafter,
-    read_processors,
-    read_stop,
-    read_thinking,
-    rule_named,
-)
-from ui.settings.values import parse, read
+from ui.settings.drafters import TREE, taken
+from ui.settings.values import EnteredValues, as_text, parse, read_settings
 
 MAX_RUNS = 2000
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
@@ -48,7 +44,7 @@ ALPHA = 0.05  # of the tests of settings, as of mars advise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StudyForm(RunForm):
+class StudyForm:
     """``purpose``: to compare the rules with these values, or to find values of them, which then
     are not read. ``problems``: the first items of a built-in suite; ``prompts``: those of the typed
     one, each a line or between lines that are ``separator``; ``references``: their right answers, a
@@ -56,9 +52,10 @@ class StudyForm(RunForm):
 
     ``values``: a list of ``parameter``, for every rule that has it; ``others``: of the other
     parameters one value each. ``ks`` and ``temperatures`` are lists, too, as text. strict is always
-    there.
+    there. ``entered``: the fields that a comparison has too.
     """
 
+    entered: EnteredValues
     purpose: str = COMPARE
     margin: float | None = 0.98
     suite: str
@@ -77,8 +74,12 @@ class StudyForm(RunForm):
 
     def plan(self, spec: PairSpec) -> Plan:
         """Raises ValueError with one sentence."""
-        suite, drafter, ks = self.chosen_suite(), read_drafter(replace(self, k=1)), self._ks()
-        drafters = [replace(drafter, k=k) for k in ks] or [drafter]
+        suite, settings = self.chosen_suite(), self.settings()
+        known = taken(
+            as_text(self.entered.get("drafter")), as_text(self.entered.get("shape", TREE))
+        )
+        ks = read_integers(self.ks, "k", 1, MAX_DRAFT) if "k" in known else (None,)
+        drafters = [replace(settings, k=k).config(spec) for k in ks]
         rules = rules_of(self)
         if not rules:
             raise ValueError(
@@ -95,15 +96,9 @@ class StudyForm(RunForm):
             with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
             temperatures=read_numbers(self.temperatures, "temperature"),
             repeats=read_integer(self.repeats, "repeats"),
-            seed=read_integer(self.seed, "seed"),
-            top_k=read_integer(self.top_k, "top-k"),
-            top_p=read_number(self.top_p, "top-p"),
-            processors=read_processors(self),
-            max_new_tokens=read_integer(self.max_new_tokens, "max new tokens"),
-            system=self.system,
-            chat=bool(self.chat),
-            thinking=read_thinking(self.thinking),
-            stop=read_stop(self),
+            seed=settings.seed,
+            max_new_tokens=settings.max_new_tokens,
+            **planned(settings),
             margin=read_number(self.margin, "margin"),
             limit=None if suite.name == TYPED else len(suite.items),
         )
@@ -121,11 +116,9 @@ class StudyForm(RunForm):
             )
         return read_suite(self.suite, read_integer(self.problems, "the number of problems"))
 
-    def _ks(self) -> tuple[int, ...]:
-        """Empty where the drafter has no K, as a tree."""
-        if "k" not in taken(self.drafter, self.shape):
-            return ()
-        return read_integers(self.ks, "K")
+    def settings(self) -> Settings:
+        """Of all runs. Raises ValueError."""
+        return read_settings(self.entered, "", *(KINDS.keys() - {"k", "temperature", "repeats"}))
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items
@@ -197,7 +190,25 @@ def _named_numbers(text: str) -> dict[str, float]:
 
 
 def read_study(value: str | None) -> StudyForm:
-    return StudyForm(**read(StudyForm, parse(value)))
+    return study_form(parse(value))
+
+
+def study_form(values: EnteredValues) -> StudyForm:
+    """A malformed number becomes None, which is refused by name; a malformed text is empty."""
+    readers: dict[str, Callable[[Any], Any]] = {
+        "str": as_text,
+        "bool": bool,
+        "float | None": number_of,
+        "list[str]": lambda value: (
+            [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+        ),
+    }
+    known = {
+        each.name: readers[str(each.type)](values.get(each.name))
+        for each in fields(StudyForm)
+        if each.type in readers and (each.name in values or each.default is MISSING)
+    }
+    return StudyForm(entered=values, **known)
 
 
 class StudyJob(NamedTuple):
@@ -213,8 +224,9 @@ class StudyJob(NamedTuple):
 
 def admitted(services: Services, form: StudyForm) -> StudyJob:
     """What a form requests, if it may be done here. Raises ValueError."""
-    spec = chosen_pair(services, form)
-    services.limits.check_length(read_integer(form.max_new_tokens, "max new tokens"))
+    settings = form.settings()
+    spec = chosen_pair(services, settings)
+    services.limits.check_length(settings.max_new_tokens)
     plan = form.plan(spec)
     runs = plan.runs
     if form.purpose not in (COMPARE, ADVISE):

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from display.format import about, count
 from evaluation.advise.plans import advisable, with_candidates
 from evaluation.advise.tuning import decoding
-from evaluation.commands import spec_of_models
 from evaluation.study.check import (
     check,
     check_models,
@@ -72,7 +71,7 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
         check_sampler(plan, services.store, study_id)
         left = _left(services.store, study_id, plan)
         check_size(services, plan, left)
-        spec = spec_of_models(plan.models, services.catalog)
+        spec = plan.models.spec(services.catalog)
     yield from _frames(services, visitor, StudyJob(spec, plan, left, study=study_id))
 
 

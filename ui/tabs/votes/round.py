@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from display.format import about
 from mars_core.jobs import Wrote
+from mars_core.settings import Settings
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
@@ -27,8 +28,6 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
 from ui.public.latest import Latest
 from ui.settings.admission import admit
-from ui.settings.form import Form
-from ui.settings.readers import read_configs
 from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
 if TYPE_CHECKING:
@@ -134,7 +133,7 @@ class _Writing:
 def write_answers(
     services: Services,
     rounds: Rounds,
-    form: Form,
+    settings: Settings,
     visitor: str,
     *,
     side: Callable[[], int] = EITHER_SIDE,
@@ -142,17 +141,17 @@ def write_answers(
     """Write both answers, none after one that failed, then show them at once; ``side`` gives the
     lane that becomes Answer A. Raises JobError."""
     rounds.take(services.key)  # the round before gets no vote
-    spec, writing = admit(services, form), _Writing()
+    spec, writing = admit(services, settings), _Writing()
 
     def read(session: Session) -> Iterable[Batch]:
-        configs = read_configs(form, session.pair)
+        configs = session.configs(settings)
         names = list(map(lane_label, configs))
         if len(set(names)) != 2:
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
         return [Batch(configs, tuple(services.order(2)), source=Source.VOTE)]
 
     with closing(
-        drive(services, visitor, spec, read, runs=2, new_tokens=form.max_new_tokens)
+        drive(services, visitor, spec, read, runs=2, new_tokens=settings.max_new_tokens)
     ) as events:
         for event in events:
             frame = writing.frame(event)

@@ -10,7 +10,7 @@ from functools import partial
 import gradio as gr
 
 from storage import Choice, StorageError
-from ui.jobs.admission import errors_as_frames
+from ui.jobs.admission import errors_as_frames, job_errors
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.jobs.stop_button import StopButton
@@ -26,10 +26,9 @@ from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.kit.panel import panel_component
 from ui.result.pair import RunPair
 from ui.settings.fields import Fields, lane
-from ui.settings.form import Form
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import EnteredValues, parse, read_form, seeded
+from ui.settings.values import EnteredValues, parse, read_settings, seeded
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.tally import tally_html, tally_now
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed
@@ -139,12 +138,16 @@ class VotesTab:
     def on_write(
         self, prompt: str | None, value: str | None, request: gr.Request
     ) -> Iterator[Updates]:
-        form = read_form(prompt, parse(value))
-        yield from errors_as_frames(self._updates(request, form), self.broken, "votes")
+        updates = self._updates(request, prompt, parse(value))
+        yield from errors_as_frames(updates, self.broken, "votes")
 
-    def _updates(self, request: gr.Request, form: Form) -> Iterator[Updates]:
+    def _updates(
+        self, request: gr.Request, prompt: str | None, values: EnteredValues
+    ) -> Iterator[Updates]:
         services = self.services.for_visitor(request)
-        for frame in write_answers(services, self.rounds, form, self.stop.visitor(request)):
+        with job_errors(services):
+            settings = read_settings(values, prompt)
+        for frame in write_answers(services, self.rounds, settings, self.stop.visitor(request)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
                 changed |= self.show(frame.view) | {self.name: frame.round}

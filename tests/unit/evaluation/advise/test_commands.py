@@ -14,7 +14,6 @@ from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
 from evaluation.study.plan import read_plan
 from evaluation.study.worker import Work
-from evaluation.study_commands import study_command
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
@@ -66,8 +65,6 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
     assert all(each is CandidateOutcome.NOT_TESTED for each in after[1:])
     lanes = {each.lane for each in certificate.candidates if each.prompts} | {0}
     assert {result.lane for result in store.results(head.id)} == lanes
-    command = study_command(plan)
-    assert command is not None and command.startswith("mars advise --pair=bundled")
     assert "Which setting may be used" in markdown_of(report)
     assert write_report(store, report, tmp_path)
 
@@ -111,4 +108,3 @@ def test_rules_are_compared_at_equal_tau(
     assert (difference.lane, difference.other, difference.prompts) == (1, 2, 12)
     assert difference.difference.low < difference.difference.high
     assert "Rules at equal τ" in capsys.readouterr().out
-    assert (study_command(plan) or "").startswith("mars eval match")

@@ -13,6 +13,7 @@ from evaluation.advise.usage import PROCESSOR, uses
 from evaluation.study.plan import Lane
 from mars_core.models.smollm2 import NAME
 from mars_core.models.source import folder_of
+from mars_core.settings import Settings
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 from tests.reports import make_plan
 
@@ -59,11 +60,13 @@ def test_vllm_gets_nothing_that_it_does_not_have(changed: dict[str, Any]) -> Non
     assert vllm(**changed) is None
 
 
-def test_the_command_of_a_setting_above_temperature_0_is_of_this_sampler() -> None:
-    """And reads the classifier of the study, where an expression does."""
+def test_the_settings_read_the_classifier_of_the_study_where_an_expression_does() -> None:
     plan = replace(PLAN, temperatures=(0.7,))
-    assert uses(plan, Lane(MARS, CHAIN))["command line"].startswith("mars compare ")
     models = replace(plan.models, classifier=ModelRef("me/classifier", "abc"))
     reading = RuleConfig("mars", {"theta": 0.85, "where": "score < 0.5"})
-    command = uses(replace(plan, models=models), Lane(reading, CHAIN))["command line"]
-    assert "--classifier=me/classifier@abc" in shlex.split(command)
+    way = uses(replace(plan, models=models), Lane(reading, CHAIN))["command line"]
+    before, _, settings = way.partition(": ")[2].partition(": ")
+    assert before == "mars compare --config run.json"
+    read = Settings(**json.loads(settings))
+    assert (read.classifier, read.temperature) == ("me/classifier@abc", 0.7)
+    assert [lane.rule for lane in read.rules] == [RuleConfig("strict"), reading]

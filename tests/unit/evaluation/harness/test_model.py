@@ -15,7 +15,6 @@ from lm_eval.models.huggingface import HFLM
 from evaluation.harness.model import MarsLM
 from evaluation.harness.options import NAMES, OptionError, read_generation, read_options
 from evaluation.harness.telemetry import Telemetry, pooled
-from mars_core.arguments import read_drafter
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
@@ -33,12 +32,10 @@ def test_every_argument_is_in_the_documentation() -> None:
 def test_none_is_no_default(none: str | None, bundled: dict[str, Any]) -> None:
     """lm-eval makes None of the word in ``drafter=none``."""
     pair = bundled["none"].pair
-    for name in ("rule", "drafter"):
-        options = read_options({name: none})
-        assert getattr(options, name) == "none"
-    assert read_drafter(read_options({"drafter": none, "rule": "strict"}), pair) == DrafterConfig(
-        "none"
-    )
+    assert read_options({"rule": none}).settings.rules[0].rule.name == "none"
+    assert read_options({"drafter": none, "rule": "strict"}).settings.config(
+        pair.spec
+    ) == DrafterConfig("none", k=0)
 
 
 def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> None:
@@ -50,7 +47,8 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         "chain": {"drafter": "eagle3:some/folder", "tree": "chain", "k": 4},
     }
     drafters = {
-        name: read_drafter(read_options(arguments), pair) for name, arguments in options.items()
+        name: read_options(arguments).settings.config(pair.spec)
+        for name, arguments in options.items()
     }
     assert drafters == {
         "pair's own": DrafterConfig("model"),
@@ -58,14 +56,16 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         "tree": DrafterConfig("eagle3", tree=pair.spec.tree),
         "chain": DrafterConfig("eagle3", k=4),
     }
-    assert read_drafter(read_options({"draft_mode": "sampled"}), pair).mode is DraftMode.SAMPLED
+    assert (
+        read_options({"draft_mode": "sampled"}).settings.config(pair.spec).mode is DraftMode.SAMPLED
+    )
     chains = replace(pair, spec=replace(pair.spec, drafter="eagle3", k=3, tree=None))
     for arguments, expected in (
         ({}, DrafterConfig("eagle3", k=3)),
         ({"k": 4}, DrafterConfig("eagle3", k=4)),
         ({"tree": "8/6/2"}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
     ):
-        assert read_drafter(read_options(arguments), chains) == expected
+        assert read_options(arguments).settings.config(chains.spec) == expected
 
 
 def another(by_kind: dict[str, Any], **arguments: Any) -> MarsLM:
@@ -135,7 +135,7 @@ def test_what_would_change_the_answers_is_refused(settings: dict[str, Any], sent
 @pytest.mark.parametrize(
     ("context", "settings", "sentence"),
     [
-        ("ab", {"temperature": -1.0}, "temperature is -1; it must be 0"),
+        ("ab", {"temperature": -1.0}, "temperature is -1; it must be a number from 0 to 100"),
         ("ab", {"max_gen_toks": 0}, "max_new_tokens is 0"),
         ("", {}, "The prompt is empty"),
     ],
@@ -351,4 +351,4 @@ def test_a_model_argument_wins_over_the_device_that_lm_eval_always_names(
         f"target={target},drafter=none,rule=none,dtype=float32",
         {"device": "cuda:0", "batch_size": 1},
     )
-    assert str(model.device) == "cpu" and model.options.drafter == "none"
+    assert str(model.device) == "cpu" and model._settings.drafter == "none"

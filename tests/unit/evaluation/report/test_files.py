@@ -4,8 +4,6 @@ report is written completely."""
 from __future__ import annotations
 
 import json
-import shlex
-from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,17 +25,12 @@ from evaluation.report.files import (
     write_report,
 )
 from evaluation.report.measure import measure
-from evaluation.study.plan import SCALES, Plan, with_placebos, with_sharpened
 from evaluation.study.result import read_result
-from evaluation.study_commands import study_command
-from evaluation.suites.typed import typed_suite
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
-from mars_playground.__main__ import parser
 from storage import RunStore
 from storage.export import csv_text
 from tests.panels import panels_of
-from tests.reports import make_plan, make_report
-from tests.unit.evaluation.calls import expect
+from tests.reports import make_report
 from tests.unit.evaluation.report.studies import METRIC, small_plan, stored_study
 from tests.unit.storage.exports import parsed
 
@@ -157,63 +150,3 @@ def test_markdown_names_the_figures_in_the_file_beside_it(store: RunStore, tmp_p
     assert all(f'id="{name}"' in page for name in names)
     assert "no longer in the database" in text
     assert "chart-" not in markdown_of(make_report())
-
-
-def options_of(plan: Plan) -> Namespace:
-    """What the command line's reader makes of the command of a plan."""
-    return parser().parse_args(shlex.split(study_command(plan) or "")[1:])
-
-
-@pytest.mark.parametrize(("thinking", "word"), [(None, None), (True, "on"), (False, "off")])
-def test_the_command_plans_the_same_study(thinking: bool | None, word: str | None) -> None:
-    """Suites and models are named."""
-    plan = replace(make_plan(), thinking=thinking)
-    options = options_of(plan)
-    expect(options, rules="none,strict,mars,typical", thinking=word)
-    expect(options, drafter="model,eagle3", tree="12/6/2")
-    assert options.set == ["mars.theta=0.84,0.9,0.96", "typical.epsilon=0.3", "typical.delta=0.09"]
-    expect(options, suite=["data/gsm8k.jsonl", "data/<news>.jsonl"], seeds=3, temperature="0,1")
-    assert (options.max_new_tokens, options.margin, options.stop, options.name) == (
-        64,
-        0.98,
-        ["###"],
-        plan.name,
-    )
-
-
-def test_the_command_has_every_batch_and_k() -> None:
-    plan = make_plan()
-    none, *chains = (lane for lane in plan.lanes if not lane.drafter.tree)
-    drafted = (replace(each, drafter=replace(each.drafter, k=k)) for k in (2, 5) for each in chains)
-    options = options_of(replace(plan, lanes=(none, *drafted), batch=8, loads=(1, 8)))
-    expect(options, drafter="model", k="2,5", batch="1,8")
-
-
-def test_the_command_has_the_typed_prompts() -> None:
-    for answers in (["", "4"], []):
-        suite = typed_suite(["Tell\nme 'a' => story.", "--2 + 2 ="], answers)
-        options = options_of(replace(make_plan(), suites=(suite,)))
-        assert options.suite == [] and typed_suite(options.prompt, options.reference) == suite
-
-
-def test_the_command_says_whether_a_study_has_placebos() -> None:
-    plan = make_plan()
-    for lanes, without in ((plan.lanes, True), (with_placebos(plan.lanes), False)):
-        options = options_of(replace(plan, lanes=lanes))
-        expect(options, no_placebos=without, rules="none,strict,mars,typical")
-
-
-def test_the_command_says_at_which_lower_temperatures_strict_runs() -> None:
-    plan = replace(make_plan(), temperatures=(1.0,))
-    for scales in (SCALES, (0.5,), ()):
-        lanes = with_sharpened(with_placebos(plan.lanes), scales)
-        options = options_of(replace(plan, lanes=lanes))
-        expect(options, sharpened=",".join(map(str, scales)), no_placebos=False)
-
-
-def test_what_one_command_cannot_repeat_has_none() -> None:
-    plan = make_plan()
-    assert study_command(replace(plan, lanes=with_placebos(plan.lanes)[:-1])) is None
-    assert study_command(replace(plan, lanes=plan.lanes[:-1])) is None
-    other = replace(plan.lanes[1], drafter=DrafterConfig("model", None, 3))
-    assert study_command(replace(plan, lanes=(*plan.lanes, other))) is None

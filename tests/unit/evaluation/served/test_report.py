@@ -4,7 +4,6 @@ results."""
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -12,16 +11,12 @@ import numpy as np
 import pytest
 
 from display.blocks import ReportTable
-from evaluation.options import read_served_options
 from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
 from evaluation.report.values import Report
-from evaluation.study.plan import Lane, Models, Plan, Served
+from evaluation.study.plan import Lane, Plan, Served
 from evaluation.study.result import read_result
-from evaluation.study_commands import study_command
-from evaluation.suites.read import read_suite
-from mars_core.types import DrafterConfig, ModelRef, RuleConfig
-from mars_playground.__main__ import parser
+from mars_core.types import DrafterConfig, RuleConfig
 from storage import StoredResult
 from tests.unit.evaluation.report.drawn import drawn_results, reported, study_plan
 
@@ -146,25 +141,3 @@ def test_a_report_says_what_is_not_certain_on_servers() -> None:
     assert "honours it" not in markdown_of(reported(greedy, results(greedy)))
     here = study_plan()
     assert "server" not in " ".join(reported(here, drawn_results(here)).warnings)
-
-
-def test_the_command_repeats_the_plan() -> None:
-    suites = tuple(read_suite(name, 2) for name in ("demo_arithmetic", "demo_stories"))
-    models = Models("server", ModelRef("big"))
-    plan = replace(
-        PLAN,
-        suites=suites,
-        models=models,
-        limit=2,
-        seed=7,
-        margin=0.9,
-        max_new_tokens=9,
-        stop=("#",),
-    )
-    command = study_command(plan)
-    assert command is not None
-    words = shlex.split(command)
-    assert words[:3] == ["mars", "eval", "run"]
-    assert (
-        read_served_options(parser().parse_args(words[1:]), lambda url, model: (url, model)) == plan
-    )

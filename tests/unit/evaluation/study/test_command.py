@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import runpy
@@ -17,7 +18,7 @@ import pytest
 from evaluation.judge.study import KEY
 from evaluation.report.files import TABLES
 from evaluation.study.launch import INTERRUPTED
-from evaluation.study.plan import Plan, read_plan
+from evaluation.study.plan import PLAN, Plan, read_plan
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
@@ -117,7 +118,7 @@ def test_a_plan_may_be_made_first_and_run_later(
         ),
         ("--set theta", "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
         ("--tree 9/3/2", "--tree is given; drafter model drafts chains only"),
-        ("--tree 1/2 --drafter eagle3", "--tree is '1/2'; it takes tokens/depth/top-k"),
+        ("--tree 1/2 --drafter eagle3", "tree is '1/2'; it takes tokens/depth/top-k"),
         ("--drafter eagle3", "has no EAGLE-3 head"),
         ("--suite nowhere.jsonl", "nowhere.jsonl"),
         ("--limit 0", "limit"),
@@ -160,13 +161,12 @@ def test_a_study_is_reported_and_exported(
     assert mars(f"eval report latest --db {url}") == 0
     printed = capsys.readouterr().out
     assert "placebo as mars(theta=0.9)" in printed and "| always |" in printed
-    assert "--no-placebos" not in printed
     assert "mars(theta=0.9)" in printed and "too few prompts" in printed
-    assert "--limit=1" in printed  # the command that makes it again
+    assert "mars eval run --plan plan.json" in printed
     files = f"--folder {tmp_path}/report --markdown {tmp_path}/r.md"
     assert mars(f"eval report latest --db {url} {files}") == 0
     written = {Path(line).name for line in capsys.readouterr().err.split()}
-    assert written >= {"report.html", "report.md", "r.md", *TABLES}
+    assert written >= {"report.html", "report.md", "r.md", PLAN, *TABLES}
     assert mars(f"eval export latest --db {url} --folder {tmp_path}/shapes") == 0
     assert any((tmp_path / "shapes").rglob("*.jsonl"))
     monkeypatch.delenv("MARS_JUDGE_KEY", raising=False)
@@ -176,6 +176,19 @@ def test_a_study_is_reported_and_exported(
         capsys.readouterr().err
         == "MARS_JUDGE_KEY is not set; it must be the key of the judge's endpoint.\n"
     )
+    assert mars(f"eval run --plan {tmp_path}/report/{PLAN} --plan-only --db {url} {HERE}") == 0
+    with RunStore(url) as store:
+        again, first = (store.study(study.id).plan for study in store.studies())
+    assert read_plan(again) == read_plan(first)
+    for changed, sentence in (
+        ({"execute_code": True}, "allow it with --execute-code"),
+        ({"lanes": []}, "lanes is 0; it must be 2 to 256"),
+        ({"colour": "red"}, "'colour' does not fit"),
+    ):
+        (tmp_path / "other.json").write_text(json.dumps(first | changed), "utf-8")
+        capsys.readouterr()
+        assert mars(f"eval run --plan {tmp_path}/other.json --db {url} {HERE}") == 2
+        assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

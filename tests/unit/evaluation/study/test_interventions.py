@@ -14,7 +14,6 @@ from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.follow import intervene
 from evaluation.study.plan import Lane, Plan
-from evaluation.study_commands import study_command
 from mars_core.counterfactual import Ending, meets_after, rejected_tokens, relaxed_alone
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, Sampling, Trace
@@ -173,7 +172,6 @@ def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
     assert compared
     text = markdown_of(report)
     assert "One relaxed token in strict's own text" in text and "minus others" in text
-    assert "--interventions=100" in (study_command(replace(plan, lanes=plan.lanes[:3])) or "")
 
 
 def test_the_command_intervenes_after_the_study_and_when_it_is_resumed(

@@ -8,7 +8,6 @@ from itertools import islice
 
 import pytest
 
-from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import follow
@@ -17,7 +16,6 @@ from evaluation.study.result import LaneResult, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.trial import in_trials, throughput, trials
 from evaluation.study.worker import LaneSaved, Work, Worker
-from evaluation.study_commands import study_command
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
@@ -73,7 +71,6 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     assert [(row.load, row.answers) for row in report.loads if row.lane == plan.lanes[1]] == [
         *zip((1, 4, 5), tasks, strict=True)
     ]
-    assert "--batch=auto" in markdown_of(report)
 
 
 def test_throughput_is_that_of_completed_runs_by_size() -> None:
@@ -96,4 +93,3 @@ def test_sizes_that_the_study_cannot_fill_are_not_measured(session: Session) -> 
         assert [size for size, _ in trials(each)] == sizes
     measured = [task for _, tasks in trials(alone) for task in tasks]
     assert len({*measured, *alone.alone_tasks}) == len(measured) + 3
-    assert "--batch=auto" in (study_command(plan) or "")

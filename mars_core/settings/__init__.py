@@ -1,0 +1,19 @@
+"""The settings of a run: what a person may say, in whichever way it is said."""
+
+from mars_core.settings.drafts import Drafts, LaneSettings, read_lane, rule_named
+from mars_core.settings.setting import CHAIN, given
+from mars_core.settings.table import KINDS, LARGEST_SEED, MOST_REPEATS, PROCESSORS, Settings
+
+__all__ = [
+    "CHAIN",
+    "KINDS",
+    "LARGEST_SEED",
+    "MOST_REPEATS",
+    "PROCESSORS",
+    "Drafts",
+    "LaneSettings",
+    "Settings",
+    "given",
+    "read_lane",
+    "rule_named",
+]

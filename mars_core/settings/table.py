@@ -1,0 +1,195 @@
+"""The settings of a run, each declared once. The command line, the page and its address, the
+endpoints, lm-eval's arguments, the Python interface and configuration files are made from this
+table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from mars_core.drafting import DRAFTERS
+from mars_core.models import CATALOG, PairSpec, custom_pair
+from mars_core.numbers import quoted
+from mars_core.settings.drafts import Drafts, LaneList, LaneSettings, named_drafter
+from mars_core.settings.setting import (
+    Biases,
+    Flag,
+    Number,
+    Protected,
+    Text,
+    TokenIds,
+    Whole,
+    Words,
+    kinds,
+    setting,
+)
+from mars_core.types import (
+    PROTECTED,
+    Processors,
+    PromptConfig,
+    RunConfig,
+    Sampling,
+)
+
+LARGEST_SEED = 2**53 - 1  # exact in JSON and in every browser
+MOST_REPEATS = 20
+PROCESSORS = tuple(each.name for each in fields(Processors))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(Drafts):
+    """What the runs of one prompt are to do, as a person says it, one run a lane. Raises ValueError
+    for a value that cannot be."""
+
+    prompt: str = setting("", Text("the prompt; - reads standard input"))
+    rules: tuple[LaneSettings, ...] = setting(
+        (),
+        LaneList(
+            'rules in their order, the first is the baseline, e.g. ["strict", "mars(theta=0.9)"]'
+        ),
+    )
+    system: str = setting("", Text("system prompt"))
+    chat: bool = setting(
+        True, Flag("use the chat template of the tokenizer, where it has one", default=True)
+    )
+    thinking: bool | None = setting(
+        None, Flag("thinking switch of the chat template (default: its own)")
+    )
+    stop: tuple[str, ...] = setting((), Words("stop string"))
+    prefix: tuple[int, ...] = setting(
+        (), TokenIds("ids of output tokens that are given; the runs go on after them")
+    )
+    pair: str = setting(
+        "", Text(f"a pair of the catalog: {', '.join(spec.key for spec in CATALOG)}")
+    )
+    target: str = setting(
+        "",
+        Text(
+            "Hub id (owner/name@revision), folder or GGUF file (a path or owner/name/file.gguf), "
+            "used instead of a pair"
+        ),
+    )
+    draft: str = setting("", Text("Hub id, folder or GGUF file of a draft model"))
+    head: str = setting("", Text("Hub id or folder of an EAGLE-3 head"))
+    classifier: str = setting(
+        "",
+        Text(
+            "Hub id or folder of a classifier of the target's hidden states (default: the pair's)"
+        ),
+    )
+    temperature: float = setting(0.0, Number("0 is greedy", 0, 100, 0.1))
+    top_k: int = setting(0, Whole("keep the k likeliest tokens; 0 is off", 0))
+    top_p: float = setting(
+        1.0, Number("keep the likeliest tokens of this total; 1 is off", 1e-6, 1, 0.05)
+    )
+    min_p: float = setting(
+        0.0,
+        Number(
+            "keep tokens of at least this share of the largest probability; 0 is off",
+            *(0, 1, 0.01),
+        ),
+    )
+    typical_p: float = setting(
+        1.0,
+        Number("keep the most typical tokens of this total; 1 is off", 0.001, 1, 0.01),
+    )
+    repetition_penalty: float = setting(
+        1.0,
+        Number(
+            "divides positive logits of tokens of prompt and output, multiplies negative ones; 1 is off",
+            *(0.01, 100, 0.1),
+        ),
+    )
+    presence_penalty: float = setting(
+        0.0,
+        Number("taken from the logits of tokens of the output; 0 is off", -100, 100, 0.1),
+    )
+    frequency_penalty: float = setting(
+        0.0, Number("the same, times their number; 0 is off", -100, 100, 0.1)
+    )
+    no_repeat_ngram_size: int = setting(
+        0,
+        Whole("no n-gram of this size occurs twice in prompt and output; 0 is off", 0, 100),
+    )
+    logit_bias: tuple[tuple[str, float], ...] = setting(
+        (),
+        Biases(
+            "added to the logit that completes a word: a text, or ids such as [42, 7]; -inf: never",
+            most=64,
+            metavar="WORD=VALUE",
+        ),
+    )
+    protect: tuple[str, ...] = setting(
+        PROTECTED,
+        Protected(
+            "tokens that no rule relaxes: special, digits, quotes, the text of tokens with "
+            "* and ?, or ids such as [42, 7]; none: no token",
+            *(16, 100),
+            metavar="WORD",
+        ),
+    )
+    max_new_tokens: int = setting(128, Whole("maximum number of new tokens", 1, 10**6, 16))
+    seed: int = setting(0, Whole("random seed", 0, LARGEST_SEED))
+    repeats: int = setting(
+        1,
+        Whole(
+            "runs of each lane in turns, to measure the time; 0: some, if quick", 0, MOST_REPEATS
+        ),
+    )
+    device: str = setting("auto", Text("auto, cpu, cuda, cuda:1"))
+    dtype: str = setting("auto", Text("auto, float32, bfloat16, float16, int4"))
+    graphs: bool = setting(True, Flag("record steps as CUDA graphs, on CUDA", default=True))
+
+    def spec(self, catalog: Sequence[PairSpec] = CATALOG) -> PairSpec:
+        """Return the pair with its models. Raises ValueError, ModelError."""
+        kind, path = named_drafter(self.drafter)
+        own = {"draft": self.draft, "head": self.head, "classifier": self.classifier}
+        own |= {DRAFTERS[kind].part: path} if path else {}
+        key = self.pair or catalog[0].key
+        entry = next((spec for spec in catalog if spec.key == key), None)
+        if entry is None:
+            known = ", ".join(spec.key for spec in catalog)
+            raise ValueError(f"pair is {quoted(key)}; it must be one of {known}.")
+        if self.target:
+            return custom_pair(self.target, *(each or None for each in own.values()))
+        if not any(own.values()):
+            return entry
+        models = (each or getattr(entry, name) for name, each in own.items())
+        custom = custom_pair(entry.target, *models)
+        return replace(custom, title=entry.title, text=entry.text, theta=entry.theta)
+
+    @property
+    def own_models(self) -> bool:
+        """Whether a model is named that no catalog has."""
+        named = self.target, self.draft, self.head, self.classifier, named_drafter(self.drafter)[1]
+        return any(named)
+
+    @property
+    def sampling(self) -> Sampling:
+        processors = Processors(**{name: getattr(self, name) for name in PROCESSORS})
+        return Sampling(self.temperature, self.top_k, self.top_p, processors)
+
+    @property
+    def prompt_config(self) -> PromptConfig:
+        return PromptConfig(self.prompt, self.system, self.chat, self.stop, (), self.thinking)
+
+    def of(self, lane: LaneSettings) -> Drafts:
+        """Return where the drafts of a lane come from; another drafter has another tree."""
+        shared = {"tree": ""} if "drafter" in lane.drafts else {}
+        return replace(self, **shared | dict(lane.drafts))
+
+
+KINDS = kinds(Settings)
+OF_RUNS = (  # those that a RunConfig has under their names
+    *("system", "chat", "thinking", "stop", "prefix", "temperature", "top_k", "top_p"),
+    *PROCESSORS,
+    *("max_new_tokens", "seed"),
+)
+
+
+def value_in(config: RunConfig, name: str) -> Any:
+    """Return the value of one of OF_RUNS in a run's configuration."""
+    parts = (config, config.prompt, config.sampling, config.sampling.processors)
+    return next(getattr(part, name) for part in parts if hasattr(part, name))
