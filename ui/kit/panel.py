@@ -14,6 +14,7 @@ events by the attributes of its elements:
 * ``data-on="NAME"``: the DOM event NAME on the document triggers the element's event as a click
   would
 * ``data-toggle="ID"``: shows or hides the element ID of this panel
+* ``data-figure="JSON"``: the figure of that value is drawn in it (display/assets/figure.js)
 * ``data-copy``: copies its value, else the read-only field of the same group
 * ``data-hotkey="KEY"``: the key, anywhere in the panel, clicks the element
 * ``data-arrows``: on a group: arrow keys walk through its buttons
