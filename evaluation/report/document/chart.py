@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from display.format import bounded, percent, plural, ratio
+from display.palette import LANES
 from display.plot import FigurePart
 from evaluation.report.document.cells import Write, beside, margin
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
@@ -19,9 +20,8 @@ from evaluation.statistics import Interval, interval_columns
 from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.types import Parameters, ShiftKind, numbers
 
-# Of rules: strict, then the others in the order of the plan. The first four are those of the page's
-# lanes; no outcome's is among them.
-COLOURS = ("#7B7F8C", "#8C6BB1", "#2F93A3", "#B3872B", "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
+# Of rules: strict, then the others in the order of the plan; no outcome's is among them.
+COLOURS = (*LANES, "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
 # by drafter; hollow from the second temperature on
 SHAPES = ("circle", "square", "diamond", "triangle-up")
 SHARES: FigurePart = {"tickformat": "~%"}
