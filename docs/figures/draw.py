@@ -92,7 +92,7 @@ def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState
             Chance(coin, noise, None),
             telemetry=False,
             run=received_states(torch.tensor(run.words)),
-            score=HARMLESS.expand(len(ids), 1),
+            signals={"score": HARMLESS.expand(len(ids), 1)},
         )
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted

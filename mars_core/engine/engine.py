@@ -321,5 +321,5 @@ def _judged(
         group.chance.of(at),
         [group.processors[row] for row in at if group.processors],
         picked(step.states, rows),
-        verifier.score(features, [slots[row] for row in rows], row_drafts.size + 1),
+        verifier.signals(features, [slots[row] for row in rows], row_drafts.size + 1),
     )

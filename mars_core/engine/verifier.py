@@ -12,7 +12,8 @@ from torch import Tensor
 from mars_core.decoder.positions import Start
 from mars_core.models.classifier import Classifier
 from mars_core.processors import Processor
-from mars_core.rules.base import Rule
+from mars_core.rules.base import NO_SIGNALS, Rule, Signals
+from mars_core.rules.expression import SCORE
 from mars_core.sampling import Chance, Use, chance, picked
 from mars_core.types import DraftMode, Parameters, Sampling
 from mars_core.verification import Draft, Span, judge
@@ -62,11 +63,11 @@ class Verifier:
         chance: Chance,
         processors: Sequence[Processor],
         runs: Tensor,
-        score: Tensor | None,
+        signals: Signals,
     ) -> Tensor:
         """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
         raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
-        RunStates, [A, 5]; ``score``: as below."""
+        RunStates, [A, 5]; ``signals``: as below."""
         z = raw
         if processors:
             texts = enumerate(zip(processors, raw, roots, strict=True))
@@ -88,16 +89,16 @@ class Verifier:
             raw if processors else None,
             runs,
             self.span,
-            score,
+            signals,
         )
 
-    def score(self, features: Tensor, slots: Sequence[int], count: int) -> Tensor | None:
-        """What the classifier gives the first ``count`` nodes of the texts in these slots, [A, count,
-        1], each text by itself, so that the others do not change its rounding; None without one.
-        features [slots, rows, …]: of the target."""
+    def signals(self, features: Tensor, slots: Sequence[int], count: int) -> Signals:
+        """What the rule or a parameter reads of the first ``count`` nodes of the texts in these slots,
+        [A, count, F], each text by itself, so that the others do not change its rounding. features
+        [slots, rows, …]: of the target."""
         if self.classifier is None:
-            return None
-        return torch.stack([self.classifier(features[slot, :count]) for slot in slots])
+            return NO_SIGNALS
+        return {SCORE: torch.stack([self.classifier(features[slot, :count]) for slot in slots])}
 
 
 class TextGroup(NamedTuple):

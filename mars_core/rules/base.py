@@ -9,14 +9,20 @@ distribution of the emitted token and its distance from p.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mars_core.lazy import torch
 from mars_core.rules.expression import parse
 from mars_core.types import DraftMode, Parameters, ShiftKind, number_text, value_text
+
+# What a step offers rules beside logits and draft, by name. A new one needs its producer
+# (mars_core/engine/verifier.py) and the rule that reads it.
+Signals = Mapping[str, "torch.Tensor"]
+NO_SIGNALS: Signals = MappingProxyType({})
 
 
 class State(NamedTuple):
@@ -58,8 +64,8 @@ class Evidence:
     tried: torch.Tensor  # [E, 1] total p of the rejected siblings before this one; 0 in a chain
     greedy: bool  # temperature 0
     state: State | None = None  # where the rule or a parameter reads it
-    # [E, 1] what the pair's classifier gives the drafted token of each row, 0 to 1
-    score: torch.Tensor | None = None
+    # [E, …] by name, of the drafted token of each row; only those that there are
+    signals: Signals = field(default_factory=dict)
 
     def resolved(self, values: Values) -> Values:
         """The values, with those that are expressions, [E, 1]."""

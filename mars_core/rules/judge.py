@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Parameter, Reach, Rule, Values, keeping
+from mars_core.rules.expression import SCORE
 
 
 def harmless(evidence: Evidence, values: Values) -> torch.Tensor:
     """bool [E, 1]: the score of the drafted token is below c; nowhere without a score."""
-    if evidence.score is None:
+    if SCORE not in evidence.signals:
         return torch.zeros_like(evidence.tried, dtype=torch.bool)
-    return evidence.score < values["harm"]
+    return evidence.signals[SCORE] < values["harm"]
 
 
 JUDGE = Rule(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, State
+from mars_core.rules.base import NO_SIGNALS, Evidence, Signals, State
 from mars_core.sampling import Draws, picked
 
 
@@ -154,7 +154,7 @@ class TargetValues(NamedTuple):
     uniform: Tensor  # [P] the uniform that decides about the token after each node
     noise: Tensor  # [P, V] with which that token is drawn; [P, 0] at temperature 0
     state: State | None = None  # where the rule or a parameter reads it
-    score: Tensor | None = None  # [A, n + 1, 1] what the pair's classifier gives each node
+    signals: Signals = NO_SIGNALS  # [A, n + 1, …] of each node
 
     @property
     def greedy(self) -> bool:
@@ -162,9 +162,9 @@ class TargetValues(NamedTuple):
         return self.drawn is None
 
     @property
-    def drafted_score(self) -> Tensor | None:
-        """[N, 1]."""
-        return None if self.score is None else self.score[:, 1:].flatten(0, 1)
+    def drafted_signals(self) -> Signals:
+        """[N, …]."""
+        return {name: values[:, 1:].flatten(0, 1) for name, values in self.signals.items()}
 
     def p_of(self, draft: FlatDrafts, emit: Tensor) -> Tensor:
         """p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
@@ -193,7 +193,7 @@ class TargetValues(NamedTuple):
             tried=self.p.new_zeros(len(x), 1) if tried is None else tried,
             greedy=self.greedy,
             state=self.state,
-            score=self.drafted_score,
+            signals=self.drafted_signals,
         )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import WHERE, Rule
+from mars_core.rules.base import NO_SIGNALS, WHERE, Rule, Signals
 from mars_core.rules.strict import STRICT
 from mars_core.sampling import (
     Chance,
@@ -45,13 +45,13 @@ def judge(
     raw: Tensor | None = None,
     run: Tensor | None = None,
     span: Span | None = None,
-    score: Tensor | None = None,
+    signals: Signals = NO_SIGNALS,
 ) -> Tensor:
     """The result row, float64 [M], for ``walk``; of drafts for A texts, whose inputs have this
     dimension too, [A, M]. logits [N + 1, V] float32, ``raw``: before processors, None where there
     are none; ``chance``: of draft.depth + 1 positions or more, from this step's on; ``run``:
-    numbers of a RunState, None of the beginning; ``score`` [N + 1, 1]: of the pair's classifier
-    after each node. At temperature 0, and from a drafter without probabilities, every draft is
+    numbers of a RunState, None of the beginning; ``signals`` [N + 1, F]: of each node.
+    At temperature 0, and from a drafter without probabilities, every draft is
     greedy."""
     noisy = sampling.temperature > 0 and mode is not DraftMode.GREEDY
     sampled = noisy and mode is DraftMode.SAMPLED and draft.distribution is not None
@@ -66,8 +66,8 @@ def judge(
     drafts = FlatDrafts.of(draft, texts)
     raw = None if raw is None else in_order(raw.expand(texts, -1, -1))
     target = _target_values(in_order(logits.expand(texts, -1, -1)), draft, texts, sampling, chance)
-    if score is not None:
-        target = target._replace(score=score.expand(texts, -1, -1))
+    of_texts = {name: each.expand(texts, *each.shape[-2:]) for name, each in signals.items()}
+    target = target._replace(signals=of_texts)
     target = with_state(target, draft, drafts, rule, values, run, span)
 
     decide = partial(

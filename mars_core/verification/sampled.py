@@ -120,7 +120,7 @@ def full_vocabulary(target: TargetValues, draft: FlatDrafts) -> Evidence:
         tried=q.new_zeros(count, 1),
         greedy=False,
         state=target.state,
-        score=target.drafted_score,
+        signals=target.drafted_signals,
     )
 
 

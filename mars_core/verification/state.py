@@ -172,8 +172,8 @@ def _variables(target: TargetValues, state: State, expression: Expression) -> di
         "tv": lambda: state.tv,
         SCORE: lambda: (
             torch.full_like(state.tv, torch.nan)
-            if target.score is None
-            else in_order(target.score).double()
+            if SCORE not in target.signals
+            else in_order(target.signals[SCORE]).double()
         ),
     }
     return {

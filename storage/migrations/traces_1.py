@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from storage.traces.flat import (
-    GROUPS,
     NODE,
     OUTCOMES,
     PIECE,
@@ -29,156 +27,128 @@ MAX_UNIFORMS = 2**20  # of a run; longer runs stored their uniforms
 DRAWS = 256  # uniforms were drawn in multiples of this number
 _EMITTED = np.array([outcome != "rejected" for outcome in OUTCOMES])
 _REJECTED = OUTCOMES.index("rejected")
-_TOP = ("top.token", "top.p")
 
 
 def read_first(data: bytes, seed: int, plain: Callable[[str], str]) -> Flat:
     """The columns of a run, its pieces made ``plain``. Raises LookupError, ValueError and others for
     damaged bytes."""
-    return _First(columns_of(data), seed).flat(plain)
+    run = _First(columns_of(data))
+    run.add_texts()
+    run.add_alternatives()
+    run.add_numbers(seed)
+    run.add_nodes()
+    pieces = map(plain, run.flat[PIECE].to_pylist())
+    return run.flat | {PIECE: pa.array(pieces, pa.string())}
 
 
 class _First:
-    """A value that differs from the derived one was stored: integers as differences, in others the
-    differing values with the distances of their rows in a column ``NAME@``. What the target has at a
-    position, which a rejected token and the one emitted instead share, was stored once."""
+    """``flat``: the columns so far, without those that follow from others. A value that differs from
+    the derived one was stored: integers as differences, in others the differing values with the
+    distances of their rows in a column ``NAME@``. What the target has at a position, which a rejected
+    token and the one emitted instead share, was stored once."""
 
-    def __init__(self, stored: Flat, seed: int) -> None:
-        self._stored, self._seed, self._flat = stored, seed, dict[str, Any]()
-        steps, parent = stored["step.tokens"], stored["token.parent"]
-        self._counts = {"step": len(steps)}
-        for name in ("step.tokens", "step.nodes"):
-            self._counts[GROUPS[name]] = _total(stored[name])
+    def __init__(self, stored: Flat) -> None:
+        self._stored, steps, parent = stored, stored["step.tokens"], stored["token.parent"]
+        self._tokens, self._nodes = _total(steps), _total(stored["step.nodes"])
         self._step_of_row = numbered(steps)
         first = np.ones(len(parent), bool)
         first[1:] = (np.diff(self._step_of_row) != 0) | (np.diff(parent) != 0)
         self._position_of_row = np.cumsum(first) - 1
-
-    def flat(self, plain: Callable[[str], str]) -> Flat:
-        always = {"step": ("tokens", "nodes"), "token": ("token", "outcome"), "node": ("outcome",)}
-        for table, numbers in (("step", STEP), ("token", TOKEN), ("node", NODE)):
-            for name in (f"{table}.{each}" for each in (*always[table], *numbers)):
-                if name not in _DERIVED:
-                    kind = numbers.get(name.partition(".")[2])
-                    self._flat[name] = self._column(name, self._absent(table, kind))
-        self._alternatives()
-        self._flat |= {name: self._stored[name] for name in ("vocabulary.id", PIECE)}
-        for name, derive in _DERIVED.items():
-            self._flat[name] = self._column(name, derive(self))
-        pieces = map(plain, self._stored[PIECE].to_pylist())
-        return self._flat | {PIECE: pa.array(pieces, pa.string())}
-
-    def __getitem__(self, name: str) -> Any:
-        return self._flat[name]
-
-    def _absent(self, table: str, kind: Any) -> Any:
-        return None if kind is None else np.full(self._counts[table], ABSENT[kind], kind)
-
-    def _column(self, name: str, otherwise: Any) -> Any:
-        table, stored = name.partition(".")[0], self._stored
-        if name not in stored:
-            if otherwise is None:
-                raise KeyError(name)
-            return otherwise
-        values = stored[name]
-        if f"{name}@" in stored:
-            otherwise[np.cumsum(stored[f"{name}@"])] = values
-            return otherwise
-        if table == "token":
-            values = self._by_row(values)
-        return otherwise + values if name in _DERIVED and values.dtype.kind == "i" else values
+        tables = (
+            ("step", STEP, len(steps)),
+            ("token", TOKEN, self._tokens),
+            ("node", NODE, self._nodes),
+        )
+        self.flat: Flat = {
+            f"{table}.{name}": np.full(rows, ABSENT[kind], kind)
+            for table, numbers, rows in tables
+            for name, kind in numbers.items()
+        }
+        for name in (name for name in stored if "@" not in name and f"{name}@" not in stored):
+            by_row = name.startswith("token.") and name != "token.top"
+            self.flat[name] = self._by_row(stored[name]) if by_row else stored[name]
 
     def _by_row(self, values: Any) -> Any:
-        return values if len(values) == self._counts["token"] else values[self._position_of_row]
+        return values if len(values) == self._tokens else values[self._position_of_row]
 
-    def _alternatives(self) -> None:
-        counts = self._stored["token.top"]
+    def _add(self, name: str, derived: Any) -> None:
+        """The column from its derived values and the stored ones."""
+        values, at = self._stored.get(name), self._stored.get(f"{name}@")
+        if at is not None:
+            derived = derived.copy()
+            derived[np.cumsum(at)] = values
+        elif values is not None:
+            values = self._by_row(values) if name.startswith("token.") else values
+            derived = derived + values if derived.dtype.kind == "i" else values
+        self.flat[name] = derived
+
+    def add_texts(self) -> None:
+        """Positions, and characters if the text is the concatenation of all pieces."""
+        emitted = _EMITTED[self.flat["token.outcome"]].astype(np.int64)
+        self._add("token.position", np.cumsum(emitted) - emitted)
+        lengths = np.array(list(map(len, self.flat[PIECE].to_pylist())), np.int64)
+        written = lengths[self.flat["token.token"]] * emitted
+        self._add("token.start", np.cumsum(written) - written)
+        self._add("token.end", np.cumsum(written))
+        self._add("token.own", self.flat["token.token"])
+
+    def add_alternatives(self) -> None:
+        """Those of each row; the two likeliest tokens, and the token's probability if it is one."""
+        flat, counts = self.flat, self._stored["token.top"]
         _total(counts)
         at = self._by_row(np.arange(len(counts)))
-        self._flat["token.top"] = full = counts[at]
-        rows = np.repeat(starts(counts)[at], full) + index_in_group(full) if _total(full) else []
-        self._flat |= {name: self._stored[name][np.array(rows, np.int64)] for name in _TOP}
+        flat["token.top"] = full = counts[at]
+        _total(full)
+        alternatives = np.repeat(starts(counts)[at], full) + index_in_group(full)
+        for name in ("top.token", "top.p"):
+            flat[name] = flat[name][alternatives.astype(np.int64)]
+        for number, name in enumerate(("token.id1", "token.id2")):
+            there = full > number
+            ids = np.zeros(len(full), np.int64)
+            ids[there] = flat["vocabulary.id"][flat["top.token"][starts(full)[there] + number]]
+            self._add(name, ids)
+        rows, p = numbered(full), np.full(len(full), np.nan)
+        same = flat["top.token"] == flat["token.token"][rows]
+        p[rows[same]] = flat["top.p"][same]
+        self._add("token.p", p)
 
-    def position(self) -> Any:
-        emitted = _EMITTED[self["token.outcome"]].astype(np.int64)
-        return np.cumsum(emitted) - emitted
-
-    def characters(self, *, end: bool) -> Any:
-        """Start or end of each piece, if the text is the concatenation of all."""
-        lengths = np.array(list(map(len, self[PIECE].to_pylist())), np.int64)
-        emitted = lengths[self["token.token"]] * _EMITTED[self["token.outcome"]]
-        return np.cumsum(emitted) - (0 if end else emitted)
-
-    def alternative(self, number: int) -> Any:
-        """The id of each row's alternative of this number; 0 if it has none."""
-        counts = self["token.top"]
-        there = counts > number
-        ids = np.zeros(len(counts), np.int64)
-        ids[there] = self["vocabulary.id"][self["top.token"][starts(counts)[there] + number]]
-        return ids
-
-    def ratio(self) -> Any:
-        z1, z2 = self["token.z1"], self["token.z2"]
+    def add_numbers(self, seed: int) -> None:
+        """Of the logits; and uniforms, by output position, of runs that drew by inverse CDF: later ones
+        have stored none."""
+        z1, z2 = self.flat["token.z1"], self.flat["token.z2"]
         with np.errstate(all="ignore"):
-            return np.where(z1 > 0, z2 / z1, np.nan)
+            self._add("token.gap", z1 - z2)
+            self._add("token.r", np.where(z1 > 0, z2 / z1, np.nan))
+        self._add("token.edge", self.flat["token.gap"])
+        position, u = self.flat["token.position"], np.full(self._tokens, np.nan)
+        most = int(position.max(initial=0))
+        if position.min(initial=0) >= 0 and most < MAX_UNIFORMS:
+            source = random.Random(seed)
+            u = np.array([source.random() for _ in range((most // DRAWS + 1) * DRAWS)])[position]
+        self._add("token.u", u)
 
-    def gap(self) -> Any:
-        with np.errstate(all="ignore"):
-            return self["token.z1"] - self["token.z2"]
-
-    def uniforms(self) -> Any:
-        """By output position, of runs that drew by inverse CDF; later runs have stored none."""
-        position = self["token.position"]
-        if position.min(initial=0) < 0 or position.max(initial=0) >= MAX_UNIFORMS:
-            return np.full(len(position), np.nan)
-        source, most = random.Random(self._seed), int(position.max(initial=0))
-        return np.array([source.random() for _ in range((most // DRAWS + 1) * DRAWS)])[position]
-
-    def probability(self) -> Any:
-        """Of each row's token among its alternatives; nan if it is not one of them."""
-        rows = numbered(self["token.top"])
-        same = self["top.token"] == self["token.token"][rows]
-        p = np.full(len(self["token.top"]), np.nan)
-        p[rows[same]] = self["top.p"][same]
-        return p
-
-    def of_nodes(self, name: str, otherwise: float) -> Any:
-        """Values of the drafted nodes from their tokens; ``otherwise`` for nodes without a token."""
-        column, counts, number = self[f"token.{name}"], self["step.nodes"], self["token.node"]
-        values = np.full(self._counts["node"], otherwise, column.dtype)
+    def add_nodes(self) -> None:
+        """What drafted nodes share with their tokens; those without one were rejected."""
+        flat, counts = self.flat, self.flat["step.nodes"]
+        number = flat["token.node"]
         (rows,) = np.nonzero((number > 0) & (number <= counts[self._step_of_row]))
-        values[starts(counts)[self._step_of_row[rows]] + number[rows] - 1] = column[rows]
-        return values
+        nodes = starts(counts)[self._step_of_row[rows]] + number[rows] - 1
+        missing = {"token": 0, "outcome": _REJECTED, "p": np.nan, "q": np.nan}
+        for name, otherwise in missing.items():
+            column = flat[f"token.{name}"]
+            values = np.full(self._nodes, otherwise, column.dtype)
+            values[nodes] = column[rows]
+            self._add(f"node.{name}", values)
+        self._add("node.parent", index_in_group(counts))
+        self._add("node.depth", index_in_group(counts) + 1)
+        self._add("step.drafted", counts)
 
 
 def _total(counts: Any) -> int:
     """Their sum. Raises OverflowError unless they are counts, and no more than a run has."""
-    most = counts.max(initial=0)
-    if counts.min(initial=0) < 0 or most > MAX_ROWS or (total := int(counts.sum())) > MAX_ROWS:
+    total = sum(counts.tolist())
+    if counts.min(initial=0) < 0 or total > MAX_ROWS:
         raise OverflowError(
             f"a run had {MAX_ROWS:,} tokens, drafted tokens or alternatives at most"
         )
-    return total
-
-
-# In order of computation: each needs stored columns and those above it.
-_DERIVED: Mapping[str, Callable[[_First], Any]] = {
-    "token.position": _First.position,
-    "token.start": partial(_First.characters, end=False),
-    "token.end": partial(_First.characters, end=True),
-    "token.own": lambda run: run["token.token"],
-    "token.id1": partial(_First.alternative, number=0),
-    "token.id2": partial(_First.alternative, number=1),
-    "token.gap": _First.gap,
-    "token.r": _First.ratio,
-    "token.edge": lambda run: run["token.gap"].copy(),
-    "token.u": _First.uniforms,
-    "token.p": _First.probability,
-    "step.drafted": lambda run: run["step.nodes"],
-    "node.token": partial(_First.of_nodes, name="token", otherwise=0),
-    "node.outcome": partial(_First.of_nodes, name="outcome", otherwise=_REJECTED),
-    "node.p": partial(_First.of_nodes, name="p", otherwise=np.nan),
-    "node.q": partial(_First.of_nodes, name="q", otherwise=np.nan),
-    "node.parent": lambda run: index_in_group(run["step.nodes"]),
-    "node.depth": lambda run: index_in_group(run["step.nodes"]) + 1,
-}
+    return int(total)

@@ -68,7 +68,7 @@ class Setting(NamedTuple):
             self.mode,
             u,
             telemetry,
-            score=(ids % 2)[..., None],
+            signals={"score": (ids % 2)[..., None]},
         )
 
 

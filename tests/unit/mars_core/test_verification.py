@@ -140,7 +140,7 @@ def columns(
     parameters = values_of(rule.name) if values is None else rule.values(values)
     u = u if sampling.temperature else replace(u, noise=None)
     of_rule = rule, parameters, sampling, mode, u, telemetry
-    return judge(logits, draft, *of_rule, score=scores(draft))
+    return judge(logits, draft, *of_rule, signals={"score": scores(draft)})
 
 
 def scores(draft: Draft) -> Tensor:

@@ -96,8 +96,9 @@ def compare(
     if protect:
         rule = protecting(rule, torch.arange(size) % 3 == 0)
     score = logits.sigmoid()[..., :1]
+    signals = {"score": score}
     together = judge(
-        logits, draft, rule, values, sampling, mode, random, True, raw, runs, SPAN, score
+        logits, draft, rule, values, sampling, mode, random, True, raw, runs, SPAN, signals
     )
     for text in range(texts):
         separate = Chance(
@@ -107,7 +108,7 @@ def compare(
             )
         )
         before = logits[text], alone(draft, text), rule, values, sampling, mode, separate, True
-        row = judge(*before, raw[text], runs[text], SPAN, score[text])
+        row = judge(*before, raw[text], runs[text], SPAN, {"score": score[text]})
         assert row.numpy().tobytes() == together[text].numpy().tobytes(), (
             name,
             shape,
