@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from storage.schema.text import mapped, readable
 
@@ -94,8 +92,6 @@ def _printable(name: str, column: pa.Array) -> pa.Array:
         return pa.array(column.to_numpy(zero_copy_only=False), from_pandas=True)  # nan is missing
     if name in PIECES:
         return _texts(column, json.dumps)
-    if name == "top":
-        return _alternatives(column)
     if pa.types.is_string(kind) or pa.types.is_dictionary(kind):
         return _texts(column, cell)
     if pa.types.is_nested(kind) or pa.types.is_timestamp(kind):
@@ -108,39 +104,3 @@ def _texts(column: pa.Array, to_text: Callable[[str], str]) -> pa.Array:
     coded = column.dictionary_encode()
     words = [to_text(word) for word in coded.dictionary.to_pylist()]
     return pa.array(words, pa.string()).take(coded.indices)
-
-
-def _alternatives(column: pa.Array) -> pa.Array:
-    """The column ``top`` as JSON."""
-    ids, pieces, p = column.flatten().flatten()
-    known, words, values = (
-        ids.dictionary_encode(),
-        pieces.dictionary_encode(),
-        p.dictionary_encode(),
-    )
-    count = max(len(words.dictionary), 1)
-    pairs = pa.array(
-        known.indices.to_numpy() * np.int64(count) + words.indices.to_numpy()
-    ).dictionary_encode()
-    id_of, word_of = known.dictionary.to_pylist(), words.dictionary.to_pylist()
-    heads = [
-        _head(id_of[code // count], word_of[code % count]) for code in pairs.dictionary.to_pylist()
-    ]
-    numbers, printed = values.dictionary, pc.cast(values.dictionary, pa.string())
-    if not pc.all(pc.is_finite(numbers), min_count=0).as_py():
-        quoted = pc.binary_join_element_wise('"', printed, '"', "")
-        printed = pc.if_else(
-            pc.is_nan(numbers), "null", pc.if_else(pc.is_inf(numbers), quoted, printed)
-        )
-    items = pc.binary_join_element_wise(
-        pa.array(heads, pa.string()).take(pairs.indices), printed.take(values.indices), ""
-    )
-    joined = pc.binary_join(pa.ListArray.from_arrays(column.offsets, items), "}, ")
-    return pc.if_else(
-        pc.equal(joined, ""), "[]", pc.binary_join_element_wise("[", joined, "}]", "")
-    )
-
-
-def _head(id_: int, piece: str) -> str:
-    """An alternative up to its probability."""
-    return f'{{"id": {id_}, "piece": {json.dumps(piece)}, "p": '
