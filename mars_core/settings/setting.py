@@ -57,6 +57,9 @@ class Text(SettingKind):
             raise ValueError(f"{name} is {quoted(value)}; it must be {known}.")
         return value
 
+    def option(self) -> dict[str, Any]:
+        return {"choices": self.choices} if self.choices else super().option()
+
 
 @dataclass(frozen=True)
 class Number(SettingKind):
@@ -111,7 +114,7 @@ class Flag(SettingKind):
 
     def option(self) -> dict[str, Any]:
         if self.default is None:
-            return {"metavar": "on|off"}
+            return {"choices": ("on", "off")}
         return {"action": "store_const", "const": not self.default}
 
 

@@ -141,7 +141,7 @@ def test_expressions_are_typed_and_checked_and_settings_are_an_address(
     card.get_by_role("button", name="θ as an expression").click()
     expect(theta).to_have_attribute("type", "number")
     page.goto(f"{server.url}?prompt=one&k=<script>window.ran=1</script>&temperature=0")
-    assert "it must be a number" in wait_for(page, "failed")
+    assert "it must be a whole number" in wait_for(page, "failed")
     assert prompt_of(page) == "one" and page.evaluate("window.ran") is None
 
 

@@ -122,6 +122,8 @@ def test_a_refused_value_is_shown_at_its_field_which_has_the_focus(window: Windo
         field = page.locator("#prompt textarea" if id_ == "prompt" else f"#{id_}")
         if id_ == next(iter(REFUSED[scope])):
             open_form(page, scope)
+            if scope == "study":  # what it shows first comes with the example
+                expect(page.locator("#quality-strip .mars-strip p")).to_contain_text("An example")
         page.eval_on_selector_all(
             f"#{scope}-settings details", "all => all.forEach(each => { each.open = true; })"
         )

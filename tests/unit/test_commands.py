@@ -102,6 +102,7 @@ NOT_RUN = {  # expressions of full commands, without variables of the environmen
     r"python -m (bench|training)\b.*": "takes minutes, and writes results or weights",
     r"python -m (evaluation|ui)\.[\w.]+( STUDY)?": "serves, or writes an example that is part of the program",
     r"python docs/figures/draw\.py": "writes the figures; test_docs.py draws them",
+    r"mars eval run --plan FILE": "tests/unit/evaluation/study/test_command.py has one",
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
     r"mars eval report STUDY --folder F": "writes files; tests/unit/evaluation/study/test_command.py does",
     r"mars eval follow STUDY.*": "decodes for long; tests/unit/evaluation/study/test_follow.py runs it",

@@ -250,7 +250,8 @@ def _by_position(function: Callable[..., Iterator[Document]]) -> Callable[..., I
     def call(*given: Any) -> Iterator[Document]:
         yield from function(**dict(zip(known.parameters, given, strict=False)))
 
-    call.__doc__, call.__signature__ = function.__doc__, known  # type: ignore[attr-defined]
+    call.__name__, call.__doc__ = function.__name__, function.__doc__
+    call.__signature__ = known  # type: ignore[attr-defined]
     call.__annotations__ = {name: each.annotation for name, each in known.parameters.items()}
     return call
 

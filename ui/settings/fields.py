@@ -37,6 +37,7 @@ IDS = {
     "max_new_tokens": "max",
     "stop": "stop-strings",
     "draft_mode": "mode",
+    **{name: f"own-{name}" for name in CUSTOM_MODELS},
 }  # where it is not the name
 
 
