@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from evaluation.item import Item, Suite
+from evaluation.item import Item
 from evaluation.scoring.metrics import scores
-from evaluation.scoring.names import CONTAINS_ALL
 from evaluation.suites.read import ARITHMETIC, STORIES, read_suite
 
 if TYPE_CHECKING:
@@ -16,38 +15,26 @@ if TYPE_CHECKING:
 
 
 def arithmetic(**_metadata: Any) -> DatasetDict:
-    """``question`` and ``answer``, a number. lm-eval passes the model's arguments, which are
-    ignored."""
-    return _documents(
-        [
-            {"question": item.turns[0], "answer": item.references[0]}
-            for item in read_suite(ARITHMETIC).items
-        ]
-    )
+    """lm-eval passes the model's arguments, which are ignored."""
+    return _documents(ARITHMETIC)
 
 
 def stories(**_metadata: Any) -> DatasetDict:
-    """``request``, and ``words``: the names that the story must contain."""
-    return _documents(
-        [
-            {"request": item.turns[0], "words": list(item.references)}
-            for item in read_suite(STORIES).items
-        ]
-    )
+    return _documents(STORIES)
 
 
 def score_story(document: Mapping[str, Any], answers: Sequence[str]) -> dict[str, float]:
     """1 if every requested word occurs, else 0: the metric ``contains,all`` of our own reports."""
-    item = Item("", (document["request"],), tuple(document["words"]))
-    suite = Suite(STORIES, (item,), metrics=(CONTAINS_ALL,))
-    return {
-        CONTAINS_ALL.partition(",")[0]: scores(suite, item, answers, execute_code=False)[
-            CONTAINS_ALL
-        ]
-    }
+    item = Item("", (document["prompt"],), tuple(document["references"]))
+    scored = scores(read_suite(STORIES, 1), item, answers, execute_code=False)
+    return {name.partition(",")[0]: score for name, score in scored.items()}
 
 
-def _documents(rows: list[dict[str, Any]]) -> DatasetDict:
+def _documents(suite: str) -> DatasetDict:
     from datasets import Dataset, DatasetDict
 
+    rows = [
+        {"prompt": item.turns[0], "references": list(item.references)}
+        for item in read_suite(suite).items
+    ]
     return DatasetDict(test=Dataset.from_list(rows))

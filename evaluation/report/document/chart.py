@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from display.format import bounded, percent, plural, ratio
 from display.palette import LANES
+from display.panels import Look
 from display.plot import FigurePart
 from evaluation.report.document.cells import Write, beside, margin
 from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
@@ -70,9 +71,7 @@ class Series(NamedTuple):
     drafts: str
     temperature: str
     parameter: str
-    colour: str
-    shape: str
-    hollow: bool
+    look: Look
     points: tuple[Point, ...]
     strict: Point | None  # with the same drafts; None where strict is the series or varies too
 
@@ -182,9 +181,11 @@ def _chart(report: Report, group: str) -> Chart:
                 drafts=drafts,
                 temperature=f"T = {temperature:g}",
                 parameter=parameter,
-                colour=COLOURS[rules.index(rule) % len(COLOURS)],
-                shape=SHAPES[report.drafts.index(plan.lanes[first.lane].drafts) % len(SHAPES)],
-                hollow=plan.temperatures.index(temperature) > 0,
+                look=Look(
+                    COLOURS[rules.index(rule) % len(COLOURS)],
+                    SHAPES[report.drafts.index(plan.lanes[first.lane].drafts) % len(SHAPES)],
+                    plan.temperatures.index(temperature) > 0,
+                ),
                 points=tuple(sorted(points, key=lambda point: point.x)),
                 strict=_point(plan, strict, "") if strict else None,
             )

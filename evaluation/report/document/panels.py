@@ -111,9 +111,10 @@ def _tradeoff(chart: Chart, gain: ChartQuantity, cost: ChartQuantity) -> Panel:
 
 def _mark(series: Series, point: Point, x: MarkValue, quantities: Sequence[ChartQuantity]) -> Mark:
     """At the value of the first quantity; the text has the values of all, with their intervals."""
-    colour = COLOURS[0] if point is series.strict else series.colour
     values = ", ".join(each.text(point) for each in quantities)
-    look = Look(colour, series.shape, series.hollow)
+    look = series.look
+    if point is series.strict:
+        look = look._replace(colour=COLOURS[0])
     return Mark(look, x, quantities[0].of(point), f"{point.label}, {series.name}: {values}")
 
 
@@ -127,10 +128,10 @@ def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
     several."""
     colours = [
         (Look(colour), rule)
-        for rule, colour in {series.rule: series.colour for series in drawn}.items()
+        for rule, colour in {series.rule: series.look.colour for series in drawn}.items()
     ]
-    shapes = {series.drafts: Look(NEUTRAL, series.shape) for series in drawn}
-    fills = {series.temperature: Look(NEUTRAL, hollow=series.hollow) for series in drawn}
+    shapes = {series.drafts: Look(NEUTRAL, series.look.shape) for series in drawn}
+    fills = {series.temperature: Look(NEUTRAL, hollow=series.look.hollow) for series in drawn}
     return colours + [
         (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
     ]

@@ -191,9 +191,11 @@ def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
     }
     assert not looks & set(COLOURS)
     for chart in charts(example()):
-        assert {series.colour for series in chart.series if series.rule == "strict"} == {COLOURS[0]}
+        assert {series.look.colour for series in chart.series if series.rule == "strict"} == {
+            COLOURS[0]
+        }
         first = dict.fromkeys(series.rule for series in chart.series)
-        shown = {series.rule: series.colour for series in chart.series}
+        shown = {series.rule: series.look.colour for series in chart.series}
         assert [shown[rule] for rule in first][: len(COLOURS)] == [*COLOURS]
 
 
