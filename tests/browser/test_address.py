@@ -23,7 +23,6 @@ from tests.browser.steps import (
     lane_text,
     open_history,
     open_settings,
-    pick,
     press_compare,
     wait_for,
 )
@@ -178,6 +177,7 @@ def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
 
 
 def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> None:
+    """And the last of two searches counts while the first is answered."""
     page = window.page
     compare(page, tokens=8)
     open_history(page)
@@ -202,26 +202,9 @@ def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> No
     button(page, "Remove the saved view By model").click()
     expect(button(page, "Show the saved view By model")).to_have_count(0)
 
-
-@contextmanager
-def unanswered(page: Page) -> Iterator[None]:
-    """What the page requests meanwhile is answered at the end."""
-    waiting: list[Route] = []
-    ended = False
-    page.route(REQUESTS, lambda each: each.continue_() if ended else waiting.append(each))
-    yield
-    while not waiting:
-        page.wait_for_timeout(10)
-    ended = True
-    for each in waiting:
-        each.continue_()
-
-
-def test_the_last_of_two_searches_counts_while_the_first_is_answered(window: Window) -> None:
-    page = window.page
-    compare(page, tokens=8)
-    open_history(page)
     status, sort = (page.locator(f"#history-search select[name={of}]") for of in ("status", "sort"))
+    sort.select_option(index=0)
+    expect(page).to_have_url(re.compile(r"\?tab=history$"))
     with unanswered(page):
         status.select_option(label="failed")
         sort.select_option(label="By model")
@@ -238,13 +221,15 @@ def test_the_last_of_two_searches_counts_while_the_first_is_answered(window: Win
     expect(status).to_have_value("")
 
 
-def test_custom_models_are_offered_again(window: Window) -> None:
-    page = window.page
-    pick(page, "Model pair", "My own model…")
-    page.locator("#own-target input").fill("/nowhere/<b>model</b>")
-    page.locator("#own-target input").blur()
-    page.reload()
-    page.wait_for_selector("#compare")
-    offered = page.locator("#compare-settings-models option")
-    expect(offered).to_have_attribute("value", "/nowhere/<b>model</b>")
-    assert page.locator("#own-target input").get_attribute("list") == "compare-settings-models"
+@contextmanager
+def unanswered(page: Page) -> Iterator[None]:
+    """What the page requests meanwhile is answered at the end."""
+    waiting: list[Route] = []
+    ended = False
+    page.route(REQUESTS, lambda each: each.continue_() if ended else waiting.append(each))
+    yield
+    while not waiting:
+        page.wait_for_timeout(10)
+    ended = True
+    for each in waiting:
+        each.continue_()

@@ -209,27 +209,20 @@ def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
         assert _latest_states(server)[-1] is Status.CANCELLED
 
 
-def test_bad_values_are_named_in_one_sentence_and_the_next_run_works(window: Window) -> None:
-    page = window.page
-    for label, value, message in (
-        ("K, drafted tokens", "0", "K is 0"),
-        ("Seed", "", "seed is empty"),
-    ):
-        open_settings(page)
-        before = page.get_by_label(label, exact=True).input_value()
-        fill(page, label, value)
-        press_compare(page)
-        expected(page, f"{STRIP} p").to_contain_text(message)
-        assert wait_for(page, "failed").endswith(".")
-        fill(page, label, before)
-    compare(page, tokens=8)
-    page.fill("#prompt textarea", "a prompt that stays")
+def test_a_model_that_cannot_be_loaded_is_named_and_offered_again(window: Window) -> None:
+    page, model = window.page, "/nowhere/<b>model</b>"
     pick(page, "Model pair", "My own model…")
-    page.fill("#own-target textarea, #own-target input", "/nowhere/at/all")
+    page.fill("#target input", model)
+    page.fill("#prompt textarea", "a prompt that stays")
     press_compare(page)
-    assert "/nowhere/at/all" in wait_for(page, "failed")
+    assert model in wait_for(page, "failed")
     assert page.input_value("#prompt textarea") == "a prompt that stays"
     assert page.locator(STRIP).get_attribute("role") == "alert"
+    page.reload()
+    page.wait_for_selector("#compare")
+    offered = page.locator("#compare-settings-models option")
+    expect(offered).to_have_attribute("value", model)
+    assert page.locator("#target input").get_attribute("list") == "compare-settings-models"
 
 
 def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_itself(

@@ -24,7 +24,7 @@ from ui.kit.glossary import TERMS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SOURCES = re.compile(
-    r"(?<![\w/.-])(?:ui|display|evaluation|storage|mars_core|hosting|bench|tests|training)/[\w./-]*"
+    r"(?<![\w/.-])(?:ui|display|evaluation|storage|mars_core|hosting|bench|tests|training|[.]ci)/[\w./-]*"
 )
 PLACEHOLDER = re.compile(r"\bNAME\b")
 PAGES = (*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 
 from hosting.backup import repository, service
 from storage import RunStore, Search
@@ -322,10 +321,3 @@ def test_a_database_that_cannot_be_read_to_its_end_replaces_no_backup(
     assert "is pushed as damaged.db, beside an older runs.db" in again.push()
     assert files_of(hub) == [*EMPTY, "damaged.db", "runs.db"]
     assert hub.repos[REPO].files["runs.db"] == good
-
-
-@pytest.mark.usefixtures("first")
-def test_the_card_says_what_the_files_are(hub: Hub) -> None:
-    card = hub.repos[REPO].files["README.md"].decode()
-    assert yaml.safe_load(card.split("---\n")[1])["viewer"] is False
-    assert all(name in card for name in ("`runs.db`", "`damaged.db`", "`other-TIME.db`"))

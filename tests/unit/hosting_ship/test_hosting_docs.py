@@ -8,10 +8,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 from hosting import logs, settings
-from hosting.deploy.__main__ import FLAVOURS
 from hosting.health import health_routes
 from hosting.metrics import ServerMetrics
 from ui.public.limits import PUBLIC_LIMITS, Limits
@@ -21,14 +18,6 @@ DOCS = {
     name: (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
     for name in ("hosting", "security")
 }
-FOLDERS = "app.py|mars_core|storage|evaluation|ui|hosting|tests|deploy|locks|docs|bench|[.]ci"
-
-
-@pytest.mark.parametrize("name", DOCS)
-def test_every_file_that_is_named_is_there(name: str) -> None:
-    named = re.findall(rf"`((?:{FOLDERS})/[A-Za-z0-9_./-]+)", DOCS[name])
-    assert named
-    assert not [path for path in named if not (ROOT / path.rstrip(".")).exists()]
 
 
 def test_every_setting_is_in_the_list_and_no_other() -> None:
@@ -44,13 +33,6 @@ def test_limits_are_those_of_public_mode() -> None:
     assert documented == {
         field.name: getattr(PUBLIC_LIMITS, field.name) for field in fields(Limits)
     }
-
-
-def test_flavours_are_named() -> None:
-    spaces = DOCS["hosting"].partition("## Hugging Face Spaces")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\* `([a-z-]+)`(?: \(default\))?: [`Z]", spaces, re.MULTILINE)) == set(
-        FLAVOURS
-    )
 
 
 TEXT = DOCS["hosting"]

@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import pkgutil
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
 import mars_core.drafting
 from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
 from mars_core.models import BUNDLED_PAIR
-from mars_core.rules import RULES
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
-
-ROOT = Path(mars_core.drafting.__file__).parents[2]
-# a checkpoint's configuration, with which drafter a pair begins, and those of which q is known
-NAMES_A_DRAFTER = {
-    "mars_core/models/eagle/config.py",
-    "mars_core/models/catalog.py",
-    "mars_core/telemetry.py",
-    "mars_core/types/configuration.py",
-}
-PRESETS = {
-    "evaluation/advise/recorded.py",
-    "evaluation/advise/usage.py",
-    "ui/settings/fields.py",
-    "ui/settings/presets.py",
-}
 
 
 def test_every_drafter_of_the_folder_is_in_the_table_and_describes_itself() -> None:
@@ -69,37 +50,3 @@ def test_a_pair_offers_the_drafters_whose_models_it_has() -> None:
     assert offered(None) == list(DRAFTERS)
     assert offered(replace(BUNDLED_PAIR, draft=None, head=None)) == text
     assert offered(BUNDLED_PAIR)[0] == "model" and "none" in text
-
-
-LITERALS = [
-    (str(path.relative_to(ROOT)), node.value)
-    for folder in ("mars_core", "storage", "evaluation", "ui", "hosting")
-    for path in (ROOT / folder).rglob("*.py")
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    if isinstance(node, ast.Constant) and isinstance(node.value, str)
-]
-
-
-@pytest.mark.parametrize(
-    ("names", "words", "home", "elsewhere"),
-    [
-        (DRAFTERS, {"model", "none"}, "mars_core/drafting/", NAMES_A_DRAFTER),
-        (
-            RULES,
-            {
-                *("block", "entropy", "judge", "mars", "none", "placebo", "random", "strict"),
-                "threshold",
-            },
-            "mars_core/rules/",
-            PRESETS,
-        ),
-    ],
-    ids=["drafters", "rules"],
-)
-def test_no_other_module_knows_a_drafter_or_a_rule_by_name(
-    names: Mapping[str, object], words: set[str], home: str, elsewhere: set[str]
-) -> None:
-    """A new one is one module, and of a drafter a row. ``words`` mean other things as well."""
-    known = names.keys() - words
-    paths = {path for path, literal in LITERALS if literal in known and not path.startswith(home)}
-    assert paths == elsewhere

@@ -217,17 +217,6 @@ def test_what_the_trace_says_of_a_token_is_what_a_fresh_pass_says(
     assert summary.perplexity == pytest.approx(math.exp(-summary.log_likelihood / 40))
 
 
-def test_a_run_without_telemetry_decides_the_same(headed: Pair) -> None:
-    config = config_for(headed, kind="eagle3", tree=TreeShape(20, 4, 5), new=40)
-    run = Session(headed).start(config, telemetry=False)
-    tokens = [token for step in run for token in step.tokens]
-    measured = [token for step in decoded(headed, config).steps for token in step.tokens]
-    assert [(t.id, t.outcome, t.own) for t in tokens] == [
-        (t.id, t.outcome, t.own) for t in measured
-    ]
-    assert all(math.isnan(token.tv) and not token.top for token in tokens)
-
-
 @pytest.mark.parametrize(
     "shape", [None, TreeShape(12, 3, 1), TreeShape(12, 3, 4)], ids=["chain", "thin", "tree"]
 )

@@ -297,38 +297,3 @@ def test_after_a_rejection_the_tv_of_the_next_step_is_that_of_its_token() -> Non
             tv.append(end.tv)
     distribution = [each / sum(counts) for each in counts]
     assert tv == pytest.approx([abs(distribution[0] - 0.5)] * len(tv))
-
-
-@pytest.mark.parametrize("rule", ["strict", "block"])
-def test_lossless_rules_are_lossless_over_several_steps(rule: str) -> None:
-    """The first two tokens of texts of three: drafts of two, then of one, with random numbers of
-    each step's."""
-
-    def p(text: tuple[int, ...]) -> Distribution:
-        return [0.25, 0.75] if text and text[-1] == 0 else [0.75, 0.25]
-
-    def q(_: tuple[int, ...]) -> Distribution:
-        return [0.5, 0.5]
-
-    def texts(text: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], float]]:
-        count = 2 - len(text)
-        if count <= 0:
-            yield text[:2], 1.0
-            return
-        for x, accept in product(
-            product((0, 1), repeat=count), product([0.125, 0.375, 0.625, 0.875], repeat=count)
-        ):
-            u = picked(
-                *[[0]] * (count + 1), uniform=[*accept, 0.5], size=2
-            )  # all chances are quarters
-            verdict = verify(
-                rule, x, lambda more: p(text + more), q, u
-            )  # all corrections are certain
-            emitted = (*x[: len(verdict.path) - 1], int(verdict.nodes[verdict.path[-1]].emit))
-            for end, weight in texts(text + emitted):
-                yield end, weight / 8**count
-
-    weights = dict.fromkeys(product(range(2), repeat=2), 0.0)
-    for text, weight in texts(()):
-        weights[text] += weight
-    assert weights == pytest.approx({pair: likelihood(pair, p) for pair in weights}, abs=1e-9)

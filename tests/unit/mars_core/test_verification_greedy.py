@@ -1,4 +1,4 @@
-"""Rules that relax nothing follow the target's draws, and others become them at their limits."""
+"""Rules become strict at their limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from mars_core.sampling import draw, target_distribution
 from mars_core.types import Sampling
 from tests.unit.mars_core.test_verification import (
     SAMPLINGS,
@@ -14,29 +13,9 @@ from tests.unit.mars_core.test_verification import (
     column,
     columns,
     drawn_case,
-    every_sampling,
     largest_shift,
     takes,
 )
-
-
-@every_sampling
-@pytest.mark.parametrize("tree", TREES)
-@pytest.mark.parametrize("rule", ["strict", "block"])
-def test_strict_follows_the_tokens_that_the_target_draws_and_its_tv_is_0(
-    rule: str, tree: str, sampling: Sampling
-) -> None:
-    for seed in range(10):
-        logits, draft, u = drawn_case(tree, seed)
-        rows = columns(logits.float(), draft, rule, sampling, u)  # as the models give them
-        for name in ("tv", "kl", "forgiveness"):
-            assert column(rows, name) == [0] * (draft.size + 1)
-        p = target_distribution(logits.float(), sampling)
-        drawn = p.argmax(-1)
-        if sampling.temperature and u.noise is not None:
-            drawn = draw(p, u.noise[draft.depths]).ids
-        assert column(rows, "emit") == column(rows, "own") == drawn.tolist()
-
 
 LIMITS: list[tuple[str, dict[str, float], bool]] = [  # of strict, and of greedy decoding
     ("block", {}, False),

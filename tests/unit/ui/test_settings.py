@@ -13,7 +13,6 @@ import gradio as gr
 import pytest
 
 from display import format as words
-from mars_core.drafting import DRAFTERS, offered
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
@@ -412,16 +411,13 @@ def test_each_drafter_reads_its_fields_and_no_others(
     assert read == (replace(expected, k=read.k) if expected.tree else expected)
 
 
-def test_every_drafter_shows_exactly_what_it_takes_and_a_pair_offers_those_that_it_has() -> None:
+def test_every_drafter_shows_exactly_what_it_takes() -> None:
     assert taken("model", "tree") == {"k", "draft_mode"}
     assert taken("ngram", "chain") == taken("suffix", "tree") == {"k"}
     assert taken("none", "tree") == set()
     assert taken("eagle3", "chain") == {"shape", "k", "draft_mode"}
     assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
     bundled = BUNDLED_PAIR
-    assert offered(None) == list(DRAFTERS)
-    assert offered(replace(bundled, draft=None, head=None)) == ["suffix", "ngram", "none"]
-    assert ("eagle3" in offered(bundled)) is (bundled.head is not None)
     assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
     with_head, without = (
         {key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None))
