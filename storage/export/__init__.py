@@ -8,12 +8,10 @@ times ISO 8601 in UTC; cells as in cells.py.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -44,8 +42,8 @@ def write_csv(
     )
     with opened as stream:
         stream.write(_csv(export.schema.empty_table(), header=True))
-        for lines in _ahead(tables, _csv):
-            stream.write(lines)
+        for table in tables:
+            stream.write(_csv(table))
 
 
 def write_parquet(
@@ -61,7 +59,7 @@ def write_parquet(
         if isinstance(file, Path)
         else nullcontext(file) as part
     ):
-        groups = _groups(_ahead(tables))
+        groups = _groups(tables)
         group = next(groups, schema.empty_table()).replace_schema_metadata()
         # Texts may be dictionary-encoded in ``group``, but not in the schema that readers find.
         with pq.ParquetWriter(part, group.schema, store_schema=False, **options) as writer:
@@ -85,25 +83,6 @@ def atomic(path: Path, failure: str) -> Iterator[Path]:
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-
-
-def _ahead(
-    tables: Iterable[pa.Table], convert: Callable[[pa.Table], Any] | None = None
-) -> Iterator[Any]:
-    """The tables, or ``convert`` of each, in order; two threads read and convert the following ones
-    meanwhile."""
-    source, pending = iter(tables), deque[Future[Any]]()
-    with ThreadPoolExecutor(2, "export") as threads:
-        following = threads.submit(next, source, None)
-        while (table := following.result()) is not None:
-            following = threads.submit(next, source, None)
-            if convert is None:
-                yield table
-                continue
-            pending.append(threads.submit(convert, table))
-            if len(pending) > 1:
-                yield pending.popleft().result()
-        yield from (each.result() for each in pending)
 
 
 def _csv(table: pa.Table, *, header: bool = False) -> pa.Buffer:

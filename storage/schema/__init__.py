@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Mapped, mapped_column
 
 from mars_core.types import Status
-from storage.schema.columns import EMPTY, ByteDefault, Id, Owner, Part, SafeJson, column_of
+from storage.schema.columns import EMPTY, Id, Owner, Part, SafeJson, column_of
 from storage.schema.columns import Base as Base
 from storage.schema.trace import COUNTERFACTUAL, FIELDS
 
@@ -102,9 +102,7 @@ class ComparisonRow(Base):
     search: Mapped[str] = mapped_column(
         sa.Text, server_default=EMPTY
     )  # the folded texts above (index.py)
-    name_key: Mapped[bytes] = mapped_column(
-        server_default=ByteDefault(NAMELESS)
-    )  # UTF-8, ASCII letters in lower case
+    name_key: Mapped[bytes] = mapped_column(default=NAMELESS)  # UTF-8, ASCII letters in lower case
     runs: Mapped[int] = mapped_column(server_default=sa.text("0"))  # number of runs
     tokens_per_s: Mapped[float] = mapped_column(
         sa.Double, server_default=MISSING_NUMBER

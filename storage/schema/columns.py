@@ -17,9 +17,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, get_origin
 
 import sqlalchemy as sa
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.orm import DeclarativeBase, MappedColumn, mapped_column
-from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeDecorator
 
 from mars_core.types import Processors, Summary
@@ -107,24 +105,6 @@ Id = Annotated[str, mapped_column(sa.String(32), primary_key=True)]  # uuid4, he
 EMPTY = sa.text("''")  # default of columns added by later migrations
 Owner = Annotated[str, mapped_column(sa.String(64), server_default=EMPTY)]  # empty: everybody
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # of a composite key
-
-
-class ByteDefault(sa.ColumnElement[bytes]):
-    """The default of a column of bytes, which each database spells differently."""
-
-    inherit_cache = False
-
-    def __init__(self, value: bytes) -> None:
-        self.value = value
-
-
-@compiles(ByteDefault)
-def _spelled(default: ByteDefault, compiler: SQLCompiler, **_: Any) -> str:
-    return (
-        f"x'{default.value.hex()}'"
-        if compiler.dialect.name == "sqlite"
-        else f"'\\x{default.value.hex()}'"
-    )
 
 
 def enum_column(enum: type[StrEnum]) -> sa.Enum:

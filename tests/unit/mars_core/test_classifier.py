@@ -79,7 +79,7 @@ def test_a_run_relaxes_what_the_classifier_calls_harmless_and_nothing_else(
     assert Outcome.RELAXED in outcomes
     alone = config_for(pair, DRAFTS[name], sampling, new=30, seed=1)
     assert strict.token_ids == decoded(pair, alone).token_ids
-    exact = DRAFTS[name].mode is DraftMode.GREEDY or not sampling.temperature
+    exact = trace.config.drafter.mode is DraftMode.GREEDY or not sampling.temperature
     kind = ShiftKind.EXACT if exact else ShiftKind.MISSING
     assert trace.config.shift_kind is kind
 

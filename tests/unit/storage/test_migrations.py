@@ -192,6 +192,20 @@ def test_what_an_earlier_version_gave_back_is_given_back(name: str, tmp_path: Pa
         assert contents(store) == read
 
 
+def test_a_damaged_trace_is_left_as_it_is_and_hides_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    path.write_bytes(gzip.decompress((DATA / "schema-0015.db.gz").read_bytes()))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (data,) = connection.execute("SELECT data FROM run_traces ORDER BY run_id").fetchone()
+        bad = data[:9] + bytes([data[9] ^ 4]) + data[10:]
+        connection.execute("UPDATE run_traces SET data = ? WHERE data = ?", (bad, data))
+    with RunStore(f"sqlite:///{path}") as store:
+        kept = rows(f"sqlite:///{path}")["run_traces"]
+        assert [row["data"] for row in kept if row["version"] == 1] == [bad]
+        ids = [row["run_id"] for row in kept]
+        assert len(store.traces(ids)) == len(ids) - 1 > 10 and len(store.damaged) == 1
+
+
 def migrate_and_die(_pipe: object, url: str, statement: str) -> None:
     dies_at(statement, 1)
     RunStore(url)
