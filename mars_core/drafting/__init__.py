@@ -17,7 +17,7 @@ from mars_core.drafting.suffix import SUFFIX
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
 
 if TYPE_CHECKING:
-    from mars_core.models import Pair, PairSpec
+    from mars_core.models import Pair
 
 
 class Limit(NamedTuple):
@@ -78,12 +78,6 @@ def context_limit(pair: Pair, drafter: DrafterConfig) -> Limit:
     return min(target, Limit(pair.draft_context, draft.name))
 
 
-def first_drafts(spec: PairSpec) -> DrafterConfig:
-    """With which a run of the pair begins."""
-    kind = described(offered(spec)[0])
-    return DrafterConfig(kind.name, k=spec.k, tree=spec.tree if kind.trees else None)
-
-
 __all__ = [
     "DRAFTERS",
     "Drafter",
@@ -93,6 +87,5 @@ __all__ = [
     "context_limit",
     "described",
     "drafter_kind",
-    "first_drafts",
     "offered",
 ]

@@ -22,10 +22,6 @@ class DraftMode(StrEnum):
     GREEDY = "greedy"
     SAMPLED = "sampled"
 
-    @classmethod
-    def _missing_(cls, value: object) -> DraftMode:
-        raise ValueError(f"The draft mode is {value!r}; it must be {', '.join(cls)}.")
-
 
 SPECIAL = "special"  # protected tokens: ends of texts and turns, and other tokens of the tokenizer
 PROTECTED = (SPECIAL,)  # of new runs

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mars_core.drafting import first_drafts
 from mars_core.jobs import RUN_FAILURES, Job
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
-from mars_core.types import PROTECTED, Processors, PromptConfig, RuleConfig, RunConfig, Sampling
+from mars_core.settings import Settings, read_lane
+from mars_core.types import RunConfig
 from ui.jobs.services import Services
 from ui.kit.errors import fault
 
@@ -57,17 +57,13 @@ def _rehearse(services: Services, spec: PairSpec) -> None:
 
 def first_configs(spec: PairSpec, pair: Pair, max_new_tokens: int) -> tuple[RunConfig, ...]:
     """Strict and MARS on the first example prompt, with the settings that the page begins with."""
-    from mars_core.session import run_config
+    from mars_core.session import Session
 
-    return tuple(
-        run_config(
-            pair,
-            prompt=PromptConfig(spec.prompts[0]),
-            rule=rule,
-            drafter=first_drafts(spec),
-            sampling=Sampling(spec.temperature, processors=Processors(protect=PROTECTED)),
+    return Session(pair).configs(
+        Settings(
+            prompt=spec.prompts[0],
+            rules=(read_lane("strict"), read_lane("mars")),
+            temperature=spec.temperature,
             max_new_tokens=max_new_tokens,
-            seed=0,
         )
-        for rule in (RuleConfig("strict"), RuleConfig("mars", {"theta": spec.theta.value}))
     )
