@@ -59,7 +59,7 @@ def _complete(options: argparse.Namespace) -> None:
     from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.utils import sanitize_model_name
 
-    from evaluation.harness.options import OptionError, read_options
+    from evaluation.harness.options import OptionError, read_options, refused
 
     path = getattr(options, "config", None)
     file: dict[str, Any] = dict(EvaluatorConfig.load_yaml_config(path)) if path else {}
@@ -75,7 +75,8 @@ def _complete(options: argparse.Namespace) -> None:
             raise OptionError(f"{name} is {value}; it must be a number, {allowed}.")
     arguments: dict[str, Any] = dict(options.model_args or file.get("model_args") or {})
     read = read_options(arguments)  # checked before lm-eval looks for its tasks
-    target = arguments.get("target") or arguments.get("pretrained") or read.settings.spec().key
+    with refused():
+        target = arguments.get("target") or arguments.get("pretrained") or read.settings.spec().key
     # lm-eval names the results folder after ``model``, and invents a name if it is missing.
     arguments.setdefault("model", f"{target}_{arguments.get('rule', MODEL)}")
     output = options.output_path or file.get("output_path")
