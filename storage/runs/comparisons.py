@@ -239,7 +239,7 @@ def _change(connection: Connection, comparison_id: str, **values: Any) -> None:
 def _checked_tags(tags: Sequence[str]) -> list[str]:
     """Stripped, each once, sorted; empty ones are left out. Raises StorageError if a tag is too
     long or there are too many."""
-    unique = sorted({tag.strip() for tag in tags} - {""})
+    unique = sorted({storable(tag).strip() for tag in tags} - {""})
     if len(unique) > MAX_TAGS:
         raise StorageError(f"A comparison may have {MAX_TAGS} tags at most, not {len(unique)}.")
     return [checked("tag", tag) for tag in unique]

@@ -1,4 +1,4 @@
-"""Name, tags and comment are stored exactly, within their limits; and nothing else of a comparison
+"""Name, tags and comment are stored as every text, within their limits; and nothing else of a comparison
 changes."""
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Search, Source, StorageError, StoredComparison
+from tests.unit.storage.exports import as_stored
 from tests.unit.storage.test_roundtrip import ANY_TEXT, with_hostile
 
 
@@ -33,12 +34,13 @@ def test_notes_that_are_not_set_stay(store: RunStore) -> None:
 
 
 @settings(max_examples=40)
-@with_hostile(tags=())
+@with_hostile(tags=("\x00", "\ud800"))
 @given(text=ANY_TEXT, tags=st.lists(ANY_TEXT, max_size=19))
 def test_any_notes_are_stored(lasting_store: RunStore, text: str, tags: Sequence[str]) -> None:
     comparison_id = lasting_store.new_comparison(PromptConfig("x"))
     lasting_store.annotate(comparison_id, name=text, tags=[*tags, text], comment=text)
-    expected = tuple(sorted({tag.strip() for tag in [*tags, text]} - {""}))
+    text, given_tags = as_stored(text), as_stored([*tags, text])
+    expected = tuple(sorted({tag.strip() for tag in given_tags} - {""}))
     assert notes(lasting_store.load(comparison_id)) == (text.strip(), expected, text)
     assert set(expected) <= {*lasting_store.choices().tags}
     assert comparison_id in lasting_store.matching_ids(
