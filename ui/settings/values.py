@@ -128,7 +128,7 @@ def _words(values: EnteredValues) -> dict[str, Any]:
         words[name] = [*filter(None, lines)]
     if words.get("thinking") == "default":
         del words["thinking"]
-    return {name: each for name, each in words.items() if name in KINDS}
+    return {name: each for name, each in words.items() if name in KINDS and name != "rules"}
 
 
 def settings_values(settings: Settings) -> dict[str, Any]:
@@ -185,7 +185,10 @@ def settings_label(values: EnteredValues, catalog: Sequence[PairSpec]) -> str:
 def _lane_label(lane: EnteredValues) -> str:
     name = as_text(lane.get("rule"))
     known = [each.name for each in RULES[name].settable] if name in RULES else []
-    return rule_label(name, {each: as_parameter(lane[each]) for each in known if lane.get(each)})
+    chosen = {each: as_parameter(lane.get(each)) for each in known}
+    return rule_label(
+        name, {each: value for each, value in chosen.items() if (each, value) != (WHERE.name, None)}
+    )
 
 
 def lane_with_theta(lanes: Sequence[EnteredValues], theta: float) -> dict[str, Any]:

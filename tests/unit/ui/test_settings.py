@@ -16,7 +16,7 @@ from display import format as words
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
 from mars_core.rules import RULES, Parameter
-from mars_core.settings import PROCESSORS, Settings
+from mars_core.settings import KINDS, PROCESSORS, Settings
 from mars_core.types import DrafterConfig, DraftMode, TreeShape
 from storage import RunStore
 from tests.checkpoints import tiny_checkpoint
@@ -113,6 +113,8 @@ def visible(html: Element) -> set[str]:
 def test_settings_survive_the_panel(panel: SettingsPanel, form: Settings) -> None:
     values = parse(panel.value(settings_values(form)))
     assert read_settings(values, form.prompt) == form
+    hostile = {"rules": ["vars"], "prompt": [1], "lane": 5}
+    assert read_settings(values | hostile, form.prompt) == form
 
 
 def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
@@ -360,7 +362,7 @@ def test_what_is_no_settings_is_empty(sent: object) -> None:
 
 def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsPanel) -> None:
     wild: list[Any] = [None, True, -1e400, [], {"a": 1}, HOSTILE, 10**400]
-    names = {*settings_values(FORM), "at", "fresh"}
+    names = {*KINDS, *settings_values(FORM), "at", "fresh"}
     for value in wild:
         lane = {"rule": value, "k": value, "drafter": value}
         values = parse(json.dumps({"values": dict.fromkeys(names, value) | {"lanes": [lane]}}))
