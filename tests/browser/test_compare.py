@@ -212,7 +212,7 @@ def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
 def test_a_model_that_cannot_be_loaded_is_named_and_offered_again(window: Window) -> None:
     page, model = window.page, "/nowhere/<b>model</b>"
     pick(page, "Model pair", "My own model…")
-    page.fill("#target input", model)
+    page.fill("#own-target input", model)
     page.fill("#prompt textarea", "a prompt that stays")
     press_compare(page)
     assert model in wait_for(page, "failed")
@@ -222,7 +222,7 @@ def test_a_model_that_cannot_be_loaded_is_named_and_offered_again(window: Window
     page.wait_for_selector("#compare")
     offered = page.locator("#compare-settings-models option")
     expect(offered).to_have_attribute("value", model)
-    assert page.locator("#target input").get_attribute("list") == "compare-settings-models"
+    assert page.locator("#own-target input").get_attribute("list") == "compare-settings-models"
 
 
 def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_itself(
