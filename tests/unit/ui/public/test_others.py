@@ -549,7 +549,7 @@ def test_a_call_by_names_says_which_parameter_is_wrong(served: Served, stranger:
     ("arguments", "sentence"),
     rows_of("""
 {"limit": "x"} -> limit is 'x'; it must be a whole number from 1 to 200.
-{"batches": 1} -> batches is 1; it must be true or false.
+{"batches": 1} -> batches is 1; it must be true or false (on or off).
 {"nope": 1} -> There is no parameter 'nope'; /gradio_api/info lists those of each endpoint.
 {"limit": 200} -> [
 """),
