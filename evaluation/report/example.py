@@ -1,9 +1,9 @@
-"""The study that the page shows as an example: 13 rules on the default pair, each beside random
-relaxation (docs/results.md).
+"""The study that the page shows as an example: MARS on the default pair beside random
+relaxation of as many tokens (docs/results.md).
 
 ``python -m evaluation.report.example STUDY`` writes the file from that study in the database, with
 numbers of six digits and without prompts. A test compares it with
-docs/results/smollm2-instructions.csv.
+docs/results/smollm2-placebo.csv.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evaluation.report.values import Report
 from evaluation.suites.read import read_suite
 from storage import RunStore
 
-EXAMPLE = "f70ada3048924db88ab2f4efdf3b1d32"  # its id
+EXAMPLE = "338010b96d68474bbcc339e16c7481c0"  # its id
 FILE = Path(__file__).with_name("example.json")
 
 

@@ -104,6 +104,7 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
     tested = (*_PLACEBO, "outcome")
+    blank = [None] * len(_spread(tested))
     placebo = [f"{kind}_{name}" for kind in PLACEBOS for name in _spread(tested)]
     heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, placebo
     yield ["study", "margin", "equivalence", *chain(*heads)]
@@ -113,11 +114,12 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
         if not measured.scores:
             yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(placebo))
         for score in measured.scores.values():
+            tests = [getattr(score, kind) for kind in PLACEBOS]
             yield [
                 *values,
                 *_values(score, _SCORE),
                 *_values(score.mcnemar, _TEST),
-                *chain(*(_values(getattr(score, kind), tested) for kind in PLACEBOS)),
+                *chain(*(_values(test, tested) if test else blank for test in tests)),
             ]
 
 

@@ -21,8 +21,8 @@ COMMAND = "mars eval run --suite instructions --limit 60 --rules none,strict,mar
 
 EXAMPLE_HEAD = StudyHead(
     EXAMPLE,
-    datetime(2026, 11, 26, 18, 57, tzinfo=UTC),
-    "Example: SmolLM2 135M, 13 rules on 300 prompts",
+    datetime(2026, 11, 28, 22, 50, tzinfo=UTC),
+    "Example: SmolLM2 135M, MARS on 300 prompts",
     300,
     300,
 )

@@ -45,8 +45,8 @@ MEASURING = message_strip("Measuring …", "running")
 STARTING = message_strip("Starting; if something else is running, this waits for it …", "running")
 BROKE = message_strip("The job could not begin; check the fields, then try again.", "failed")
 ABOUT_EXAMPLE = message_strip(
-    "An example: questions and instructions to SmolLM2 135M, each rule beside random relaxation of "
-    "as many tokens, decoded in batches on an H200. Start a study above to measure your own "
+    "An example: questions and instructions to SmolLM2 135M, MARS beside random relaxation of as "
+    "many tokens of each text, decoded in batches on a CPU. Start a study above to measure your own "
     "settings; the prompts and texts of this one are in the full report, docs/results.md."
 )
 FAILURES = (ValueError, StorageError)

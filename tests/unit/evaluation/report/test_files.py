@@ -46,11 +46,14 @@ def study(store: RunStore) -> str:
     return stored_study(store)
 
 
-def test_no_table_has_two_columns_of_one_name(store: RunStore, study: str) -> None:
+def test_every_row_of_a_table_has_its_columns_and_no_two_have_one_name(
+    store: RunStore, study: str
+) -> None:
     report = measure(store, study)
     for table in TABLES.values():
-        heads = next(iter(table(store, report)))
+        heads, *rows = table(store, report)
         assert len(set(heads)) == len(heads)
+        assert {len(row) for row in rows} <= {len(heads)}
 
 
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:
