@@ -73,6 +73,7 @@ class Serving:
     change: Callable[[Trace], Trace] = lambda trace: trace  # applied to every run before it is sent
     faults: list[Fault] = field(default_factory=list)  # of the next requests, first come first
     slow_s: float = 0.5
+    key: str = ""  # required, if not empty
     url: str = ""
     requests: list[dict[str, Any]] = field(
         default_factory=list
@@ -100,7 +101,7 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
     serving = Serving(session, **changed)
     engine = ThreadPoolExecutor(max_workers=1)  # as everywhere, one thread computes
     routes = [
-        Route("/v1/models", lambda _request: _models()),
+        Route("/v1/models", lambda request: _models(serving, request)),
         Route("/metrics", lambda _request: PlainTextResponse(_metrics(serving))),
         Route("/v1/completions", _endpoint(serving, engine, chat=False), methods=["POST"]),
         Route("/v1/chat/completions", _endpoint(serving, engine, chat=True), methods=["POST"]),
@@ -125,8 +126,16 @@ def serve_models(session: Session, **changed: Any) -> Iterator[Serving]:
         engine.shutdown()
 
 
-def _models() -> Response:
-    return JSONResponse({"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+def _models(serving: Serving, request: Request) -> Response:
+    return _refusal(serving, request) or JSONResponse(
+        {"object": "list", "data": [{"id": MODEL, "object": "model"}]}
+    )
+
+
+def _refusal(serving: Serving, request: Request) -> Response | None:
+    if serving.key and request.headers.get("authorization") != f"Bearer {serving.key}":
+        return JSONResponse({"error": f"bad key {request.headers.get('authorization')}"}, 401)
+    return None
 
 
 def _metrics(serving: Serving) -> str:
@@ -152,6 +161,8 @@ def _endpoint(serving: Serving, engine: ThreadPoolExecutor, *, chat: bool) -> Ca
         body = await request.json()
         serving.requests.append(body)
         fault = serving.faults.pop(0) if serving.faults else Fault.NONE
+        if refused := _refusal(serving, request):
+            return refused
         if fault is Fault.BUSY:
             return PlainTextResponse("busy", 503)
         if fault is Fault.WEB_PAGE:

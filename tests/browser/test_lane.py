@@ -444,7 +444,7 @@ def test_a_text_is_as_high_as_it_needs_and_scrolls_beyond_that(
 @pytest.fixture(scope="module")
 def stock(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """A page of Gradio's with the token view."""
-    with serving("ui.token_view", tmp_path_factory.mktemp("stock") / "log") as served:
+    with serving("ui.result", tmp_path_factory.mktemp("stock") / "log") as served:
         page = browser.new_page()
         page.goto(served.url)
         yield page
