@@ -43,6 +43,7 @@ CLAIMS = {  # in this order; of the rule and one of these two
     ),
     PlaceboOutcome.BETTER: ("the rule scores more than {}", "good"),
 }
+MISSING_SHARE = 0.05  # of a placebo's tokens; fewer are not worth a sentence
 RELAXED_NOTHING = "the rule relaxed no token"
 TENTH = 0.1  # of the right answers, for a number of prompts
 COSTS = "What a right answer costs, and runs without one"
@@ -134,6 +135,20 @@ def _against_placebos(report: Report) -> Iterator[Paragraph]:
             yield from _claimed(claim.format(random), tone, named, len(known))
     nothing = [setting for setting, row in rows if row.relaxed_share.value == 0]
     yield from _claimed(RELAXED_NOTHING, "note", nothing, len(rows))
+    missing = max(
+        (
+            each.shortfall / each.rule_relaxed
+            for each in report.placebos
+            if each.group in suites and each.rule_relaxed and each.exact
+        ),
+        default=0.0,
+    )
+    if missing >= MISSING_SHARE:
+        yield Paragraph(
+            f"Random's texts ended before all was relaxed: up to {percent(missing)} of its tokens are "
+            "missing, which is in its favour.",
+            "open",
+        )
     if tested:
         yield Paragraph(
             "In percent: random's score over the rule's, with its 95 % interval. "

@@ -365,6 +365,22 @@ def test_a_rule_is_compared_with_the_lanes_that_imitate_it() -> None:
     assert round(factor) in (5, 6) and factor == pytest.approx(round(factor))
 
 
+def test_a_placebo_that_relaxed_less_than_the_rule_says_so() -> None:
+    plan, results = with_random(0.5)
+
+    def due(share: float) -> list[StoredResult]:
+        return [
+            replace(row, data=row.data | {"relaxed": 4, "due": 4 * (1 + share)})
+            if plan.lanes[row.lane].imitates
+            else replace(row, data=row.data | {"relaxed": 4})
+            for row in results
+        ]
+
+    full, short = (paragraphs(reported(plan, due(share))) for share in (0.0, 0.25))
+    (added,) = [text for text in short if text not in full]
+    assert added.startswith("Random's texts ended before all was relaxed: up to 25.0 % of its")
+
+
 def test_three_prompts_decide_nothing() -> None:
     """Though random answers none of those that the rule answers right."""
     plan, results = with_random(1.0, items=6, repeats=1, temperatures=(0.0,))
