@@ -100,6 +100,17 @@ RUN = {
     "--k 3 --draft-mode greedy --temperature 0 --seeds 1 --seed 0 --system 'Answer briefly.' "
     "--max-new-tokens 200 --margin 0.98 --batch 16 --device cpu --name 'SmolLM2-135M, fresh "
     "instructions: chains at temperature 0'": "--pair bundled --device cpu --plan-only",
+    "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
+    "strict,lenience,topk-ratio,topk-delta,cascade-token,always --set topk-delta.n=10 --set "
+    "topk-delta.delta=0.3 --drafter eagle3 --k 3 --draft-mode greedy --temperature 0 --seeds "
+    "1 --seed 0 --system 'Answer briefly.' --max-new-tokens 200 --margin 0.98 --batch 16 "
+    "--device cpu --no-placebos --name 'SmolLM2-135M, fresh instructions: other rules, chains "
+    "at temperature 0'": "--pair bundled --device cpu --plan-only",
+    "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
+    "strict,mars,lenience,topk-ratio --set mars.theta=0.97,0.9 --drafter eagle3 --k 3 "
+    "--draft-mode greedy --temperature 1 --seeds 1 --seed 0 --system 'Answer briefly.' "
+    "--max-new-tokens 200 --margin 0.98 --batch 16 --device cpu --placebo-seeds 1 --name "
+    "'SmolLM2-135M, fresh instructions: chains at temperature 1'": "--pair bundled --device cpu --plan-only",
     "mars eval run --server http://localhost:8000 --rules strict,mars --theta 0.84,0.9 --suite gsm8k.jsonl --seeds 3 "
     "--concurrency 1,4,16": SMALL,
     "mars eval run --server http://localhost:8001 --baseline http://localhost:8000 --rules strict,server "
