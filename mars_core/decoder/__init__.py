@@ -40,6 +40,6 @@ __all__ = [
 def open_cache(
     model: PreTrainedModel, size: CacheSize, feature_layers: Sequence[int] = ()
 ) -> ModelCache:
-    """An empty cache: uses the fast layers where ``prepare`` installed them. ``feature_layers``:
-    layers whose inputs are recorded."""
+    """Return an empty cache, which uses the fast layers where ``prepare`` installed them.
+    ``feature_layers``: layers whose inputs are recorded."""
     return (FastCache if is_fast(model) else ModulesCache)(model, size, feature_layers)

@@ -100,7 +100,7 @@ class ModelCache(ABC):
         return torch.cat(features)
 
     def reread(self, ids: Tensor, start: int, slot: int = 0) -> Tensor:
-        """As ``read``, with as few rows a pass as ``chains`` may have."""
+        """Read as ``read``, with as few rows a pass as ``chains`` may have."""
         return self.read(ids, start, slot, self.size.shapes.most_rows)
 
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
@@ -130,9 +130,9 @@ class ModelCache(ABC):
         return self.trees(ids[None], Rows.one(start), depths[None], sees[None])[0]
 
     def trees(self, ids: Tensor, rows: Rows, depths: Tensor, sees: Tensor) -> Tensor:
-        """As ``chains`` for the nodes ids [A, N + 1] of trees at ``depths`` [A, N + 1] below their
-        roots: each attends to the positions before the root, and the nodes of ``sees`` [A, N + 1,
-        N + 1]."""
+        """Read as ``chains`` the nodes ids [A, N + 1] of trees at ``depths`` [A, N + 1] below their
+        roots: each attends to the positions before the root, and the nodes of ``sees`` [A, N + 1, N
+        + 1]."""
         count = ids.shape[1]
         padded = round_up(count, self.size.shapes.row_step)
         if padded > count:
@@ -155,15 +155,15 @@ class ModelCache(ABC):
         self._store.move(rows, slots)
 
     def _together(self, texts: int, count: int) -> list[slice]:
-        """Which texts of ``count`` tokens are read in one pass."""
+        """Return which texts of ``count`` tokens are read in one pass."""
         if self.size.shapes.fixed:
             return [slice(0, texts)]
         each = max(1, self.size.shapes.most_rows // round_up(count, self.size.shapes.row_step))
         return [slice(at, at + each) for at in range(0, texts, each)]
 
     def _chunks(self, count: int, start: Start, most: int, *, aligned: bool) -> list[slice]:
-        """The tokens of each pass: at most ``most``, and ``aligned`` ones end at multiples of
-        ``width_step``."""
+        """Return the tokens of each pass: at most ``most``, and ``aligned`` ones end at multiples
+        of ``width_step``."""
         step = self.size.shapes.width_step
         cuts = [0, count]
         if aligned and step > 1:
@@ -178,8 +178,8 @@ class ModelCache(ABC):
     def _chain(
         self, ids: Tensor, rows: Rows, logits: int, *, full_width: bool
     ) -> tuple[Tensor, Tensor]:
-        """One pass over consecutive ids [A, n]: logits and features as of ``_pass``, without those
-        of the padding."""
+        """Read consecutive ids [A, n]: logits and features as of ``_pass``, without those of the
+        padding."""
         count = ids.shape[1]
         filled = _padded(ids, round_up(count, self.size.shapes.row_step))
         padding = filled.shape[1] - count
@@ -195,8 +195,8 @@ class ModelCache(ABC):
 
     @abstractmethod
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
-        """One forward pass over ids [A, n]: float32 logits as of ``chains``, and the features [A,
-        n, layers · H]."""
+        """Read ids [A, n] in one pass: float32 logits as of ``chains``, and the features [A, n,
+        layers · H]."""
 
 
 def round_up(number: int, step: int) -> int:
@@ -210,7 +210,7 @@ def _padded(ids: Tensor, count: int) -> Tensor:
 
 
 def input_embedding(model: PreTrainedModel) -> nn.Embedding:
-    """The token embedding table. Ids must be on its device and below its number of rows."""
+    """Return the token embedding table. Ids must be on its device and below its number of rows."""
     table = model.get_input_embeddings()
     assert isinstance(table, nn.Embedding)
     return table

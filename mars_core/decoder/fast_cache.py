@@ -18,7 +18,7 @@ from mars_core.decoder.store import Store
 
 
 def is_fast(model: PreTrainedModel) -> bool:
-    """Whether ``prepare`` installed fast layers in the model."""
+    """Return whether ``prepare`` installed fast layers in the model."""
     layers: Any = getattr(model.get_decoder(), "layers", None)
     return bool(layers) and all(isinstance(layer, FastLayer) for layer in layers)
 

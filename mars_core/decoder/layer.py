@@ -32,12 +32,12 @@ class Rotary(NamedTuple):
 
     @staticmethod
     def of(cos: Tensor, sin: Tensor) -> Rotary:
-        """From cosines and sines [B or 1, n, d'], as transformers' rotary modules give them."""
+        """Read cosines and sines [B or 1, n, d'], as transformers' rotary modules give them."""
         first, second = sin.chunk(2, -1)
         return Rotary(cos.unsqueeze(-2), torch.cat((-first, second), -1).unsqueeze(-2))
 
     def at(self, positions: Tensor) -> Rotary:
-        """Those of ``positions`` [B, n]."""
+        """Return those of ``positions`` [B, n]."""
         flat, shape = positions.flatten(), (*positions.shape, 1, -1)
         cos, sin = (part.index_select(1, flat).view(shape) for part in (self.cos, self.sin))
         return Rotary(cos, sin)
@@ -175,7 +175,7 @@ class FastLayer(nn.Module):
         position_embeddings: tuple[Tensor, Tensor] | None = None,
         **_: Any,
     ) -> Tensor:
-        """The call signature of transformers' layers."""
+        """Take the arguments of transformers' layers."""
         assert position_embeddings is not None
 
         def attention(queries: Tensor, stored: Tensor) -> Tensor:
@@ -192,12 +192,12 @@ class FastLayer(nn.Module):
 
 
 def norm_of(module: Any) -> Norm:
-    """From any of transformers' root mean square norms."""
+    """Read any of transformers' root mean square norms."""
     return Norm(module.weight, module.variance_epsilon)
 
 
 def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
-    """From modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or
+    """Read modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or
     gate_up_proj, down_proj."""
     names = ("qkv_proj",) if hasattr(attention, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
     read = [getattr(attention, name) for name in names]

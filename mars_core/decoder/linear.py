@@ -67,7 +67,7 @@ class PackedLinear(PlainLinear):
         return product
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
-        """In one operation; input and ``to`` have the dtype ``computed``."""
+        """Add in one operation; input and ``to`` have the dtype ``computed``."""
         total: Tensor = self._product_and_sum(input, to, self.packed, self.bias, "add")
         return total
 
@@ -124,14 +124,14 @@ class HalfLinear(PlainLinear):
 
 
 def _half_product(weight: Tensor, bias: Tensor | None = None) -> Callable[[Tensor], Tensor]:
-    """The product of rows [n, in] with ``weight`` [out, in], which is copied in float16."""
+    """Return the product of rows [n, in] with ``weight`` [out, in], which is copied in float16."""
     packed = torch.ops.quantized.linear_prepack_fp16(weight, bias)
     return lambda rows: torch.ops.quantized.linear_dynamic_fp16.default(rows, packed)
 
 
 @cache
 def _half_row_step() -> int:
-    """FBGEMM's sums do not depend on the number of rows if that is a multiple of it: with AVX-512
+    """Return the step of the numbers of rows on which FBGEMM's sums do not depend: with AVX-512
     any, with AVX2 of 3 (its kernels of one and of two rows sum in another order). 1 if there is
     none."""
     generator = torch.Generator().manual_seed(0)
@@ -152,7 +152,7 @@ class Int4(NamedTuple):
     minimums: Tensor  # as ``scales``
 
     def numbers(self) -> Tensor:
-        """float32 [out, in]."""
+        """Return float32 [out, in]."""
         levels = self.levels.view(*self.scales.shape, _GROUP)
         return (
             (levels * self.scales[..., None]).add_(self.minimums[..., None]).view(self.levels.shape)
@@ -203,7 +203,7 @@ class Int4Linear(PlainLinear):
         return self._rows(input).to(input.dtype)
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
-        """The product and ``to``."""
+        """Return the product and ``to``."""
         return to + self._rows(input)
 
     def _rows(self, input: Tensor) -> Tensor:
@@ -224,8 +224,9 @@ def freeze(module: nn.Module) -> None:
 
 
 def is_plain(layer: object) -> TypeGuard[nn.Linear]:
-    """Whether a layer is a plain product: not a subclass, without a replaced forward method (hooks
-    of accelerate, quantised activations) or a quantised weight, other than a StoredLinear."""
+    """Return whether a layer is a plain product: not a subclass, without a replaced forward method
+    (hooks of accelerate, quantised activations) or a quantised weight, other than a StoredLinear.
+    """
     return isinstance(layer, StoredLinear) or (
         type(layer) is nn.Linear
         and "forward" not in vars(layer)
@@ -235,8 +236,8 @@ def is_plain(layer: object) -> TypeGuard[nn.Linear]:
 
 
 def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
-    """One layer that computes what ``layers``, all of them plain, compute of the same input, side
-    by side."""
+    """Return one layer that computes what ``layers``, all of them plain, compute of the same input,
+    side by side."""
     bias = None
     if biases := [layer.bias for layer in layers if layer.bias is not None]:
         zeros = biases[0].new_zeros
@@ -258,7 +259,7 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
 
 
 def _layer(weight: Tensor, bias: Tensor | None, *, tied: bool = False) -> PlainLinear:
-    """The fastest layer with this weight. ``tied``: it is a large embedding table too."""
+    """Return the fastest layer with this weight. ``tied``: it is a large embedding table too."""
     if fits_half(weight):
         return HalfLinear(weight, bias)
     if tied:
@@ -280,8 +281,8 @@ def pack(model: nn.Module) -> None:
 
 
 def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:
-    """The output layer of a model with products in the dtype ``rounded``, replaced where it is
-    plain so that its logits are float32."""
+    """Return the output layer of a model with products in the dtype ``rounded``, replaced where it
+    is plain so that its logits are float32."""
     if not is_plain(layer) or rounded in (torch.float32, torch.float64):
         return layer
     if layer.weight.device.type == "cuda":
@@ -292,14 +293,14 @@ def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:
 
 
 def halvable(weight: Tensor) -> bool:
-    """Whether a HalfLinear can hold ``weight``: on an x86 processor, within the range of
+    """Return whether a HalfLinear can hold ``weight``: on an x86 processor, within the range of
     float16."""
     on_x86 = weight.device.type == "cpu" and torch.backends.quantized.engine in ("x86", "fbgemm")
     return on_x86 and bool(weight.abs().max() <= torch.finfo(torch.float16).max)
 
 
 def fits_half(weight: Tensor) -> bool:
-    """Whether float16 holds a float32 weight, as it does of a file in bfloat16: all but its
+    """Return whether float16 holds a float32 weight, as it does of a file in bfloat16: all but its
     smallest numbers exactly, and these up to half of float16's smallest step."""
     if weight.dtype != torch.float32 or not halvable(weight):
         return False
@@ -307,18 +308,18 @@ def fits_half(weight: Tensor) -> bool:
 
 
 def multiplies_int4() -> bool:
-    """Whether the product of 4 bits has a vector kernel here."""
+    """Return whether the product of 4 bits has a vector kernel here."""
     return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 def rounding(model: PreTrainedModel) -> torch.dtype:
-    """The least precise dtype of the model's products, other than quantised ones of other
+    """Return the least precise dtype of the model's products, other than quantised ones of other
     libraries."""
     return torch.bfloat16 if has_int4(model) else model.dtype
 
 
 def has_int4(model: nn.Module) -> bool:
-    """Whether it multiplies weights of 4 bits, so that passes of many rows round otherwise."""
+    """Return whether it multiplies weights of 4 bits, so that passes of many rows round otherwise."""
     return any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
 
 
@@ -331,5 +332,5 @@ def packable(weight: Tensor) -> bool:
 
 
 def _can_pack() -> bool:
-    """Whether oneDNN is part of this build of torch (not of those for macOS on ARM)."""
+    """Return whether oneDNN is part of this build of torch (not of those for macOS on ARM)."""
     return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
 
     @staticmethod
     def one(start: Start, slot: int = 0) -> Rows:
-        """A single text; a tensor ``start`` has no dimension."""
+        """Return the rows of a single text; a tensor ``start`` has no dimension."""
         if isinstance(start, int):
             return Rows((slot,), (start,))
         return Rows((slot,), None, start.view(1))
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
         return self.on_device[row]
 
     def later(self, by: int) -> Rows:
-        """The same texts, ``by`` tokens further."""
+        """Return the same texts, ``by`` tokens further."""
         starts, there = self.starts, self.on_device
         return Rows(
             self.slots,
@@ -151,8 +151,8 @@ class PositionIndex:
         return PassLayout(entries, positions, segments, rows.start(0), False)
 
     def _entries(self, rows: Rows, count: int) -> tuple[Tensor, Tensor]:
-        """The positions [A, count] from each row's start on, none before 0, and the same counted
-        over all slots, [A · count]."""
+        """Return the positions [A, count] from each row's start on, none before 0, and the same
+        counted over all slots, [A · count]."""
         ahead, there = self._columns[:count], rows.on_device
         if there is None:
             assert rows.starts is not None and len(rows.slots) == 1
@@ -164,7 +164,7 @@ class PositionIndex:
         return positions, (positions + bases[:, None]).flatten()
 
     def indexed(self, slots: Sequence[int]) -> slice | Tensor:
-        """An index of a tensor [slots, ...]: a slice where they are neighbours."""
+        """Return an index of a tensor [slots, ...]: a slice where they are neighbours."""
         first, last = slots[0], slots[-1]
         if last - first + 1 == len(slots):
             return slice(first, last + 1)
@@ -175,8 +175,8 @@ class PositionIndex:
     def _segments(
         self, rows: Rows, count: int, reach: int, full_width: bool, same_width: bool = False
     ) -> list[PassSegment]:
-        """Without masks. ``reach``: positions from the start that must be in sight; ``same_width``:
-        every token attends as widely as the last one."""
+        """Return the segments without masks. ``reach``: positions from the start that must be in
+        sight; ``same_width``: every token attends as widely as the last one."""
         slots, starts = rows.slots, rows.starts
         if full_width:
             everything = slice(0, len(slots)), slice(slots[0], slots[-1] + 1), slice(0, count)
@@ -215,7 +215,7 @@ class PositionIndex:
         return [(slice(*each), stop) for *each, stop in zip(begins, ends, stops, strict=True)]
 
     def _masks(self, segment: PassSegment, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Of the tokens of a chain: for full attention, and with the window."""
+        """Return the masks of the tokens of a chain: for full attention, and with the window."""
         at = self._grouped(positions[segment.region])[..., None]
         columns = self._columns[: segment.width]
         visible = columns <= at

@@ -128,9 +128,9 @@ def custom_pair(
     head: str | ModelRef | None = None,
     classifier: str | ModelRef | None = None,
 ) -> PairSpec:
-    """A pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError. ``draft``:
-    a smaller model; ``head``: an EAGLE-3 head; ``classifier``: of its hidden states. Without the
-    first two, drafts come from the text itself, or there are none."""
+    """Return a pair of the user's models, named as ``parse_ref`` reads them. Raises ModelError.
+    ``draft``: a smaller model; ``head``: an EAGLE-3 head; ``classifier``: of its hidden states.
+    Without the first two, drafts come from the text itself, or there are none."""
     first = parse_ref(target) if isinstance(target, str) else target
     second, third, fourth = (
         parse_ref(each) if isinstance(each, str) else each for each in (draft, head, classifier)
@@ -155,8 +155,8 @@ def _stored(ref: ModelRef) -> int:
 
 
 def _bundled() -> PairSpec:
-    """The bundled pair, with sizes read from the weights: 0 if they are missing or damaged (loading
-    then raises an error)."""
+    """Return the bundled pair, with sizes read from the weights: 0 if they are missing or damaged
+    (loading then raises an error)."""
     target, draft = map(ModelRef, BUNDLED[:2])
     head, classifier = map(_shipped, BUNDLED[2:])
     try:
@@ -184,7 +184,7 @@ def _bundled() -> PairSpec:
 
 
 def _shipped(name: str) -> ModelRef | None:
-    """None in a checkout in which it has not been trained yet."""
+    """Return None in a checkout in which it has not been trained yet."""
     return ModelRef(name) if is_folder(folder_of(ModelRef(name))) else None
 
 

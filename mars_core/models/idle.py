@@ -20,7 +20,8 @@ class Engines(Generic[Engine]):
         self._lock = Lock()
 
     def take(self, kind: Hashable) -> Engine | None:
-        """An idle engine, reserved for the caller until ``give_back``; None if there is none."""
+        """Return an idle engine, reserved for the caller until ``give_back``; None if there is
+        none."""
         with self._lock:
             return self._idle.pop(kind, None)
 

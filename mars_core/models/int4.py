@@ -64,20 +64,20 @@ class Stored(NamedTuple):
     data: Tensor  # uint8
 
     def blocks(self) -> Tensor:
-        """uint8 [rows, blocks of a row, bytes of a block]."""
+        """Return uint8 [rows, blocks of a row, bytes of a block]."""
         return self.data.view(math.prod(self.shape[:-1]), -1, _KINDS[self.kind].bytes)
 
     def turned(self, size: int) -> Stored:
-        """With the rows of every head of ``size`` as halves, not in turn."""
+        """Return it with the rows of every head of ``size`` as halves, not in turn."""
         rows = self.data.view(-1, size // 2, 2, len(self.data) // self.shape[0])
         return self._replace(data=rows.transpose(1, 2).flatten())
 
     def numbers(self) -> Tensor:
-        """float32 [*shape]."""
+        """Return float32 [*shape]."""
         return _KINDS[self.kind].read(self.blocks()).reshape(self.shape)
 
     def int4(self) -> Int4:
-        """Of a weight of 4 bits."""
+        """Convert a weight of 4 bits."""
         return _int4(self.blocks())
 
 
@@ -90,12 +90,12 @@ class _Kind(NamedTuple):
 
 
 def _floats(blocks: Tensor, dtype: torch.dtype = torch.float16) -> Tensor:
-    """A copy: the file stays open as long as a tensor is a part of it."""
+    """Return a copy: the file stays open as long as a tensor is a part of it."""
     return blocks.contiguous().view(dtype).to(torch.float32, copy=True)
 
 
 def _int4(blocks: Tensor) -> Int4:
-    """The first 16 numbers are the low halves of the bytes."""
+    """Convert 4 bits: the first 16 numbers are the low halves of the bytes."""
     factors, pairs = _floats(blocks[..., :-16]), blocks[..., -16:]
     levels, scales = torch.cat((pairs & 15, pairs >> 4), -1).flatten(1), factors[..., 0]
     return Int4(levels, scales, factors[..., 1] if factors.shape[-1] == 2 else scales * -8)
@@ -126,8 +126,8 @@ _KINDS = {
 
 
 def int4_lacks(folder: Path) -> str:
-    """Why ``read_int4`` cannot read ``folder``, or this processor multiply its weights; empty where
-    they can."""
+    """Return why ``read_int4`` cannot read ``folder``, or this processor multiply its weights;
+    empty where they can."""
     if not multiplies_int4():
         return "that takes an x86 processor with AVX2"
     if not (folder / SOURCE).is_file():
@@ -147,8 +147,8 @@ def int4_lacks(folder: Path) -> str:
 
 
 def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedModel:
-    """The model with ``config`` from the file in ``folder``; its layers are those of the file until
-    it is prepared. Raises ModelError."""
+    """Return the model with ``config`` from the file in ``folder``; its layers are those of the
+    file until it is prepared. Raises ModelError."""
     architecture, stored, _ = read_file(folder / SOURCE)
     build: Any = AutoModelForCausalLM.from_config
     with init_empty_weights(include_buffers=False):
@@ -191,15 +191,15 @@ def read_int4(folder: Path, config: PreTrainedConfig, name: str) -> PreTrainedMo
 
 
 def _name(path: str) -> str:
-    """The file's name of a parameter."""
+    """Return the file's name of a parameter."""
     for ours, theirs in _NAMES.items():
         path = path.replace(ours, theirs)
     return path
 
 
 def read_file(path: Path) -> tuple[str, Mapping[str, Stored], tuple[str, ...]]:
-    """The architecture, the tensors of known kinds, which stay in the file until they are used, and
-    the names of all kinds. Raises ModelError."""
+    """Return the architecture, the tensors of known kinds, which stay in the file until they are
+    used, and the names of all kinds. Raises ModelError."""
     try:
         with path.open("rb") as file:
             magic, version, count, pairs = _unpack(file, "4sIQQ")
@@ -264,7 +264,7 @@ def _string(file: BinaryIO) -> str:
 
 
 def _value(file: BinaryIO, kind: int) -> Any:
-    """A value of the file's metadata; arrays are skipped."""
+    """Return a value of the file's metadata; arrays are skipped."""
     if kind in _SCALARS:
         return _unpack(file, _SCALARS[kind])[0]
     if kind == _STRING:

@@ -155,8 +155,8 @@ def _bits(config: PreTrainedConfig) -> int:
 
 
 def suited(target: ModelPlan) -> torch.dtype:
-    """The dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it and the
-    products take most of the time."""
+    """Return the dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it
+    and the products take most of the time."""
     if not int4_lacks(target.folder):
         return INT4
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
@@ -226,7 +226,7 @@ def _model(
     *,
     exact: bool = False,
 ) -> _Loaded:
-    """The model in evaluation mode, without gradients, on ``device`` or distributed as in
+    """Load the model in evaluation mode, without gradients, on ``device`` or distributed as in
     ``spread``; with fast layers if the engine computes the same with them on token ids ``text``.
     ``exact``: the shapes of exact passes are searched."""
     trees = plan.config.model_type in TARGETS
@@ -263,8 +263,8 @@ def _read(
     progress: Progress,
     spread: dict[int | str, int] | None,
 ) -> PreTrainedModel:
-    """The model as transformers loads it. ``dtype`` int4: in float32 but for the weights of 4 bits
-    in its folder, if it has some."""
+    """Return the model as transformers loads it. ``dtype`` int4: in float32 but for the weights of
+    4 bits in its folder, if it has some."""
     options: dict[str, Any] = (
         {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
     )

@@ -49,7 +49,7 @@ def may_have_gpu() -> bool:
 
 
 def pick_device(wanted: str) -> torch.device:
-    """The device for ``auto`` (CUDA if available), ``cpu``, ``cuda`` or ``cuda:N``. Raises
+    """Return the device for ``auto`` (CUDA if available), ``cpu``, ``cuda`` or ``cuda:N``. Raises
     ValueError."""
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
@@ -67,8 +67,8 @@ def pick_device(wanted: str) -> torch.device:
 
 
 def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
-    """The dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32 on a
-    CPU) or a name. Raises ValueError."""
+    """Return the dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32
+    on a CPU) or a name. Raises ValueError."""
     names = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "int4")}
     if wanted == "int4" and device.type != "cpu":
         raise ValueError(

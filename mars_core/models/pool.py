@@ -85,7 +85,7 @@ class ModelPool:
         return self.device.type == "cpu" and self._wanted[1] == "auto"
 
     def get(self, spec: PairSpec, progress: Progress = lambda _message: None) -> Pair:
-        """The pair, loaded if necessary; may free others. Raises ModelError."""
+        """Return the pair, loaded if necessary; may free others. Raises ModelError."""
         key = (spec.target, spec.draft, spec.head, spec.classifier)
         with self._lock, contained():
             if key not in self._pairs:
@@ -111,7 +111,7 @@ class ModelPool:
         return MemoryFit(spec.memory_bytes(bytes_each(self.dtype)), available, str(self.device))
 
     def margins(self, spec: PairSpec) -> Margins:
-        """Those of the pair's target; empty where it is not in memory."""
+        """Return those of the pair's target; empty where it is not in memory."""
         pairs = list(self._pairs.values())
         return next(
             (
@@ -123,7 +123,7 @@ class ModelPool:
         )
 
     def loaded(self) -> tuple[PairSpec, ...]:
-        """The pairs in memory, least recently used first."""
+        """Return the pairs in memory, least recently used first."""
         return tuple(pair.spec for pair in list(self._pairs.values()))
 
     def clear(self) -> None:

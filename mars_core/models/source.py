@@ -79,8 +79,9 @@ class PlannedModel(Generic[Config]):
 
 
 def parse_ref(text: str) -> ModelRef:
-    """``owner/name`` or ``owner/name/file.gguf``, either with ``@revision``, the name of a model
-    that comes with this program, or the path of a folder or of a GGUF file. Raises ModelError."""
+    """Parse ``owner/name`` or ``owner/name/file.gguf``, either with ``@revision``, the name of a
+    model that comes with this program, or the path of a folder or of a GGUF file. Raises
+    ModelError."""
     text = text.strip()
     if not text.isprintable() or len(text) > _MAX_NAME:
         raise ModelError(
@@ -98,8 +99,8 @@ def parse_ref(text: str) -> ModelRef:
 
 
 def is_local(ref: ModelRef) -> bool:
-    """Whether ``ref`` names a folder or a GGUF file: an existing one, or a string that can only be
-    a path."""
+    """Return whether ``ref`` names a folder or a GGUF file: an existing one, or a string that can
+    only be a path."""
     if ref.name in (*BUNDLED, SMOLLM2_HEAD, smollm2.NAME) or ref.name.startswith(
         ("/", "./", "../", "~")
     ):
@@ -119,7 +120,7 @@ def is_folder(path: Path) -> bool:
 
 
 def folder_of(ref: ModelRef) -> Path:
-    """The folder that a local ``ref`` names; ``~`` stays if that home directory does not
+    """Return the folder that a local ``ref`` names; ``~`` stays if that home directory does not
     exist."""
     if ref.name in (*BUNDLED, SMOLLM2_HEAD):
         return WEIGHTS_FOLDER / ref.name.partition("/")[2]
@@ -130,13 +131,13 @@ def folder_of(ref: ModelRef) -> Path:
 
 
 def label(ref: ModelRef) -> str:
-    """For progress messages: the Hub id, or the last part of a path."""
+    """Return, for progress messages, the Hub id, or the last part of a path."""
     return folder_of(ref).name if is_local(ref) else ref.name
 
 
 def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
-    """The folder with configuration and tokenizer, fetched if need be, and ``ref`` pinned to its
-    commit if on the Hub. Raises ModelError."""
+    """Return the folder with configuration and tokenizer, fetched if need be, and ``ref`` pinned to
+    its commit if on the Hub. Raises ModelError."""
     progress(f"Loading {label(ref)}: configuration")
     if not is_local(ref):
         folder = snapshot(ref, _DESCRIPTION, progress)
@@ -156,7 +157,7 @@ def description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 
 def json_description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef, dict[str, Any]]:
-    """As ``description`` of what transformers does not read, with its config.json. Raises
+    """Do as ``description`` of what transformers does not read, with its config.json. Raises
     ModelError."""
     folder, pinned = description(ref, progress)
     check_config_file(folder, ref.name)
@@ -170,7 +171,7 @@ def json_description(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef,
 
 
 def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tuple[Path, ModelRef]:
-    """The complete folder, and the reference with its revision resolved. ``pickles``: as in
+    """Return the complete folder, and the reference with its revision resolved. ``pickles``: as in
     weight_files. Raises ModelError. The revision of a Hub model is its commit; that of a folder is
     ``local:`` and 12 digits of a content hash."""
     local = is_local(ref)
@@ -183,7 +184,7 @@ def weights(ref: ModelRef, progress: Progress, *, pickles: bool = False) -> tupl
 
 
 def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Path, ...]:
-    """The single file, the shards of its index, or all weight files: safetensors or, with
+    """Return the single file, the shards of its index, or all weight files: safetensors or, with
     ``pickles`` if there are none, pickles. Raises ModelError."""
     for single, pattern in (
         ("model.safetensors", _WEIGHTS),
@@ -252,7 +253,7 @@ def read_header(path: Path) -> Mapping[str, Any]:
 
 
 def matching(folder: Path, pattern: str) -> tuple[Path, ...]:
-    """Only files: opening a pipe would wait for ever."""
+    """Return only files: opening a pipe would wait for ever."""
     return tuple(sorted(path for path in folder.glob(pattern) if path.is_file()))
 
 
@@ -280,8 +281,8 @@ def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
 
 
 def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
-    """A tqdm class without output: every half second ``progress`` gets the result of ``describe``,
-    unless that is empty."""
+    """Return a tqdm class without output: every half second ``progress`` gets the result of
+    ``describe``, unless that is empty."""
 
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0  # no monitor thread

@@ -17,7 +17,7 @@ ModelPlan = PlannedModel[PreTrainedConfig]  # plan of a model
 
 
 def read_tokenizer(plan: ModelPlan) -> PreTrainedTokenizerBase:
-    """The tokenizer of a planned model. Raises ModelError."""
+    """Read the tokenizer of a planned model. Raises ModelError."""
     if not has_tokenizer(plan.folder):
         raise ModelError(
             f"{plan.ref.name} has no tokenizer: save the tokenizer of its family into the same "
@@ -33,7 +33,7 @@ def read_tokenizer(plan: ModelPlan) -> PreTrainedTokenizerBase:
 def draftable(
     target: ModelPlan, draft: ModelPlan | None, tokenizer: PreTrainedTokenizerBase
 ) -> int:
-    """How many ids may be drafted; ``tokenizer`` is the target's. Raises ModelError if the
+    """Return how many ids may be drafted; ``tokenizer`` is the target's. Raises ModelError if the
     vocabularies of target and draft differ."""
     if draft is None:
         return _size(target.config)
@@ -48,7 +48,7 @@ def _size(config: PreTrainedConfig) -> int:
 
 
 def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Every id that ends an answer: those of both configurations (one or a list each), the
+    """Return every id that ends an answer: those of both configurations (one or a list each), the
     tokenizer's, and the chat template's end of turn, without ids outside the vocabulary."""
     configs = (model.generation_config, model.config.get_text_config(decoder=True))
     stored = [getattr(config, "eos_token_id", None) for config in configs]
@@ -62,12 +62,12 @@ def end_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> froze
 def shared_vocabulary(
     names: tuple[str, str], target: TokenIds, draft: TokenIds | None, rows: tuple[int, int]
 ) -> int:
-    """The number of ids, from 0 on, that may be drafted: tokens of both models with the same text.
-    ``names`` and ``rows`` (of the embedding) belong to target and draft. Tokens that only the target
-    knows, such as added ones, and those that only the draft has after the target's last are never
-    drafted where the other has no row for them. A draft without a tokenizer (None) must
-    have as many rows as the target. Raises ModelError, naming both models and the first id that
-    differs."""
+    """Return the number of ids, from 0 on, that may be drafted: tokens of both models with the same
+    text. ``names`` and ``rows`` (of the embedding) belong to target and draft. Tokens that only the
+    target knows, such as added ones, and those that only the draft has after the target's last are
+    never drafted where the other has no row for them. A draft without a tokenizer (None) must have
+    as many rows as the target. Raises ModelError, naming both models and the first id that differs.
+    """
     if draft is None:
         if rows[0] == rows[1]:
             return rows[0]

@@ -55,15 +55,15 @@ class ShapeSearch(NamedTuple):
 def real_text(
     tokenizer: PreTrainedTokenizerBase, vocabulary: int, text: str = GENERAL_TEXT
 ) -> Tensor:
-    """The first _TOKENS ids of ``text`` that are below ``vocabulary``; a text that has fewer is
-    repeated."""
+    """Return the first _TOKENS ids of ``text`` that are below ``vocabulary``; a text that has fewer
+    is repeated."""
     ids = [each for each in tokenizer(text)["input_ids"] if each < vocabulary]
     return torch.tensor((ids or [0]) * _TOKENS)[:_TOKENS]
 
 
 @torch.inference_mode()
 def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
-    """The cheapest shapes that pass on ``text`` and on the model's continuation of it. Without
+    """Find the cheapest shapes that pass on ``text`` and on the model's continuation of it. Without
     ``text``: any shape."""
     if text is None:
         return ShapeSearch(ANY_SHAPE, "it was not checked")
@@ -93,8 +93,8 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
 def _differs_at(
     model: PreTrainedModel, ids: Tensor, shapes: PassShapes
 ) -> tuple[int | None, Margins]:
-    """A position from which on logits depend on the rows of a pass, None where they are bitwise the
-    same; and the margins."""
+    """Return a position from which on logits depend on the rows of a pass, None where they are
+    bitwise the same; and the margins."""
     context = (
         getattr(model.config.get_text_config(decoder=True), "max_position_embeddings", None)
         or _TOKENS + _BLOCK

@@ -76,8 +76,8 @@ def check_class(model: PreTrainedModel, name: str) -> None:
 
 @torch.no_grad()
 def reference_logits(model: PreTrainedModel, text: Tensor, name: str) -> ProbeTrial:
-    """The reference logits of an unmodified model on token ids [n] of a text. Raises ModelError if
-    they are not finite."""
+    """Compute the reference logits of an unmodified model on token ids [n] of a text. Raises
+    ModelError if they are not finite."""
     config = model.config.get_text_config(decoder=True)
     length = min(_PROMPT + 2 * _BLOCK, getattr(config, "max_position_embeddings", None) or 2048)
     ids = text[: max(2, length)].to(input_embedding(model).weight.device)
@@ -95,7 +95,7 @@ def reference_logits(model: PreTrainedModel, text: Tensor, name: str) -> ProbeTr
 
 @contextmanager
 def _rounded(model: PreTrainedModel) -> Iterator[None]:
-    """Every number that a module without parts returns is kept or moved by one rounding step."""
+    """Keep every number that a module without parts returns, or move it by one rounding step."""
     source = torch.Generator().manual_seed(0)
 
     def move(_module: nn.Module, _args: Any, output: Any) -> Any:

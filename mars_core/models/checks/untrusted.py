@@ -54,7 +54,7 @@ def check_count(name: str, file: str, what: str, count: float, most: float) -> N
 
 
 def shard_files(index: Path, name: str) -> tuple[Path, ...]:
-    """The shards named in a weight index; all must be in its folder. Raises ModelError."""
+    """Return the shards named in a weight index; all must be in its folder. Raises ModelError."""
     content = _json(index)
     named = content.get("weight_map") if isinstance(content, Mapping) else None
     shards = sorted(set(map(str, named.values()))) if isinstance(named, Mapping) else []
@@ -73,8 +73,8 @@ def shard_files(index: Path, name: str) -> tuple[Path, ...]:
 
 
 def _json(path: Path, hook: Callable[[dict[str, Any]], object] | None = None) -> Any:
-    """The parsed file, or None. ``hook`` is called with every object in it, e.g. the text part of a
-    multimodal model's configuration."""
+    """Return the parsed file, or None. ``hook`` is called with every object in it, e.g. the text
+    part of a multimodal model's configuration."""
     try:
         return json.loads(path.read_bytes(), object_hook=hook)
     except (OSError, ValueError, RecursionError):

@@ -54,8 +54,8 @@ def plan_eagle(
 def load_eagle(
     plan: PlannedModel[HeadConfig], target: PreTrainedModel, progress: Progress
 ) -> tuple[Eagle3Head, ModelRef]:
-    """The planned head on the device and in the dtype of ``target``, and its reference with the
-    revision resolved. Raises ModelError."""
+    """Load the planned head on the device and in the dtype of ``target``, and its reference with
+    the revision resolved. Raises ModelError."""
     folder, ref = weights(plan.ref, progress, pickles=True)
     with explained(ref), torch.no_grad():
         size = size_of(*weight_files(folder, ref.name, pickles=True))

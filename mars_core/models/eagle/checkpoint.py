@@ -38,8 +38,8 @@ _EMBEDDING, _OUTPUT, _OFFSETS, _MARKS = "embed_tokens.weight", "lm_head.weight",
 
 
 def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: str) -> Eagle3Head:
-    """The head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and in
-    its dtype. An absent input embedding is replaced by ``target``'s module; so is the output
+    """Load the head in ``folder``, in evaluation mode, on the device of ``target``'s embedding and
+    in its dtype. An absent input embedding is replaced by ``target``'s module; so is the output
     embedding if the vocabularies are the same. ``name`` is for messages. Raises ModelError, and the
     errors of reading a damaged file."""
     with torch.device("meta"):
@@ -77,7 +77,7 @@ def load_head(folder: Path, config: HeadConfig, target: PreTrainedModel, name: s
 
 
 def _read(files: Iterable[Path], name: str) -> dict[str, Tensor]:
-    """All tensors on the CPU by name; pickles are not copied into memory where they can be
+    """Read all tensors on the CPU by name; pickles are not copied into memory where they can be
     mapped."""
     tensors: dict[str, Tensor] = {}
     for path in files:
@@ -142,7 +142,7 @@ class _Weights(NamedTuple):
             raise self.refusal(f"have {name} as {tensor.dtype}, not as floating point numbers")
 
     def converted(self, parameter: str, device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A copy, since the file may be mapped."""
+        """Return a copy, since the file may be mapped."""
         name, stored = self.by_parameter[parameter]
         tensor = stored.detach().to(device, dtype, copy=True).contiguous()
         if not torch.isfinite(tensor).all():
@@ -185,14 +185,14 @@ def _by_parameter(
 
 
 def aliases(parameter: str) -> list[str]:
-    """The names of a parameter in both families: ``layer.q_proj.weight`` is
+    """Return the names of a parameter in both families: ``layer.q_proj.weight`` is
     ``midlayer.self_attn.q_proj.weight``, for example."""
     parameter = re.sub(r"^layer\.([qkvo]_)", r"layer.self_attn.\1", parameter)
     return [re.sub(r"^layer\.", prefix, parameter) for prefix in _LAYER]
 
 
 def _offsets(weights: _Weights, config: HeadConfig) -> Tensor:
-    """d2t [D], checked: draft ids map to distinct target ids, and t2d marks exactly these."""
+    """Return d2t [D], checked: draft ids map to distinct target ids, and t2d marks exactly these."""
     stored = weights.get(_OFFSETS)
     if stored is None:
         stored = torch.zeros(config.draft_vocabulary, dtype=torch.long)

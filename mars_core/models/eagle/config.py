@@ -44,9 +44,9 @@ _ONLY: Mapping[
 def read_config(
     raw: Mapping[str, Any], target: PreTrainedConfig, name: str, target_name: str
 ) -> HeadConfig:
-    """The head that ``raw`` describes, for a target with the configuration ``target``. Raises
-    ModelError. The names are for messages. A verifier of another name but of the same sizes is
-    accepted: folders are renamed."""
+    """Return the head that ``raw`` describes, for a target with the configuration ``target``.
+    Raises ModelError. The names are for messages. A verifier of another name but of the same sizes
+    is accepted: folders are renamed."""
     text = target.get_text_config(decoder=True)
     width, vocabulary = int(text.hidden_size), int(text.vocab_size)
     speculators = "speculators_model_type" in raw or "transformer_layer_config" in raw
@@ -111,7 +111,7 @@ class _Keys(NamedTuple):
         return dict(self._checked(key, {}, (dict,), "an object"))
 
     def _checked(self, key: str, default: Any, types: tuple[type, ...], needed: str) -> Any:
-        """Of exactly one of ``types``; numbers are positive and finite."""
+        """Return a value of exactly one of ``types``; numbers are positive and finite."""
         value = self.get(key)
         if value is None and default is None:
             raise ModelError(
@@ -153,7 +153,7 @@ def _check_kind(head: _Keys, layer: _Keys, speculators: bool) -> bool:
 
 
 def _check_window(layer: _Keys, target: PreTrainedConfig) -> None:
-    """A sliding window is accepted only if it is at least as long as the target's context."""
+    """Accept a sliding window only if it is at least as long as the target's context."""
     kinds = layer.get("layer_types")
     used = (
         "sliding_attention" in kinds
@@ -195,7 +195,7 @@ def _feature_layers(head: _Keys, layers: int, target_name: str) -> tuple[int, ..
 
 
 def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
-    """The decoder layer as a Llama configuration; built once as a check."""
+    """Return the decoder layer as a Llama configuration; built once as a check."""
     width, heads = keys.positive_int("hidden_size"), keys.positive_int("num_attention_heads")
     groups, head_dim = (
         keys.positive_int("num_key_value_heads", heads),
@@ -251,7 +251,7 @@ def _layer(keys: _Keys, vocabulary: int) -> LlamaConfig:
 
 
 def _rotary(keys: _Keys) -> dict[str, Any]:
-    """``rope_parameters`` of current transformers, from themselves or from the older
+    """Return ``rope_parameters`` of current transformers, from themselves or from the older
     ``rope_scaling`` and ``rope_theta``."""
     key = "rope_scaling" if keys.get("rope_scaling") else "rope_parameters"
     rope = _Keys(keys.mapping(key), keys.name)
