@@ -37,32 +37,33 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def signless(text: str) -> str:
-    """The same number with a typographic minus."""
+    """Write the same number with a typographic minus."""
     return text.replace("-", MINUS) if "-" in text else text
 
 
 def count(value: int) -> str:
-    """A whole number, thousands separated."""
+    """Write a whole number, thousands separated."""
     return signless(f"{value:,}")
 
 
 def share(value: float) -> str:
-    """A share of one as a percentage."""
+    """Write a share of one as a percentage."""
     return MISSING if math.isnan(value) else f"{number(100 * value)} %"
 
 
 def percent(value: float) -> str:
-    """A share of one to a tenth of a percent, so that a column can be compared with a margin."""
+    """Write a share of one to a tenth of a percent, so that a column can be compared with a
+    margin."""
     return MISSING if math.isnan(value) else signless(f"{100 * value:,.1f} %")
 
 
 def signed(value: float) -> str:
-    """A signed difference."""
+    """Write a signed difference."""
     return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
 
 
 def bounded(text: str, kind: ShiftKind) -> str:
-    """A formatted TV or KL, marked where it is an upper bound."""
+    """Mark a formatted TV or KL where it is an upper bound."""
     return f"≤ {text}" if kind is ShiftKind.BOUND and text != MISSING else text
 
 
@@ -74,19 +75,19 @@ def duration(seconds: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """A ratio as ``1.23×``."""
+    """Write a ratio as ``1.23×``."""
     return MISSING if math.isnan(value) else f"{number(value)}×"
 
 
 def faster(value: float) -> str:
-    """A ratio of speeds with its direction: ``1.23× faster``, ``1.02× slower``."""
+    """Write a ratio of speeds with its direction: ``1.23× faster``, ``1.02× slower``."""
     text = ratio(max(value, 1 / value if value else math.inf))
     return "equal" if text == ratio(1) else f"{text} {'faster' if value > 1 else 'slower'}"
 
 
 def about(seconds: float) -> str:
-    """A rough duration to wait, rounded up: ``a few seconds``, ``about 40 s``, ``about 12 min``,
-    ``about 2 h 13 min``."""
+    """Write a rough duration to wait, rounded up: ``a few seconds``, ``about 40 s``, ``about 12
+    min``, ``about 2 h 13 min``."""
     if seconds < 10:
         return "a few seconds"
     if seconds < 90:
@@ -107,12 +108,12 @@ def memory(size: float) -> str:
 
 
 def parameters(size: int) -> str:
-    """A parameter count: ``7.7 M``, ``4.02 B``."""
+    """Write a parameter count: ``7.7 M``, ``4.02 B``."""
     return _scaled(size, ("B", "M", "k")) or count(size)
 
 
 def _scaled(size: float, units: tuple[str, str, str]) -> str:
-    """In the unit of 1e9, 1e6 or 1e3; empty below."""
+    """Write a number in the unit of 1e9, 1e6 or 1e3; empty below."""
     texts = (
         f"{number(size / scale)} {unit}"
         for unit, scale in zip(units, (1e9, 1e6, 1e3), strict=True)
@@ -122,7 +123,7 @@ def _scaled(size: float, units: tuple[str, str, str]) -> str:
 
 
 def plural(amount: int, noun: str) -> str:
-    """``1 token``, ``2 tokens``, ``2 passes``."""
+    """Write ``1 token``, ``2 tokens``, ``2 passes``."""
     end = "" if amount == 1 else "es" if noun.endswith("s") else "s"
     return f"{count(amount)} {noun}{end}"
 
@@ -152,7 +153,7 @@ def visible(piece: str) -> str:
 
 
 def shorten(text: str, limit: int = 120) -> str:
-    """One displayable line of at most ``limit`` characters."""
+    """Write one displayable line of at most ``limit`` characters."""
     line = displayable(" ".join(text[: 4 * limit].split()))
     return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[: limit - 1]}…"
 

@@ -48,8 +48,8 @@ GRID = "rgba(128, 136, 148, 0.22)"
 
 
 def css_variables() -> str:
-    """The palette as CSS custom properties: ``--mars-<outcome>`` and ``--mars-<outcome>-text``,
-    light and dark, and ``--mars-lane-<number>``."""
+    """Write the palette as CSS custom properties: ``--mars-<outcome>`` and
+    ``--mars-<outcome>-text``, light and dark, and ``--mars-lane-<number>``."""
     lanes = "".join(f"--mars-lane-{lane}:{colour};" for lane, colour in enumerate(LANES))
     rules = f":root{{{lanes}}}\n"
     for where, name in ((":root", "light"), (".dark", "dark")):

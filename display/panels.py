@@ -135,7 +135,7 @@ def _within(number: str) -> FigurePart:
 
 
 def _level(number: str, name: str, value: float, text: str) -> tuple[FigurePart, FigurePart]:
-    """A dashed line across a panel with its name at the upper or left end."""
+    """Return a dashed line across a panel with its name at the upper or left end."""
     other = "y" if name == "x" else "x"
     where = _within(number) | {f"{name}ref": f"{name}{number}"}
     line = {"type": "line", f"{name}0": value, f"{name}1": value, f"{other}0": 0, f"{other}1": 1}
@@ -179,7 +179,7 @@ def _look(mark: Mark) -> Look:
 
 
 def _bars(spreads: Sequence[MarkValue], colour: str) -> FigurePart:
-    """The intervals of marks; none where an end is unknown."""
+    """Return the intervals of marks; none where an end is unknown."""
     ends = [
         (value - low, high - value) if math.isfinite(high - low) else (None, None)
         for value, low, high in spreads

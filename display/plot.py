@@ -69,8 +69,8 @@ class SubplotRow(NamedTuple):
 
 
 def drawn(traces: Iterable[FigurePart], *, height: int, **layout: Any) -> go.Figure:
-    """A figure of traces as plain mappings, over the layout that all share. Not validated: that
-    costs twenty times the rest. Tests validate every figure."""
+    """Draw a figure of traces as plain mappings, over the layout that all share. Not validated:
+    that costs twenty times the rest. Tests validate every figure."""
     defaults = {
         "height": height,
         "margin": {"l": 52, "r": 14, "t": 34, "b": 44},
@@ -113,14 +113,15 @@ def drawn_rows(
 
 
 def axis(title: str = "", **more: Any) -> FigurePart:
-    """An axis that is not dragged, with a faint grid."""
+    """Return an axis that is not dragged, with a faint grid."""
     lines = dict.fromkeys(("gridcolor", "zerolinecolor", "linecolor", "tickcolor"), GRID)
     label = {"text": title, "font": {"size": 12}, "standoff": 8}
     return {"fixedrange": True, "automargin": True, "title": label, **lines} | more
 
 
 def integer_range(least: int, most: int) -> FigurePart:
-    """The range of an axis of whole numbers; without ticks between them where they are few."""
+    """Return the range of an axis of whole numbers; without ticks between them where they are
+    few."""
     return {"range": [least - 0.6, most + 0.6]} | ({"dtick": 1} if most - least < 8 else {})
 
 
@@ -129,7 +130,7 @@ def bars(x: Sequence[Any], y: Sequence[Any], marker: FigurePart, **more: Any) ->
 
 
 def filled(colour: str, hatch: str = "") -> FigurePart:
-    """The marker of a bar; hatched, it can be distinguished without its colour."""
+    """Return the marker of a bar; hatched, it can be distinguished without its colour."""
     pattern = {
         "shape": hatch,
         "fillmode": "overlay",
@@ -141,7 +142,7 @@ def filled(colour: str, hatch: str = "") -> FigurePart:
 
 
 def legend(markers: Mapping[str, FigurePart]) -> list[FigurePart]:
-    """The legend of a figure whose bars stand in rows: name → marker, each once."""
+    """Return the legend of a figure whose bars stand in rows: name → marker, each once."""
     return [
         bars([None], [None], marker, name=name, hoverinfo="skip")
         for name, marker in markers.items()

@@ -94,7 +94,7 @@ def pages(*packages: tuple[str, str]) -> Environment:
 
 @cache
 def _markdown() -> Environment:
-    """The same for Markdown: everything that is written is escaped by ``finalize``."""
+    """Return the same for Markdown: everything that is written is escaped by ``finalize``."""
     environment = _environment(autoescape=False, finalize=_escaped, keep_trailing_newline=True)
     environment.filters |= {"fenced": fenced, "rule": _rule}
     return environment
@@ -116,7 +116,7 @@ def _environment(*packages: tuple[str, str], **options: Any) -> Environment:
 
 
 def _value(plot: Plot) -> Markup:
-    """For an attribute in single quotes."""
+    """Escape for an attribute in single quotes."""
     return Markup(figure_json(plot))
 
 
@@ -147,7 +147,8 @@ def fenced(text: str) -> SafeMarkdown:
 
 
 def _rule(table: ReportTable) -> SafeMarkdown:
-    """The line under the heads of a Markdown table: columns with a number stand at the right."""
+    """Write the line under the heads of a Markdown table: columns with a number stand at the
+    right."""
     columns = zip(*table.rows, strict=True) if table.rows else [()] * len(table.heads)
     numeric = (any(re.match(r"[−+<–]?\s*\d", cell.text) for cell in column) for column in columns)
     return SafeMarkdown("|" + "|".join("---:" if right else "---" for right in numeric) + "|")

@@ -143,7 +143,8 @@ _NOT_CHOSEN = (
 
 
 def _choosing(rules: str) -> OptionTable:
-    """Of a command that chooses the parameters of such rules itself, on models of this program."""
+    """Return the options of a command that chooses the parameters of such rules itself, on models
+    of this program."""
     help_text = f"rules {rules}, separated by commas (default mars); none: measure it too"
     plan = {name: each for name, each in _PLAN.items() if name not in _NOT_CHOSEN}
     return plan | {"--rules": _text(help_text)}

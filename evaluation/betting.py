@@ -25,7 +25,7 @@ MOST_RATIO = 4.0  # up to which a bound of a ratio is searched
 
 
 def log_wealth(payoffs: Array) -> Array:
-    """ln of the wealth after each payoff, [..., N]."""
+    """Return ln of the wealth after each payoff, [..., N]."""
     total = np.full(payoffs.shape, -np.inf)
     for share in SHARES:
         total = np.logaddexp(total, np.log1p(share * payoffs).cumsum(axis=-1))
@@ -33,25 +33,25 @@ def log_wealth(payoffs: Array) -> Array:
 
 
 def p_value(payoffs: Array) -> float:
-    """1 over the largest wealth so far; 1 without payoffs."""
+    """Return 1 over the largest wealth so far; 1 without payoffs."""
     return math.exp(-max(0.0, float(log_wealth(payoffs).max(initial=0.0))))
 
 
 def above(rule: Array, baseline: Array, margin: float) -> Array:
-    """Payoffs against the hypothesis that rule's mean is at most ``margin`` times the baseline's;
-    scores from 0 to 1, one a prompt."""
+    """Return payoffs against the hypothesis that rule's mean is at most ``margin`` times the
+    baseline's; scores from 0 to 1, one a prompt."""
     payoffs: Array = rule / margin - baseline
     return payoffs
 
 
 def below(rule: Array, baseline: Array, margin: float) -> Array:
-    """Payoffs against the hypothesis that it is at least that."""
+    """Return payoffs against the hypothesis that it is at least that."""
     payoffs: Array = margin * baseline - rule
     return payoffs
 
 
 def ratio_bound(rule: Array, baseline: Array, alpha: float) -> float:
-    """Lower bound of mean(rule) / mean(baseline) at level 1 − α: the ratios below it are
+    """Return the lower bound of mean(rule) / mean(baseline) at level 1 − α: the ratios below it are
     rejected."""
 
     def rejected(ratio: float) -> bool:
@@ -61,8 +61,8 @@ def ratio_bound(rule: Array, baseline: Array, alpha: float) -> float:
 
 
 def difference_interval(differences: Array, alpha: float) -> Interval:
-    """Of the mean of differences of two scores from 0 to 1, one a prompt, at level 1 − α: each end
-    errs with α/2."""
+    """Return the interval of the mean of differences of two scores from 0 to 1, one a prompt, at
+    level 1 − α: each end errs with α/2."""
     if not differences.size:
         return Interval()
     ends = (_least_mean(differences, alpha / 2), -_least_mean(-differences, alpha / 2))
@@ -77,8 +77,8 @@ def _least_mean(values: Array, alpha: float) -> float:
 
 
 def least_prompts(margin: float, alpha: float) -> int:
-    """The right answers of the baseline, none of them lost, after which a rule is supported. Raises
-    ValueError for a margin that no number of answers supports."""
+    """Count the right answers of the baseline, none of them lost, after which a rule is supported.
+    Raises ValueError for a margin that no number of answers supports."""
     if not 0 < margin < 1 or not 0 < alpha < 1:
         raise ValueError(
             f"margin is {margin:g} and alpha {alpha:g}; both must be above 0 and below 1."

@@ -39,7 +39,7 @@ _SHARED = ("draft_mode", "tree", *_IN_PLAN, *PROCESSORS)
 
 
 def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
-    """The plan given by the options, for these models. Raises ValueError."""
+    """Read the plan given by the options, for these models. Raises ValueError."""
     models = Models.of(pair)
     names = _words(options.rules or RULES_OF_STUDY)
     settings = settings_named(options, *_SHARED)
@@ -56,7 +56,7 @@ def _with_controls(options: argparse.Namespace, lanes: tuple[Lane, ...]) -> tupl
 
 
 def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
-    """The plan whose rules get their parameters from strict's runs. Raises ValueError."""
+    """Read the plan whose rules get their parameters from strict's runs. Raises ValueError."""
     names = [name for name in _words(options.rules or "mars") if name != BASELINE]
     options.rules = ",".join([BASELINE, *names])
     options.theta, options.set, options.scope, options.no_placebos = "", [], "all", True
@@ -68,7 +68,7 @@ def read_choosing_options(options: argparse.Namespace, pair: Pair) -> Plan:
 def read_served_options(
     options: argparse.Namespace, find_server: Callable[[str, str], tuple[str, str]]
 ) -> Plan:
-    """The plan of a study on servers. ``find_server``: URL and model of a server, from what is
+    """Read the plan of a study on servers. ``find_server``: URL and model of a server, from what is
     given. Raises ValueError."""
     settings = settings_named(options, *_SHARED)
     chosen = settings.sampling.processors.chosen
@@ -147,7 +147,7 @@ def _lanes(
 def _drafters(
     options: argparse.Namespace, settings: Settings, spec: PairSpec
 ) -> list[DrafterConfig]:
-    """Chains of each K; of a tree one."""
+    """Return chains of each K; of a tree one."""
     kinds = [drafter_kind(name) for name in _words(options.drafter) or offered(spec)[:1]]
     if settings.tree and not any(kind.trees for kind in kinds):
         names = ", ".join(kind.name for kind in kinds)

@@ -30,7 +30,7 @@ class Acceptance(NamedTuple):
     sizes: tuple[tuple[int, float], ...] = ()
 
     def tokens(self, k: int) -> float:
-        """Expected of a pass that verifies a chain of K."""
+        """Return those expected of a pass that verifies a chain of K."""
         return expected_tokens([*self.rates[:k], *[self.beyond] * (k - len(self.rates))])
 
 
@@ -55,7 +55,7 @@ class Costs(NamedTuple):
     budget: float = math.inf
 
     def target(self, tokens: float) -> float:
-        """The cost of a target pass of ``tokens`` tokens in each sequence of the batch."""
+        """Return the cost of a target pass of ``tokens`` tokens in each sequence of the batch."""
         return max(1 + self.slope * (tokens - 1), self.batch * tokens / self.budget)
 
 
@@ -92,7 +92,7 @@ class PlannedDraft(NamedTuple):
 
 
 def uncut(trace: Trace) -> list[Step]:
-    """The steps but those in whose draft the text ends: they kept less than was accepted."""
+    """Return the steps but those in whose draft the text ends: they kept less than was accepted."""
     drafted = (Outcome.ACCEPTED, Outcome.RELAXED)
     return [
         step for step in trace.steps if not step.emitted or step.emitted[-1].outcome not in drafted
@@ -100,7 +100,7 @@ def uncut(trace: Trace) -> list[Step]:
 
 
 def acceptance_of(trace: Trace) -> Acceptance | None:
-    """Of its ``uncut`` steps; None for a run that drafted nothing."""
+    """Return that of its ``uncut`` steps; None for a run that drafted nothing."""
     steps = uncut(trace)
     deepest = max(map(_depth, steps), default=0)
     if not deepest:
@@ -112,8 +112,8 @@ def acceptance_of(trace: Trace) -> Acceptance | None:
 
 
 def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
-    """At most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability, of
-    coupled trees of highest odds, product over the path, of a larger one."""
+    """Return at most ``MOST`` sizes. A smaller tree has the nodes of highest drafter probability,
+    of coupled trees of highest odds, product over the path, of a larger one."""
     ranks = [rank for step in steps for rank in _accepted_ranks(step)]
     largest = max(len(step.nodes) for step in steps)
     sizes = sorted({math.ceil(largest * part / MOST) for part in range(1, MOST + 1)})
@@ -121,7 +121,7 @@ def _sizes(steps: Sequence[Step]) -> tuple[tuple[int, float], ...]:
 
 
 def _accepted_ranks(step: Step) -> list[int]:
-    """The ranks, from 0, of the kept nodes among all of the step."""
+    """Return the ranks, from 0, of the kept nodes among all of the step."""
     chances = [1.0]
     for node in step.nodes:
         chances.append(chances[node.parent] * (node.q if math.isnan(node.odds) else node.odds))
@@ -134,8 +134,8 @@ def _accepted_ranks(step: Step) -> list[int]:
 
 
 def times_of(trace: Trace) -> Times | None:
-    """None for a run with fewer than two steps. Of a run without drafts ``draft_s`` is 0 and
-    ``width`` 1."""
+    """Return its times; None for a run with fewer than two steps. Of a run without drafts
+    ``draft_s`` is 0 and ``width`` 1."""
     timed = [(after, after.elapsed_s - before.elapsed_s) for before, after in pairwise(trace.steps)]
     return (
         Times(
@@ -149,8 +149,8 @@ def times_of(trace: Trace) -> Times | None:
 
 
 def costs_of(times: Times, single_s: float = math.nan) -> Costs:
-    """As measured. ``single_s``: of a pass of one token; without it all passes are taken to cost
-    the same."""
+    """Return costs as measured. ``single_s``: of a pass of one token; without it all passes are
+    taken to cost the same."""
     single = single_s if 0 < single_s < math.inf else times.pass_s
     return Costs(
         times.draft_s / single, max(0.0, times.pass_s / single - 1) / max(1.0, times.width - 1)
@@ -158,7 +158,8 @@ def costs_of(times: Times, single_s: float = math.nan) -> Costs:
 
 
 def acceptance_of_counts(accepted: Sequence[float], drafted: Sequence[float]) -> Acceptance:
-    """Of many runs with chains. By draft position, steps that kept, and that drafted, a token."""
+    """Return that of many runs with chains. By draft position, steps that kept, and that drafted, a
+    token."""
     shares = [1.0, *(some / count for some, count in zip(accepted, drafted, strict=True) if count)]
     reached = sum(count * share for count, share in zip(drafted, shares, strict=False))
     beyond = sum(accepted) / reached if reached else 0.0
@@ -166,9 +167,9 @@ def acceptance_of_counts(accepted: Sequence[float], drafted: Sequence[float]) ->
 
 
 def step_times(steps: Sequence[MeasuredStep]) -> StepTimes | None:
-    """Non-negative, with the least squares of relative errors; None for too few different steps.
-    From single runs alone: a pass of the drafter, as one of the target, costs as much for each of
-    its tokens, whether they are of one run or of several."""
+    """Fit non-negative times with the least squares of relative errors; None for too few different
+    steps. From single runs alone: a pass of the drafter, as one of the target, costs as much for
+    each of its tokens, whether they are of one run or of several."""
     from scipy.optimize import nnls  # imported here because the page starts without it
 
     alone = {each.runs for each in steps} == {1}
@@ -193,13 +194,13 @@ def step_times(steps: Sequence[MeasuredStep]) -> StepTimes | None:
 
 
 def expected_tokens(rates: Sequence[float]) -> float:
-    """1 + Σ_d Π_{i ≤ d} a_i: of a pass that verifies a chain with these conditional acceptance
-    rates."""
+    """Return 1 + Σ_d Π_{i ≤ d} a_i: of a pass that verifies a chain with these conditional
+    acceptance rates."""
     return 1.0 + math.fsum(accumulate(rates, mul))
 
 
 def planned(run: Acceptance, costs: Costs) -> tuple[PlannedDraft, ...]:
-    """K = 1 to MOST; of a run with trees sizes up to its own, at its depth."""
+    """Plan K = 1 to MOST; of a run with trees sizes up to its own, at its depth."""
     deepest, plans = len(run.rates), list[PlannedDraft]()
     if run.sizes:
         for size, accepted in run.sizes:
@@ -216,8 +217,8 @@ def planned(run: Acceptance, costs: Costs) -> tuple[PlannedDraft, ...]:
 
 
 def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
-    """Over decoding without drafts, of a step with so many passes of the drafter and verified
-    tokens."""
+    """Return that over decoding without drafts, of a step with so many passes of the drafter and
+    verified tokens."""
     return (
         tokens
         * costs.target(1)
@@ -226,7 +227,7 @@ def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:
 
 
 def best(plan: Sequence[PlannedDraft]) -> PlannedDraft | None:
-    """The fastest; None where none is faster than decoding without drafts."""
+    """Return the fastest; None where none is faster than decoding without drafts."""
     fastest = max(plan, key=lambda each: each.speedup, default=None)
     return fastest if fastest and fastest.speedup > 1 else None
 

@@ -12,12 +12,12 @@ _NUMBERS = re.compile(r"[\d.,]+")
 
 
 def printable(text: str) -> str:
-    """Escapes control characters in model output and file names before they reach the terminal."""
+    """Escape control characters in model output and file names before they reach the terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 def show_progress(text: str) -> None:
-    """Rewrites the line; nothing is left of it where ``text`` is empty. Where standard error is no
+    """Rewrite the line; nothing is left of it where ``text`` is empty. Where standard error is no
     terminal, every stage has a line, and its numbers one each LOG_S."""
     global _last
     if sys.stderr.isatty():

@@ -90,7 +90,7 @@ class Paired(NamedTuple):
 
     @property
     def totals(self) -> tuple[float, float, float, float]:
-        """Totals of rule, baseline, gained and lost."""
+        """Return totals of rule, baseline, gained and lost."""
         rule, baseline, gained, lost = map(
             np.sum, (self.rule, self.baseline, self.gained, self.lost)
         )
@@ -103,7 +103,7 @@ class Paired(NamedTuple):
 
 
 def paired(rule: Array, baseline: Array, prompt: Indices, *, binary: bool) -> Paired:
-    """From the scores of single runs, [R]."""
+    """Pair the scores of single runs, [R]."""
     _, index = np.unique(prompt, return_inverse=True)
 
     def summed(scores: Array) -> Array:
@@ -116,8 +116,8 @@ def paired(rule: Array, baseline: Array, prompt: Indices, *, binary: bool) -> Pa
 
 
 def ratio_interval(pairs: Paired) -> Interval:
-    """The ratios φ that the score test does not reject: |T(φ)| ≤ z (Nam & Blackwelder 2002), T with
-    the design effect.
+    """Return the ratios φ that the score test does not reject: |T(φ)| ≤ z (Nam & Blackwelder 2002),
+    T with the design effect.
 
     Unlike a bootstrap interval it does not shrink to a point where no answers differ.
     """
@@ -131,12 +131,13 @@ def ratio_interval(pairs: Paired) -> Interval:
 
 
 def possible(interval: Interval, base: Array) -> Interval:
-    """The interval of a ratio to the scores ``base``, [R], up to where every run scores 1."""
+    """Return the interval of a ratio to the scores ``base``, [R], up to where every run scores
+    1."""
     return interval._replace(high=min(interval.high, over(base.size, float(base.sum()))))
 
 
 def score_statistic(pairs: Paired) -> Callable[[float], float]:
-    """T(φ), which falls: about normal where φ is the true ratio."""
+    """Return T(φ), which falls: about normal where φ is the true ratio."""
     rule, baseline, gained, lost = pairs.totals
     scale = math.sqrt(design_effect(pairs))
 
@@ -149,8 +150,9 @@ def score_statistic(pairs: Paired) -> Callable[[float], float]:
 
 
 def placebo_test(pairs: Paired, region: float) -> PlaceboTest:
-    """Before Holm's correction. ``pairs``: scores of random and of the rule; ``region``: the ratios
-    1 ± region are equivalent. Both tests reject at 5 % what the 95 % interval excludes."""
+    """Return the test before Holm's correction. ``pairs``: scores of random and of the rule;
+    ``region``: the ratios 1 ± region are equivalent. Both tests reject at 5 % what the 95 %
+    interval excludes."""
     test = PlaceboTest(ratio_interval(pairs), len(pairs.rule))
     if math.isnan(test.ratio.value) or test.prompts < LEAST_PROMPTS:
         return test
@@ -164,7 +166,7 @@ def placebo_test(pairs: Paired, region: float) -> PlaceboTest:
 
 
 def corrected(tests: Sequence[PlaceboTest]) -> list[PlaceboTest]:
-    """By Holm's method over all of them, for each hypothesis."""
+    """Correct by Holm's method over all of them, for each hypothesis."""
     decided = [test for test in tests if test.p_differ <= 1]
     differ, region = (
         iter(holm([getattr(test, name) for test in decided])) for name in ("p_differ", "p_region")
@@ -176,8 +178,8 @@ def corrected(tests: Sequence[PlaceboTest]) -> list[PlaceboTest]:
 
 
 def null_deviation(ratio: float, both: float, gained: float, lost: float) -> float:
-    """Standard deviation of ``rule − ratio·baseline`` (totals of independent runs) where ``ratio``
-    is the true one: √(n·φ·(g + l)).
+    """Return the standard deviation of ``rule − ratio·baseline`` (totals of independent runs) where
+    ``ratio`` is the true one: √(n·φ·(g + l)).
 
     g and l are the maximum likelihood shares of gained and lost runs under that ratio (constrained,
     closed form of Nam & Blackwelder 2002, Statistics in Medicine 21, 689-699). Runs that neither
@@ -193,7 +195,8 @@ def null_deviation(ratio: float, both: float, gained: float, lost: float) -> flo
 
 
 def design_effect(pairs: Paired) -> float:
-    """The ratio of the variance to that of independent binary runs; 1 for one seed of such runs.
+    """Return the ratio of the variance to that of independent binary runs; 1 for one seed of such
+    runs.
 
     Σᵢ(Rᵢ − φBᵢ)² over prompts, divided by φ·(gained + lost), its expectation for independent runs.
     To both one average prompt that is lost with all its seeds is added: where almost no answers
@@ -209,15 +212,15 @@ def design_effect(pairs: Paired) -> float:
 
 
 def _end(above: Callable[[float], bool], low: float, high: float) -> float:
-    """The ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio / (1 +
-    ratio)."""
+    """Return the ratio at which ``above`` becomes false; ``low`` and ``high`` on the scale ratio /
+    (1 + ratio)."""
     middle = sum(bisected(low, high, ROUNDS, lambda share: above(share / (1 - share)))) / 2
     return middle / (1 - middle) if middle < 1 else math.inf
 
 
 def verdict(recovery: Interval, prompts: int, margin: float) -> RecoveryOutcome:
-    """Supported where all of the 95 % interval is at ``margin`` or above, not supported where all of
-    it is below; each errs in 2.5 %."""
+    """Return supported where all of the 95 % interval is at ``margin`` or above, not supported
+    where all of it is below; each errs in 2.5 %."""
     if prompts >= LEAST_PROMPTS and recovery.low >= margin:
         return RecoveryOutcome.SUPPORTED
     if prompts >= LEAST_PROMPTS and recovery.high < margin:
@@ -228,10 +231,10 @@ def verdict(recovery: Interval, prompts: int, margin: float) -> RecoveryOutcome:
 def right_answers_needed(
     tolerance: float, differ: float = 0.0, *, sides: int = 1, comparisons: int = 1
 ) -> float:
-    """Of the baseline, on as many prompts, to tell with a probability of 80 % that a score which is
-    as high keeps all but ``tolerance`` of it, with two ``sides`` that it is not above it by more
-    either. ``differ``: answers that are lost or gained, per right one of the baseline;
-    ``comparisons``: of which Holm's method corrects the first.
+    """Return those of the baseline, on as many prompts, to tell with a probability of 80 % that a
+    score which is as high keeps all but ``tolerance`` of it, with two ``sides`` that it is not
+    above it by more either. ``differ``: answers that are lost or gained, per right one of the
+    baseline; ``comparisons``: of which Holm's method corrects the first.
 
     Without any that differ an end is A / (A + z²) or its inverse, which is certain. No number
     tells that nothing at all is lost.

@@ -36,7 +36,7 @@ class Interval(NamedTuple):
 
 
 def interval_columns(name: str) -> tuple[str, str, str]:
-    """The columns of an interval in CSV files."""
+    """Return the columns of an interval in CSV files."""
     return name, f"{name}_low", f"{name}_high"
 
 
@@ -61,8 +61,8 @@ def over(part: float, total: float) -> float:
 def bisected(
     low: float, high: float, rounds: int, above: Callable[[float], bool]
 ) -> tuple[float, float]:
-    """The ends, after so many halvings, around the number up to which ``above`` is true: whether
-    that number is larger than a middle."""
+    """Return the ends, after so many halvings, around the number up to which ``above`` is true:
+    whether that number is larger than a middle."""
     for _ in range(rounds):
         middle = (low + high) / 2
         low, high = (middle, high) if above(middle) else (low, middle)
@@ -70,8 +70,8 @@ def bisected(
 
 
 def quartiles(values: Array) -> Interval:
-    """The median between first and third quartile, by linear interpolation (R's type 7); nan where
-    there is no value. Values of nan are left out."""
+    """Return the median between first and third quartile, by linear interpolation (R's type 7); nan
+    where there is no value. Values of nan are left out."""
     known = values[~np.isnan(values)]
     return (
         Interval(*map(float, np.quantile(known, (0.5, 0.25, 0.75)))) if known.size else Interval()
@@ -87,8 +87,8 @@ def paired_ratios(values: Sequence[float], bases: Sequence[float]) -> list[float
 
 
 def mean_ratio(ratios: Sequence[float]) -> Interval:
-    """Geometric mean of ``paired_ratios`` with Student's interval of the mean of their logarithms;
-    of less than two it is missing."""
+    """Return the geometric mean of ``paired_ratios`` with Student's interval of the mean of their
+    logarithms; of less than two it is missing."""
     if (n := len(ratios)) < 2:
         return Interval()
     logs = np.log(ratios)
@@ -100,8 +100,8 @@ def mean_ratio(ratios: Sequence[float]) -> Interval:
 
 
 def wilson(successes: float, trials: float) -> tuple[float, float]:
-    """Wilson's 95 % score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan, nan)
-    for 0 trials.
+    """Return Wilson's 95 % score interval of a proportion (E. B. Wilson 1927), within [0, 1]; (nan,
+    nan) for 0 trials.
 
     Raises ValueError where ``successes`` are not 0 to ``trials``.
     """
@@ -124,7 +124,7 @@ def count_interval(part: int, total: int) -> Interval:
 
 
 def share_interval(hits: Array, prompt: Indices) -> Interval:
-    """Share of 1 among ``hits`` (0 or 1 a run, [R]; nan is left out).
+    """Return the share of 1 among ``hits`` (0 or 1 a run, [R]; nan is left out).
 
     Wilson's interval on R / d runs. d is the ratio of the variance to that of independent runs,
     with one prompt added whose seeds all agree; at least 1. With one seed per prompt it is Wilson's
@@ -146,8 +146,8 @@ def share_interval(hits: Array, prompt: Indices) -> Interval:
 
 
 def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
-    """The bootstrap of prompts: totals of every resample, [B, C], from the totals of every prompt,
-    ``columns`` [N, C].
+    """Return the bootstrap of prompts: totals of every resample, [B, C], from the totals of every
+    prompt, ``columns`` [N, C].
 
     A resample draws N of the N prompts with replacement, all seeds of a prompt with it; any ratio
     or difference of totals is then a function of the resampled totals (Davison & Hinkley 1997,
@@ -170,15 +170,15 @@ def resampled_totals(columns: Array, resamples: int, seed: int) -> Array:
 
 
 def totals_by_prompt(values: Array, prompt: Indices) -> Array:
-    """Totals of ``values`` [R, C] over all rows, then over every one of ``BOOTSTRAP`` resamples,
-    [1 + B, C]; prompt [R]: the number of each row's prompt, 0 to N - 1."""
+    """Return totals of ``values`` [R, C] over all rows, then over every one of ``BOOTSTRAP``
+    resamples, [1 + B, C]; prompt [R]: the number of each row's prompt, 0 to N - 1."""
     by_prompt = np.zeros((int(prompt.max(initial=-1)) + 1, values.shape[1]))
     np.add.at(by_prompt, prompt, values)
     return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, BOOTSTRAP, 0)])
 
 
 def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
-    """Expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
+    """Return expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
 
     Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples
     without a value (0 / 0) are left out; the ends are nan for fewer than 2 prompts.
@@ -194,7 +194,7 @@ def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple
 
 
 def mean_interval(values: Array, prompt: Indices) -> Interval:
-    """Of the mean of the finite values, with its percentile interval by prompt."""
+    """Return that of the mean of the finite values, with its percentile interval by prompt."""
     known = np.isfinite(values)
     prompts, index = np.unique(prompt[known], return_inverse=True)
     if not prompts.size:
@@ -207,8 +207,8 @@ def mean_interval(values: Array, prompt: Indices) -> Interval:
 
 @cache
 def tail_level(prompts: int) -> float:
-    """The share of resamples below the interval (and above it): Φ(−t·√(n/(n − 1))), t the 97.5 %
-    point of Student's distribution.
+    """Return the share of resamples below the interval (and above it): Φ(−t·√(n/(n − 1))), t the
+    97.5 % point of Student's distribution.
 
     2.5 % for many prompts, 0.9 % for 10 (T. Hesterberg 2015, What Teachers Should Know about the
     Bootstrap, 5.3).
@@ -220,8 +220,8 @@ def tail_level(prompts: int) -> float:
 
 
 def mcnemar(difference: Counts, prompt: Indices) -> McNemar:
-    """``difference``: right (1) or wrong (0) under the rule minus the same under its baseline, of
-    every run, [R].
+    """Test answers. ``difference``: right (1) or wrong (0) under the rule minus the same under its
+    baseline, of every run, [R].
 
     ``p``: exact and two-sided; counts every run as independent of the others. ``p_by_prompt``:
     ``sign_flips`` per prompt.
@@ -234,8 +234,8 @@ def mcnemar(difference: Counts, prompt: Indices) -> McNemar:
 
 
 def sign_flips(differences: Counts) -> float:
-    """Two-sided p: the probability that |Σ ±dᵢ| ≥ |Σ dᵢ| with random signs; dᵢ the sum over a
-    prompt's seeds, [N].
+    """Return the two-sided p: the probability that |Σ ±dᵢ| ≥ |Σ dᵢ| with random signs; dᵢ the sum
+    over a prompt's seeds, [N].
 
     Exact, by convolution: with one seed per prompt it is exact McNemar; with several it is valid
     for any correlation between them.
@@ -253,8 +253,8 @@ def sign_flips(differences: Counts) -> float:
 
 
 def holm(values: Sequence[float]) -> tuple[float, ...]:
-    """Adjusted p values: rejecting those below α has a family-wise error rate of at most α (S. Holm
-    1979); in the given order."""
+    """Return adjusted p values: rejecting those below α has a family-wise error rate of at most α
+    (S. Holm 1979); in the given order."""
     order = np.argsort(values, kind="stable")
     adjusted = np.empty(len(values))
     adjusted[order] = np.maximum.accumulate(

@@ -107,7 +107,7 @@ class PromptScores(NamedTuple):
 
 
 def compared(plan: Plan) -> list[int]:
-    """The lanes that are neither strict nor without drafts."""
+    """Return the lanes that are neither strict nor without drafts."""
     return [
         number
         for number, lane in enumerate(plan.lanes)
@@ -116,7 +116,7 @@ def compared(plan: Plan) -> list[int]:
 
 
 def prompt_scores(plan: Plan, stored: Iterable[StoredResult]) -> PromptScores:
-    """The main score of every prompt. A run that failed scores 0, one of strict nothing."""
+    """Return the main score of every prompt. A run that failed scores 0, one of strict nothing."""
     count, total = (np.zeros((plan.items, len(plan.lanes))) for _ in range(2))
     for one in stored:
         at = (one.task % plan.items, one.lane)
@@ -129,7 +129,7 @@ def prompt_scores(plan: Plan, stored: Iterable[StoredResult]) -> PromptScores:
 
 
 def certify(plan: Plan, stored: Iterable[StoredResult], step: int = 1) -> Certificate:
-    """Of a plan with ``advice``. ``step``: only so many prompts at a time, and the last ones,
+    """Certify a plan with ``advice``. ``step``: only so many prompts at a time, and the last ones,
     count, whatever else is stored."""
     advice, scores = plan.advice, prompt_scores(plan, stored)
     assert advice is not None
@@ -190,7 +190,7 @@ def decided(
 
 
 def differences(plan: Plan, stored: Sequence[StoredResult]) -> tuple[LaneDifference, ...]:
-    """Of every two rules of the plan, over the prompts that both have completed."""
+    """Return those of every two rules of the plan, over the prompts that both have completed."""
     scores = prompt_scores(plan, stored)
     every = []
     for lane, other in combinations(compared(plan), 2):

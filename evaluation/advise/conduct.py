@@ -21,8 +21,8 @@ LEAST = 8  # prompts between two decisions
 
 
 def in_sequence(work: Work, plan: Plan, session: Session, engine: LaneEngine) -> Waves:
-    """As ``launch.in_threads``, in one thread. Closes the tasks of the study when all is decided:
-    candidates that were not tested have no results. Raises ValueError for other models."""
+    """Work as ``launch.in_threads``, in one thread. Closes the tasks of the study when all is
+    decided: candidates that were not tested have no results. Raises ValueError for other models."""
     runner = local_runner(plan, session, engine)
     prompts = max(LEAST, math.ceil(runner.chunk / plan.repeats))
     order, beside = shuffled(plan), set(range(len(plan.lanes))).difference(compared(plan))
@@ -35,7 +35,7 @@ def in_sequence(work: Work, plan: Plan, session: Session, engine: LaneEngine) ->
 
 
 def _events(work: Work, runner: Runner, tasks: Iterable[int], lanes: Collection[int]) -> Events:
-    """The missing ones of these lanes. A task is not closed, as others may follow."""
+    """Yield the missing ones of these lanes. A task is not closed, as others may follow."""
     # lanes that count as done, without traces
     others: LaneTraces = {lane: () for lane in range(len(runner.plan.lanes)) if lane not in lanes}
     name = process_name()

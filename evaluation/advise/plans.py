@@ -63,7 +63,7 @@ def advisable(plan: Plan, alpha: float) -> AdvicePlans:
 
 
 def advised(plan: Plan, session: Session, alpha: float, note: Notify) -> Plan:
-    """The candidates of the plan's rules, predicted from strict's runs. Raises ValueError as
+    """Plan the candidates of the plan's rules, predicted from strict's runs. Raises ValueError as
     ``advisable``."""
     plans = advisable(plan, alpha)
     ended = decoded(plans.tuning, session, [plans.strict])[plans.strict]
@@ -94,8 +94,8 @@ def with_candidates(
 
 
 def matched(plan: Plan, session: Session, quantity: str, target: float, note: Notify) -> Plan:
-    """The plan's rules with parameters that give the target on the tuning part. Raises ValueError
-    for a target that a rule does not reach."""
+    """Plan the plan's rules with parameters that give the target on the tuning part. Raises
+    ValueError for a target that a rule does not reach."""
     names, strict, drafter = _checked(plan)
     timed = quantity == "speedup"
     if timed and (plan.none is None or plan.batch > 1):
@@ -134,7 +134,7 @@ def calibrated(
     gain: float,
     tried: Callable[[Mapping[str, RuleConfig]], Mapping[str, float]],
 ) -> tuple[tuple[RuleConfig, ...], tuple[float, ...]]:
-    """Of each rule the setting that comes closest, and what it reaches. The share of rejected
+    """Find of each rule the setting that comes closest, and what it reaches. The share of rejected
     drafts to relax is corrected by what the last one reached, else halved. ``gain``: the target
     over strict's value; ``tried``: what settings reach, by rule. Raises ValueError."""
     shares = dict.fromkeys(names, runs.share_for(gain))
@@ -172,7 +172,7 @@ def calibrated(
 
 
 def _checked(plan: Plan) -> tuple[tuple[str, ...], int, DrafterConfig]:
-    """The names of the rules, the lane strict and its drafter. Raises ValueError."""
+    """Return the names of the rules, the lane strict and its drafter. Raises ValueError."""
     names = tuple(dict.fromkeys(plan.lanes[lane].rule.name for lane in compared(plan)))
     if not names:
         raise ValueError("No rule is chosen; give at least one with --rules.")
@@ -188,7 +188,7 @@ def _checked(plan: Plan) -> tuple[tuple[str, ...], int, DrafterConfig]:
 
 
 def _lanes(plan: Plan, drafter: DrafterConfig, settings: Iterable[RuleConfig]) -> tuple[Lane, ...]:
-    """Those that the rules are compared with, then the settings."""
+    """Return those that the rules are compared with, then the settings."""
     beside = set(range(len(plan.lanes))).difference(compared(plan))
     return (
         *(plan.lanes[number] for number in sorted(beside)),

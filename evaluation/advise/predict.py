@@ -43,17 +43,17 @@ class StrictRuns(NamedTuple):
         return self.tokens / self.steps
 
     def gain(self, share: float) -> float:
-        """The predicted τ over strict's, if that share of the rejected drafts were relaxed, at every
+        """Predict τ over strict's, if that share of the rejected drafts were relaxed, at every
         depth alike."""
         relaxed = [rate + (1 - rate) * share for rate in self.rates]
         return expected_tokens(relaxed) / expected_tokens(self.rates)
 
     def share_for(self, gain: float) -> float:
-        """The inverse of ``gain``; 0 or 1 for what no share gives."""
+        """Return the inverse of ``gain``; 0 or 1 for what no share gives."""
         return sum(bisected(0.0, 1.0, _HALVINGS, lambda share: self.gain(share) < gain)) / 2
 
     def share(self, config: RuleConfig) -> float:
-        """Of the rejected drafts that a rule would relax."""
+        """Return the share of the rejected drafts that a rule would relax."""
         rule = predictable(config.name)
         values = _numbers(rule, config)
         if rule.chance:
@@ -61,7 +61,7 @@ class StrictRuns(NamedTuple):
         return len(self._relaxed(rule, values)) / len(self.rejections)
 
     def prediction(self, config: RuleConfig) -> Prediction:
-        """Of a rule with a margin threshold."""
+        """Predict for a rule with a margin threshold."""
         rule, share = predictable(config.name), self.share(config)
         lost = sum(each.gap for each in self._relaxed(rule, _numbers(rule, config)))
         return Prediction(share, self.tau * self.gain(share), lost / self.tokens)
@@ -72,7 +72,7 @@ class StrictRuns(NamedTuple):
         return [each for each in self.rejections if each.near and each.gap < room(each.z1, values)]
 
     def reach(self, name: str) -> float:
-        """The largest share that a rule would relax."""
+        """Return the largest share that a rule would relax."""
         parameter = RULES[name].parameters[0]
         return max(
             self.share(RuleConfig(name, {parameter.name: end}))
@@ -80,8 +80,8 @@ class StrictRuns(NamedTuple):
         )
 
     def setting(self, name: str, share: float) -> RuleConfig:
-        """The rule with the value of its first parameter with which it would relax that share, or as
-        many as it can."""
+        """Return the rule with the value of its first parameter with which it would relax that
+        share, or as many as it can."""
         parameter, share = predictable(name).parameters[0], min(share, self.reach(name))
 
         def at(value: float) -> RuleConfig:
@@ -96,7 +96,7 @@ class StrictRuns(NamedTuple):
 
 
 def _numbers(rule: Rule, config: RuleConfig) -> dict[str, float]:
-    """All parameters. Raises ValueError where one is an expression."""
+    """Return all parameters. Raises ValueError where one is an expression."""
     return {name: float(value) for name, value in rule.values(config.parameters).items()}
 
 

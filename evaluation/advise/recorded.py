@@ -16,8 +16,8 @@ _MOST_OTHERS = 1000
 
 
 def is_recorded(rule: RuleConfig, temperature: float) -> bool:
-    """Whether the decisions of a rule follow from recorded tokens: at temperature 0, and above it of
-    rules with a margin threshold."""
+    """Return whether the decisions of a rule follow from recorded tokens: at temperature 0, and
+    above it of rules with a margin threshold."""
     read = {name for each in expressions(rule.parameters).values() for name in each.names}
     known = rule.name in RULES and (
         RULES[rule.name].relaxes is not None or (temperature == 0 and rule.name in _AT_0)
@@ -26,19 +26,19 @@ def is_recorded(rule: RuleConfig, temperature: float) -> bool:
 
 
 def decides(rule: RuleConfig, token: Token) -> bool:
-    """Whether the rule decides at the position of the token, and not strict."""
+    """Return whether the rule decides at the position of the token, and not strict."""
     return _values(rule, token).get(WHERE.name, 1.0) > 0
 
 
 def relaxes(rule: RuleConfig, token: Token, temperature: float) -> bool:
-    """Whether the rule keeps a drafted token that strict rejects there."""
+    """Return whether the rule keeps a drafted token that strict rejects there."""
     values = _values(rule, token)
     accept = RULES[rule.name].accept(_evidence(token, temperature), values)
     return values.get(WHERE.name, 1.0) > 0 and float(accept) >= 1
 
 
 def _values(rule: RuleConfig, token: Token) -> dict[str, float]:
-    """Of all parameters there, after a text of strict."""
+    """Return the values of all parameters there, after a text of strict."""
     numbers = {
         "entropy": token.entropy,
         "p1": token.top[0].p,
@@ -58,8 +58,9 @@ def _values(rule: RuleConfig, token: Token) -> dict[str, float]:
 
 
 def _evidence(token: Token, temperature: float) -> Evidence:
-    """With the recorded tokens in place of the vocabulary: the best ones, the drafted one at its
-    rank, and others, none of them more probable, with the rest of the probability."""
+    """Return evidence with the recorded tokens in place of the vocabulary: the best ones, the
+    drafted one at its rank, and others, none of them more probable, with the rest of the
+    probability."""
     top = [alternative.p for alternative in token.top]
     ids = [alternative.id for alternative in token.top]
     if token.id in ids:

@@ -20,14 +20,14 @@ LEAST, MOST = 4, 64  # prompts of the tuning part
 
 
 def shuffled(plan: Plan) -> list[int]:
-    """The numbers of all items over all suites, in an order that depends on the seed only: any
-    beginning of it is a random sample."""
+    """Return the numbers of all items over all suites, in an order that depends on the seed only:
+    any beginning of it is a random sample."""
     return random.Random(plan.seed).sample(range(plan.items), plan.items)
 
 
 def divided(plan: Plan, share: float) -> tuple[Plan, Plan]:
-    """A tuning part of about that share of the prompts, chosen at random, and the others. Raises
-    ValueError for too few prompts."""
+    """Divide it into a tuning part of about that share of the prompts, chosen at random, and the
+    others. Raises ValueError for too few prompts."""
     amount = min(MOST, max(LEAST, round(share * plan.items)))
     if plan.items <= amount:
         raise ValueError(
@@ -49,7 +49,7 @@ def _part(plan: Plan, numbers: Collection[int]) -> Plan:
 
 
 def decoded(plan: Plan, session: Session, lanes: Collection[int]) -> Mapping[int, list[LaneEnded]]:
-    """These lanes on all prompts, by lane. Raises ValueError where one fails."""
+    """Decode these lanes on all prompts, by lane. Raises ValueError where one fails."""
     ended: dict[int, list[LaneEnded]] = {lane: [] for lane in lanes}
     for event in decoding(plan, session, InProcess(session), lanes):
         if isinstance(event, LaneEnded):
@@ -60,7 +60,7 @@ def decoded(plan: Plan, session: Session, lanes: Collection[int]) -> Mapping[int
 def decoding(
     plan: Plan, session: Session, engine: LaneEngine, lanes: Collection[int]
 ) -> Generator[LaneProgress | LaneEnded, None, None]:
-    """As ``decoded``. Raises Stopped too."""
+    """Decode as ``decoded``. Raises Stopped too."""
     runner = Runner(plan, session, engine, plan.batch)
     others = {lane: () for lane in range(len(plan.lanes)) if lane not in lanes}
     for first in range(0, plan.tasks, runner.chunk):

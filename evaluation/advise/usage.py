@@ -29,7 +29,8 @@ PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 
 
 def uses(plan: Plan, lane: Lane) -> dict[str, str]:
-    """What is given to a program, and the query of an address of the page, by where it is used."""
+    """Return what is given to a program, and the query of an address of the page, by where it is
+    used."""
     configs = _configs(plan, lane)
     settings = settings_of(configs)
     if plan.models.key in {each.key for each in CATALOG}:
@@ -42,7 +43,7 @@ def uses(plan: Plan, lane: Lane) -> dict[str, str]:
 
 
 def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
-    """The first prompt, by strict and by the setting."""
+    """Return the first prompt, by strict and by the setting."""
     task = plan.task(0)
     config = RunConfig(
         prompt=plan.prompt(plan.item(task)),
@@ -58,7 +59,7 @@ def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
 
 
 def _read_classifier(plan: Plan, lane: Lane) -> dict[str, str]:
-    """As runs record it."""
+    """Return the classifier as runs record it."""
     model = plan.models.classifier if reads_score(lane.rule) else None
     return {"classifier": f"{model.name}@{model.revision or ''}"} if model else {}
 
@@ -85,7 +86,7 @@ def _vllm(plan: Plan, lane: Lane) -> str:
 
 
 def _opened_by_vllm(model: ModelRef) -> str:
-    """A Hub id or a folder; empty for a GGUF file."""
+    """Return a Hub id or a folder; empty for a GGUF file."""
     if not is_local(model):
         return model.name
     folder = folder_of(model)

@@ -27,8 +27,8 @@ FILE = Path(__file__).with_name("example.json")
 
 @cache
 def example() -> Report:
-    """The report of the file. Its plan has the items of the built-in suite; no prompt of it has
-    texts."""
+    """Return the report of the file. Its plan has the items of the built-in suite; no prompt of it
+    has texts."""
     report: Report = TypeAdapter(Report).validate_json(FILE.read_bytes())
     (suite,) = report.plan.suites
     return replace(
@@ -37,7 +37,7 @@ def example() -> Report:
 
 
 def write(report: Report) -> None:
-    """Of a study of one built-in suite."""
+    """Write the file of a study of one built-in suite."""
     (suite,) = report.plan.suites
     shortened = replace(report.plan, suites=(replace(suite, items=suite.items[:1]),))
     fields = json.dumps(

@@ -156,7 +156,8 @@ TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
 
 
 def purpose_json(report: Report) -> str:
-    """The certificate of a study, and its chosen setting with its gain, as one JSON object."""
+    """Write the certificate of a study, and its chosen setting with its gain, as one JSON
+    object."""
     certificate = report.certificate
     assert certificate is not None
     values: dict[str, Any] = {

@@ -32,7 +32,7 @@ BEGINNING = 160  # characters of a prompt
 
 
 def measure(store: RunStore, study_id: str) -> Report:
-    """The numbers of a study so far. The same study gives the same report.
+    """Measure the numbers of a study so far. The same study gives the same report.
 
     Raises StorageError, and ValueError for a study that this version cannot read.
     """
@@ -97,9 +97,9 @@ def predict(
 
 
 def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
-    """With Holm's correction over all comparisons of a rule with strict, and over those with random
-    relaxation, by the main metric of a full suite. A rule that relaxed nothing is not compared with
-    it."""
+    """Return the rows with Holm's correction over all comparisons of a rule with strict, and over
+    those with random relaxation, by the main metric of a full suite. A rule that relaxed nothing is
+    not compared with it."""
     suites, adjusted = {suite.name for suite in plan.suites}, list(rows)
     family = [
         (index, row.main_score)
@@ -122,7 +122,8 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
 
 
 def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, tuple[str, ...]]:
-    """The environments of the runs: of the first and last stored run of each worker and lane."""
+    """Return the environments of the runs: of the first and last stored run of each worker and
+    lane."""
     ends: dict[tuple[str, int, bool], str] = {}
     for row in sorted((row for row in stored if row.run_ids), key=lambda row: row.created_at):
         ends.setdefault((row.worker, row.lane, True), row.run_ids[0])
@@ -137,8 +138,8 @@ def _environments(store: RunStore, stored: Sequence[StoredResult]) -> dict[str, 
 
 
 def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
-    """Every item at every temperature under every lane that has a baseline and is no placebo, of
-    runs completed in both.
+    """Return every item at every temperature under every lane that has a baseline and is no
+    placebo, of runs completed in both.
 
     Sorted by lost score, then share of runs that differ, position of the first difference, summed
     TV, and order in the plan.
@@ -162,7 +163,7 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 
 
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
-    """In the order of items and temperatures."""
+    """Yield rows in the order of items and temperatures."""
     baseline, items = grid.baseline(lane), items_of(grid.plan)
     both = grid.completed[:, lane] & grid.completed[:, baseline]
     rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
@@ -213,8 +214,8 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
 
 
 def _human_votes(store: RunStore, plan: Plan) -> tuple[VoteRow, ...]:
-    """All votes of the page between strict and a rule of the plan with its models, for any prompt;
-    rules as in the plan."""
+    """Count all votes of the page between strict and a rule of the plan with its models, for any
+    prompt; rules as in the plan."""
     rules = dict.fromkeys(lane.name for lane in plan.lanes if lane.name != BASELINE)
     pairs = [(vote, {vote.left_rule, vote.right_rule}) for vote in store.votes()]
     votes = [vote for vote, pair in pairs if BASELINE in pair and pair & rules.keys()]
@@ -254,10 +255,10 @@ def _vote_row(rule: str, counts: Mapping[Preferred, int]) -> VoteRow:
 
 
 def _uses_models(models: Models, run: RunRecord) -> bool:
-    """Whether a run used the target of the study, and its drafter if it had one."""
+    """Return whether a run used the target of the study, and its drafter if it had one."""
 
     def same(one: ModelRef, other: ModelRef) -> bool:
-        """The same name, and the same revision where both are known."""
+        """Return whether they have the same name, and the same revision where both are known."""
         return one.name == other.name and (
             None in (one.revision, other.revision) or one.revision == other.revision
         )

@@ -17,7 +17,7 @@ from storage import RunStore
 
 
 def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
-    """For each suite, lane and temperature ``SUITE/model_answer/MODEL.jsonl``, one line per
+    """Write for each suite, lane and temperature ``SUITE/model_answer/MODEL.jsonl``, one line per
     question, as Spec-Bench (evaluation/eval.py) and EAGLE (evaluation/gen_ea_answer_*.py) write
     them, and their ``speed.py`` reads.
 
@@ -33,7 +33,7 @@ def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
 
 
 def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
-    """A row for every question, in the order of the suite; ``choices``: one per seed."""
+    """Return a row for every question, in the order of the suite; ``choices``: one per seed."""
     return [
         {
             "question_id": int(item.id) if item.id.isascii() and item.id.isdecimal() else item.id,

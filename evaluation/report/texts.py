@@ -23,13 +23,13 @@ def records_of(store: RunStore, run_ids: Sequence[str]) -> dict[str, RunRecord]:
 
 
 def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]:
-    """The texts of the prompts displayed in full in a report, by ``PromptRow.worst``."""
+    """Read the texts of the prompts displayed in full in a report, by ``PromptRow.worst``."""
     return texts_of(store, report.prompts[:OPENED])
 
 
 def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str], Texts]:
-    """The texts of these prompts by ``PromptRow.worst``, if all their runs are stored: of the first
-    turn that differs, else the first."""
+    """Read the texts of these prompts by ``PromptRow.worst``, if all their runs are stored: of the
+    first turn that differs, else the first."""
     turns = {row.worst: row.turns or (row.worst,) for row in rows}
     records = records_of(
         store,
@@ -81,8 +81,8 @@ class Answered(NamedTuple):
 
 
 def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
-    """By lane and temperature. ``steps``: with the lengths of their steps. Raises StorageError;
-    ValueError for another version."""
+    """Read the answers by lane and temperature. ``steps``: with the lengths of their steps. Raises
+    StorageError; ValueError for another version."""
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):
@@ -103,7 +103,7 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
 def _stored_answers(
     store: RunStore, plan: Plan, results: Sequence[StoredResult], *, steps: bool
 ) -> Iterator[StoredAnswer]:
-    """Of completed results, without those of which a run was deleted."""
+    """Yield the answers of completed results, without those of which a run was deleted."""
     run_ids = [run_id for one in results for run_id in one.run_ids]
     records = records_of(store, run_ids)
     accepted_of = store.accepted_by_step(run_ids) if steps else {}

@@ -303,7 +303,7 @@ class Measured:
         return next(iter(self.scores.values()), None)
 
     def speedup_over(self, plan: Plan) -> Interval:
-        """The speed-up over none; over strict if the plan has no lane none."""
+        """Return the speed-up over none; over strict if the plan has no lane none."""
         return self.speedup_strict if plan.none is None else self.speedup
 
 

@@ -43,7 +43,7 @@ class _Clock:
     _began: dict[int, float] = field(default_factory=dict)
 
     def skip(self) -> None:
-        """The time since the last call is not the batch's."""
+        """Leave the time since the last call out of the batch's."""
         self._at = time.perf_counter()
 
     def begin(self, number: int) -> None:
@@ -63,8 +63,8 @@ class _Clock:
 def decode(
     session: Session, configs: Iterable[RunConfig], slots: int
 ) -> Generator[BatchRun, None, None]:
-    """The runs of valid configurations with equal drafters, ``slots`` at a time, in the order in
-    which they end."""
+    """Decode the runs of valid configurations with equal drafters, ``slots`` at a time, in the
+    order in which they end."""
     clock = _Clock()
     for number, run in session.together(
         configs, slots, began=lambda number, _: clock.begin(number)
@@ -89,8 +89,8 @@ def without_times(trace: Trace) -> Trace:
 
 
 def batch_of(text: str, pair: Pair, tokens: int) -> int:
-    """``--batch``: a number, or as many rows of ``tokens`` tokens as the memory holds; 1 for models
-    that take no batches. Raises ValueError."""
+    """Read ``--batch``: a number, or as many rows of ``tokens`` tokens as the memory holds; 1 for
+    models that take no batches. Raises ValueError."""
     from mars_core.batch import takes_batches  # imported here because it loads transformers
 
     rows = 0 if text == AUTO else read_integer(text, "batch", 1, MAX_BATCH, AUTO)

@@ -42,7 +42,7 @@ def check(plan: Plan, session: Session) -> None:
 
 
 def every_setting(plan: Plan, session: Session) -> Iterator[RunConfig]:
-    """The first item in every lane at every temperature."""
+    """Yield the first item in every lane at every temperature."""
     for temperature in plan.temperatures:
         for lane in range(len(plan.lanes)):
             yield config_of(plan, session, Task(0, 0, 0, temperature), lane)
@@ -53,15 +53,15 @@ def _limit(settings: Iterable[RunConfig], pair: Pair) -> Limit:
 
 
 def every_prompt(plan: Plan, session: Session) -> Iterator[RunConfig]:
-    """Every item in the first lane."""
+    """Yield every item in the first lane."""
     for number, suite in enumerate(plan.suites):
         for item in range(len(suite.items)):
             yield config_of(plan, session, Task(number, item, 0, plan.temperatures[0]), 0)
 
 
 def without_long(plan: Plan, session: Session) -> Plan:
-    """The plan without the items whose first turn does not fit. Raises ValueError if a suite has no
-    other items."""
+    """Return the plan without the items whose first turn does not fit. Raises ValueError if a suite
+    has no other items."""
     available = _limit(every_setting(plan, session), session.pair).tokens - plan.max_new_tokens
     suites = []
     for suite in plan.suites:

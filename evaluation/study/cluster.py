@@ -150,7 +150,7 @@ class Cluster:
 
 
 def _resources(name: str) -> list[int]:
-    """Of each node of the cluster."""
+    """Return those of each node of the cluster."""
     return [int(node["Resources"].get(name, 0)) for node in ray.nodes() if node["Alive"]]
 
 

@@ -27,13 +27,13 @@ class Processes(Protocol):
     """Processes with the models, which run calls: some tasks each."""
 
     def room(self) -> int:
-        """How many more calls they take now."""
+        """Return how many more calls they take now."""
         ...
 
     def start(self, call: int, tasks: Mapping[int, LaneTraces]) -> None: ...
 
     def reports(self) -> Iterable[CallReport]:
-        """Those that there are, after a second at most."""
+        """Return those that there are, after a second at most."""
         ...
 
 

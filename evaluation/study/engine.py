@@ -35,7 +35,7 @@ class LaneEngine(Protocol):
     def warm_up(self, config: RunConfig) -> None: ...
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
-        """The trace; None if a stop was requested before the run began."""
+        """Return the trace; None if a stop was requested before the run began."""
         ...
 
 
@@ -97,7 +97,7 @@ class Accelerated:
 def placebos_of(
     plan: Plan, session: Session | None, task: Task, lane: int, imitated: Sequence[Trace]
 ) -> tuple[RuleConfig, ...]:
-    """The rules of the turns of a task in a lane that imitates these runs."""
+    """Return the rules of the turns of a task in a lane that imitates these runs."""
     from mars_core.engine.build import protected  # imported here because it loads transformers
 
     assert session is not None
@@ -119,8 +119,8 @@ def config_of(
     lane: int,
     rule: RuleConfig | None = None,
 ) -> RunConfig:
-    """The first turn of a task in a lane. ``session``: None for a study on servers. ``rule``: that
-    of the turn where it is not the lane's."""
+    """Return the first turn of a task in a lane. ``session``: None for a study on servers.
+    ``rule``: that of the turn where it is not the lane's."""
     chosen, prompt = plan.lanes[lane], plan.prompt(plan.item(task))
     settings: dict[str, Any] = {
         "prompt": prompt,

@@ -129,7 +129,7 @@ def intervene(
 
 
 def intervened(plan: Plan, result: StoredResult) -> bool:
-    """Whether rejected tokens of a result's runs are relaxed alone."""
+    """Return whether rejected tokens of a result's runs are relaxed alone."""
     lane, task = plan.lanes[result.lane], plan.task(result.task)
     sampled = lane.drafter.mode is DraftMode.SAMPLED and task.temperature > 0
     return lane.rule.name == BASELINE and not sampled and plan.writes_anew(result.task)
@@ -201,7 +201,7 @@ def _follow(
 def _runs(
     store: RunStore, results: Sequence[StoredResult]
 ) -> Iterator[tuple[RelaxedRun, frozenset[int]]]:
-    """Every run with the positions that are saved."""
+    """Yield every run with the positions that are saved."""
     for some in batches(results, RESULTS_A_READ):
         ids = [run_id for result in some for run_id in result.run_ids]
         traces, saved = store.traces(ids), store.counterfactuals(ids)
@@ -220,7 +220,7 @@ def _runs(
 
 
 def _sampled(run: RelaxedRun, positions: Collection[int], sample: int | None) -> list[int]:
-    """Of a completed run. A larger sample contains a smaller one."""
+    """Sample the tokens of a completed run. A larger sample contains a smaller one."""
     if run.trace.status is not Status.COMPLETED:
         return []
     return sorted(random.Random(run.id).sample(sorted(positions), len(positions))[:sample])
@@ -239,8 +239,9 @@ def _followed(plan: Plan, done: _Open) -> Iterator[Counterfactual]:
 def _graded(
     plan: Plan, run: RelaxedRun, token: Counterfactual, continuations: Sequence[Trace]
 ) -> Counterfactual:
-    """With the score of either text, and whether the two answers differ, by binary scores or by what
-    is extracted from texts that were not cut. Turns before the last one of an item are not graded."""
+    """Return it with the score of either text, and whether the two answers differ, by binary scores
+    or by what is extracted from texts that were not cut. Turns before the last one of an item are
+    not graded."""
     task = plan.task(run.task)
     item = plan.item(task)
     if len(run.turns) < len(item.turns):

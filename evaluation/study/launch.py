@@ -38,7 +38,8 @@ Waves = Iterator[Sequence[Events]]  # each in threads of their own; then the nex
 
 
 def open_session(options: argparse.Namespace, spec: PairSpec) -> Session:
-    """The models of a study on this process's device and threads. Raises ValueError, ModelError."""
+    """Load the models of a study on this process's device and threads. Raises ValueError,
+    ModelError."""
     report = (lambda _: None) if getattr(options, "quiet", False) else show_progress
     report("Loading torch and transformers")
     import torch
@@ -61,7 +62,7 @@ def local_runner(plan: Plan, session: Session | None, engine: LaneEngine) -> Run
 
 
 def in_threads(work: Work, plan: Plan, session: Session | None, engine: LaneEngine) -> Waves:
-    """As many workers as the plan has requests in flight."""
+    """Start as many workers as the plan has requests in flight."""
     tasks = work.store.open_tasks(work.study_id)
     for below, threads in plan.waves:
         left = deque(task for task in tasks if task < below)
@@ -118,13 +119,13 @@ def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
 
 
 def write_line(line: str) -> None:
-    """To standard error, on a terminal instead of the progress."""
+    """Write to standard error, on a terminal instead of the progress."""
     start = "\r\x1b[K" if sys.stderr.isatty() else ""
     sys.stderr.write(f"{start}{line}\n")
 
 
 def _progress(store: RunStore, study_id: str, lanes: int) -> Callable[[], str]:
-    """The line of the progress from now on."""
+    """Return the line of the progress from now on."""
     before, started = store.study_progress(study_id).results, time.monotonic()
     return lambda: progress_line(
         store.study_progress(study_id), lanes, before, time.monotonic() - started
@@ -132,7 +133,7 @@ def _progress(store: RunStore, study_id: str, lanes: int) -> Callable[[], str]:
 
 
 def progress_line(progress: StudyProgress, lanes: int, before: int, seconds: float) -> str:
-    """The tasks that are done, and tqdm's meter of results with rate and remaining time.
+    """Show the tasks that are done, and tqdm's meter of results with rate and remaining time.
 
     ``before``: number of results when this session began, ``seconds`` ago.
     """
@@ -149,8 +150,8 @@ def progress_line(progress: StudyProgress, lanes: int, before: int, seconds: flo
 
 @contextmanager
 def _stop_requested() -> Iterator[Flag]:
-    """An event set by Ctrl-C and SIGTERM: what runs is dropped after its step, a batch when the
-    next of its runs has ended, or at a second signal. Committed results stay."""
+    """Yield an event set by Ctrl-C and SIGTERM: what runs is dropped after its step, a batch when
+    the next of its runs has ended, or at a second signal. Committed results stay."""
     requested = Flag()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in numbers}
@@ -172,7 +173,7 @@ def _stop_requested() -> Iterator[Flag]:
 
 
 def threads_of(options: argparse.Namespace) -> int | None:
-    """``--threads``, if it is given. Raises ValueError."""
+    """Read ``--threads``, if it is given. Raises ValueError."""
     threads: int | None = options.threads
     if threads is not None and not 1 <= threads <= MAX_THREADS:
         raise ValueError(f"--threads is {threads}; it must be 1 to {MAX_THREADS}.")
@@ -180,7 +181,7 @@ def threads_of(options: argparse.Namespace) -> int | None:
 
 
 def _threads() -> int:
-    """OMP_NUM_THREADS, else the cores available to this process."""
+    """Return OMP_NUM_THREADS, else the cores available to this process."""
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if threads.isdecimal() and int(threads):
         return int(threads)

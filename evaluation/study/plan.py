@@ -157,7 +157,7 @@ class Lane:
         return self.drafts.replace(f" K={self.drafter.k}", "")
 
     def tv_kind(self, temperature: float) -> ShiftKind:
-        """What TV and KL of its runs are."""
+        """Return what TV and KL of its runs are."""
         unknown = self.drafter.kind == SERVER or self.rule.name == SHARPENED
         return (
             ShiftKind.UNKNOWN if unknown else shift_kind(self.rule.name, self.drafter, temperature)
@@ -165,9 +165,10 @@ class Lane:
 
 
 def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[Lane, ...]:
-    """And after them, for each that may relax, its placebos: as many rejections at random places,
-    drawn ``seeds`` times, among all and, for a rule that admits only the target's best tokens,
-    among these; and once for each drafter the rule that keeps every draft. Raises ValueError."""
+    """Return the lanes and after them, for each that may relax, its placebos: as many rejections at
+    random places, drawn ``seeds`` times, among all and, for a rule that admits only the target's
+    best tokens, among these; and once for each drafter the rule that keeps every draft. Raises
+    ValueError."""
     _check_range("placebo_seeds", seeds, 1, MOST_SEEDS)
     relaxed = [lane for lane in lanes if lane.relaxes]
     added = [
@@ -183,8 +184,9 @@ def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[La
 
 
 def with_sharpened(lanes: Sequence[Lane], scales: Sequence[float] = SCALES) -> tuple[Lane, ...]:
-    """And after them, for each drafter of a rule that may relax, strict at these shares of the
-    temperature: what likelier tokens alone do to the score (true truncation, 2607.26627)."""
+    """Return the lanes and after them, for each drafter of a rule that may relax, strict at these
+    shares of the temperature: what likelier tokens alone do to the score (true truncation,
+    2607.26627)."""
     drafters = dict.fromkeys(lane.drafter for lane in lanes if lane.relaxes)
     added = [
         Lane(RuleConfig(SHARPENED, {"scale": scale}), drafter)
@@ -332,24 +334,25 @@ class Plan:
         return Task(suite, item, repeat, self.temperatures[temperature], batch)
 
     def writes_anew(self, number: int) -> bool:
-        """Whether task ``number`` is in the smallest batch: larger ones write its texts again."""
+        """Return whether task ``number`` is in the smallest batch: larger ones write its texts
+        again."""
         return not self.loads or number % len(self.loads) == 0
 
     def item(self, task: Task) -> Item:
         return self.suites[task.suite].items[task.item]
 
     def position(self, task: Task) -> int:
-        """The number of its item over all suites."""
+        """Return the number of its item over all suites."""
         return sum(len(suite.items) for suite in self.suites[: task.suite]) + task.item
 
     def prompt(self, item: Item) -> PromptConfig:
-        """The first turn of an item."""
+        """Return the first turn of an item."""
         return PromptConfig(
             item.turns[0], self.system, self.chat, self.stop, thinking=self.thinking
         )
 
     def seed_of(self, task: Task) -> int:
-        """A separate seed for each item and repeat, so that items do not share their random
+        """Return a separate seed for each item and repeat, so that items do not share their random
         draws."""
         return self.seed + task.repeat * self.items + self.position(task)
 
@@ -358,8 +361,8 @@ class Plan:
         return Sampling(temperature, self.top_k, self.top_p, self.processors)
 
     def baseline(self, lane: int) -> int | None:
-        """The number of the lane strict with the same drafter; of ``none`` the first strict one.
-        None for a baseline itself."""
+        """Return the number of the lane strict with the same drafter; of ``none`` the first strict
+        one. None for a baseline itself."""
         here = self.lanes[lane]
         if here.rule.name == BASELINE:
             return None
@@ -368,13 +371,14 @@ class Plan:
         return self._number(lambda each: each.rule.name == BASELINE and each.drafter == drafter)
 
     def imitated(self, lane: int) -> int:
-        """The number of the lane that a lane with ``imitates`` imitates."""
+        """Return the number of the lane that a lane with ``imitates`` imitates."""
         placebo = self.lanes[lane]
         assert placebo.imitates
         return self.lanes.index(Lane(placebo.imitates, placebo.drafter))
 
     def placebos(self, lane: int, *, ranked: bool = False) -> list[int]:
-        """The numbers of the lanes that imitate this one, among all tokens or those of its ranks."""
+        """Return the numbers of the lanes that imitate this one, among all tokens or those of its
+        ranks."""
         here = self.lanes[lane].rule, self.lanes[lane].drafter, ranked
         every = ((each.imitates, each.drafter, each.best > 0) for each in self.lanes)
         return [number for number, each in enumerate(every) if each == here]
@@ -406,12 +410,12 @@ class Plan:
         return tuple(dict.fromkeys(lane.scale for lane in lanes))
 
     def title(self, lane: Lane) -> str:
-        """The rule, with its drafter if the plan has several."""
+        """Return the rule, with its drafter if the plan has several."""
         several = len({each.drafts for each in self.lanes} - {""}) > 1
         return f"{lane.name} ({lane.drafts})" if several and lane.drafts else lane.name
 
     def setting(self, lane: Lane, group: str, temperature: float) -> str:
-        """The title, with the suite and the temperature if the plan has several."""
+        """Return the title, with the suite and the temperature if the plan has several."""
         on = f" on {group}" if len(self.suites) > 1 else ""
         at = f" at temperature {temperature:g}" if len(self.temperatures) > 1 else ""
         return f"{self.title(lane)}{on}{at}"
@@ -422,7 +426,7 @@ class Plan:
         return self._number(lambda each: each.rule.name == PLAIN)
 
     def _number(self, wanted: Callable[[Lane], bool]) -> int | None:
-        """Of the first such lane."""
+        """Return the number of the first such lane."""
         return next((number for number, lane in enumerate(self.lanes) if wanted(lane)), None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -431,8 +435,8 @@ class Plan:
 
 
 def read_plan(stored: Mapping[str, Any]) -> Plan:
-    """The plan of ``as_dict``, also after conversion to JSON and back. Raises ValueError if this
-    version cannot read it."""
+    """Read the plan of ``as_dict``, also after conversion to JSON and back. Raises ValueError if
+    this version cannot read it."""
     return read(Plan, stored)
 
 

@@ -116,18 +116,18 @@ class Relative:
 
 
 def read_result(stored: Mapping[str, Any]) -> LaneResult:
-    """The result of ``as_dict``. Raises ValueError if this version cannot read it."""
+    """Read the result of ``as_dict``. Raises ValueError if this version cannot read it."""
     return read(LaneResult, stored, "error", "drafted_at", "kept_at", "scores")
 
 
 def read_relative(stored: Mapping[str, Any]) -> Relative:
-    """The value of ``as_dict``. Raises as ``read_result``."""
+    """Read the value of ``as_dict``. Raises as ``read_result``."""
     return read(Relative, stored, "cause")
 
 
 def answer(run: Trace | RunRecord) -> str:
-    """The text of a run without the stop string that ended it, unless that is a special token,
-    which is not in the text."""
+    """Return the text of a run without the stop string that ended it, unless that is a special
+    token, which is not in the text."""
     ends = (
         [run.text.find(stop) for stop in run.config.prompt.stop]
         if run.stop_reason is StopReason.STOP_STRING
@@ -139,7 +139,7 @@ def answer(run: Trace | RunRecord) -> str:
 def result_of(
     traces: Sequence[Trace], scores: Mapping[str, float], batch_s: float = NAN
 ) -> LaneResult:
-    """The result of a lane; ``traces``: one per turn, at least one."""
+    """Sum up the result of a lane; ``traces``: one per turn, at least one."""
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
     left = [outcome is Outcome.BONUS for trace in traces for outcome in _left(trace)]
@@ -183,7 +183,8 @@ def result_of(
 
 
 def without_shifts(result: LaneResult) -> LaneResult:
-    """Of runs that do not know the distribution that their distances are wanted from."""
+    """Return the result of runs that do not know the distribution that their distances are wanted
+    from."""
     return replace(result, tv_sum=NAN, kl_sum=NAN, tv_max=NAN, overshoot_max=NAN)
 
 
@@ -194,9 +195,9 @@ def _known(summaries: Sequence[Summary], loops: int) -> float:
 
 
 def _left(trace: Trace) -> list[Outcome]:
-    """Of the tokens with which a loop within the text was left: spans of at most ``PERIOD`` tokens,
-    as often and as long as in ``Summary.loop_tokens``. The last token, as an end of turn, leaves
-    none."""
+    """Return the outcomes of the tokens with which a loop within the text was left: spans of at
+    most ``PERIOD`` tokens, as often and as long as in ``Summary.loop_tokens``. The last token, as
+    an end of turn, leaves none."""
     ids = np.array([token.id for token in trace.tokens], dtype=np.int64)
     left = set[int]()
     for period in range(1, min(PERIOD, len(ids) // 3) + 1 if ids.size else 0):
@@ -229,7 +230,7 @@ def _reasoning(trace: Trace) -> tuple[float, float]:
 
 
 def _due(traces: Sequence[Trace]) -> dict[str, float]:
-    """The sums of what a placebo's runs were to relax, and of how many rejections."""
+    """Return the sums of what a placebo's runs were to relax, and of how many rejections."""
     rules = [trace.config.rule for trace in traces]
     if any(rule.name != PLACEBO.name for rule in rules):
         return {}
@@ -240,9 +241,9 @@ def _due(traces: Sequence[Trace]) -> dict[str, float]:
 
 
 def placebo_of(trace: Trace, lane: Lane, draw: int, protected: Collection[int] = ()) -> RuleConfig:
-    """The placebo of a run: as many rejections relaxed as it has relaxed tokens, of as many eligible
-    ones: those that it relaxed, and those at which a drafted token that is neither ``protected``
-    nor beyond the ``best`` of the lane was rejected, where the rule decides."""
+    """Return the placebo of a run: as many rejections relaxed as it has relaxed tokens, of as many
+    eligible ones: those that it relaxed, and those at which a drafted token that is neither
+    ``protected`` nor beyond the ``best`` of the lane was rejected, where the rule decides."""
     relaxed = rejected = 0
     given = trace.config.rule.parameters
     where = {WHERE.name: given[WHERE.name]} if WHERE.name in given else {}
@@ -268,21 +269,21 @@ def placebo_of(trace: Trace, lane: Lane, draw: int, protected: Collection[int] =
 
 
 def _tightened(config: RunConfig, token: Token) -> bool:
-    """Whether it was rejected, and strict accepts it."""
+    """Return whether it was rejected, and strict accepts it."""
     sampled = config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0
     strict = token.coin * token.q < token.p if sampled else token.id == token.own
     return token.outcome is Outcome.REJECTED and strict
 
 
 def refused(error: ValueError) -> LaneResult:
-    """The result of a lane that could not be started."""
+    """Return the result of a lane that could not be started."""
     return LaneResult(Status.FAILED, error=str(error), turns=0)
 
 
 def relative_of(
     traces: Sequence[Trace], baseline: Sequence[Trace], none: Sequence[Trace] | None
 ) -> Relative:
-    """One lane relative to its baseline; a baseline is compared with itself."""
+    """Compare one lane relative to its baseline; a baseline is compared with itself."""
     position, divergence = _first_divergence(traces, baseline)
     known = all(len(trace.tokens) == trace.summary.new_tokens for trace in (*traces, *baseline))
     close = overlap(*("\n".join(map(answer, each)) for each in (traces, baseline)))
@@ -298,8 +299,8 @@ def relative_of(
 def _first_divergence(
     traces: Sequence[Trace], others: Sequence[Trace]
 ) -> tuple[int, Divergence | None]:
-    """The first difference of two conversations, counted over the tokens of all turns. Before it
-    the prompts are equal too."""
+    """Find the first difference of two conversations, counted over the tokens of all turns. Before
+    it the prompts are equal too."""
     before = 0
     for left, right in zip_longest(traces, others):
         if left is None or right is None:  # one conversation failed before this turn

@@ -205,7 +205,7 @@ class Runner:
                 yield self._refused(lane, error)
 
     def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[RunnerEvent, None, None]:
-        """A further turn waits until a slot is free, like a lane."""
+        """Let a further turn wait until a slot is free, like a lane."""
         assert self.session is not None
         waiting = deque[_Talk]()
         for lane in lanes:
@@ -252,8 +252,8 @@ class Runner:
         return None
 
     def _rules(self, lane: _Lane) -> tuple[RuleConfig, ...]:
-        """Of the turns of a placebo; empty for other lanes. Raises ValueError where there are no
-        runs to imitate."""
+        """Return the rules of the turns of a placebo; empty for other lanes. Raises ValueError
+        where there are no runs to imitate."""
         if not self._imitates(lane.lane):
             return ()
         number = self.plan.imitated(lane.lane)
@@ -265,8 +265,8 @@ class Runner:
         return placebos_of(plan, self.session, plan.task(lane.task), lane.lane, traces)
 
     def _conversation(self, lane: _Lane) -> Conversation | None:
-        """None for a placebo that relaxes nothing, whose text is the baseline's. Raises ValueError
-        as ``_rules``."""
+        """Return the conversation; None for a placebo that relaxes nothing, whose text is the
+        baseline's. Raises ValueError as ``_rules``."""
         task, rules = self.plan.task(lane.task), self._rules(lane)
         if rules and not any(rule.parameters["relaxed"] for rule in rules):
             return None
@@ -292,8 +292,8 @@ class Runner:
         return self._lane_ended(lane, traces, result)
 
     def _as_strict(self, lane: _Lane) -> LaneEnded:
-        """The result of a placebo that relaxes nothing: that of its baseline, whose runs are not
-        stored again; it has no times."""
+        """Return the result of a placebo that relaxes nothing: that of its baseline, whose runs are
+        not stored again; it has no times."""
         baseline = self.plan.baseline(lane.lane)
         traces = () if baseline is None else self._ran[lane.task].get(baseline, ())
         if not traces or traces[-1].status is not Status.COMPLETED:
@@ -337,7 +337,7 @@ class Runner:
 
 
 def chunk_of(plan: Plan, batch: int) -> int:
-    """How many tasks are run together."""
+    """Return how many tasks are run together."""
     in_memory, together = MAX_TRACES // len(plan.lanes), batch * (len(plan.loads) or 1)
     return 1 if batch == 1 else max(together, min(CHUNK * together, in_memory))
 
@@ -349,7 +349,8 @@ def _present(stored: LaneTraces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
 def _taken(
     waiting: deque[_Talk], running: dict[int, _Talk], fillers: Iterator[RunConfig]
 ) -> Iterator[RunConfig]:
-    """What begins next; ``fillers`` while others run. ``running``: by number, without fillers."""
+    """Yield what begins next; ``fillers`` while others run. ``running``: by number, without
+    fillers."""
     for number in count():
         if waiting:
             running[number] = waiting.popleft()

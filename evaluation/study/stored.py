@@ -17,7 +17,7 @@ _NOT_FINITE = frozenset(map(str, (math.inf, -math.inf, math.nan)))
 
 
 def plain(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass; non-finite numbers become strings."""
+    """Return the fields of a dataclass; non-finite numbers become strings."""
     return {name: _plain(each) for name, each in asdict(value).items()}
 
 
@@ -34,8 +34,8 @@ def readable() -> Iterator[None]:
 
 @readable()
 def read(kind: type[T], stored: Mapping[str, Any], *needed: str) -> T:
-    """The dataclass of ``plain``, also after conversion to JSON and back. ``needed``: fields that
-    are required though they have a default.
+    """Read the dataclass of ``plain``, also after conversion to JSON and back. ``needed``: fields
+    that are required though they have a default.
 
     Raises ValueError if this version cannot read it.
     """

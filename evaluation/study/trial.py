@@ -25,7 +25,7 @@ LEAST = 4  # tasks of a size
 
 
 def in_trials(work: Work, plan: Plan, session: Session, engine: LaneEngine) -> Waves:
-    """As ``launch.in_threads``, in one thread. Raises ValueError for other models."""
+    """Work as ``launch.in_threads``, in one thread. Raises ValueError for other models."""
     runner = local_runner(plan, session, engine)
 
     def events(tasks: Iterable[int], size: int, *, filled: bool) -> Events:

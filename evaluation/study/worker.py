@@ -59,7 +59,7 @@ class Work:
             self.store.work_on(self.study_id, 0)
 
     def traces(self, task: int) -> dict[int, tuple[Trace, ...]]:
-        """Of the committed lanes; none for a lane whose runs have been deleted."""
+        """Read those of the committed lanes; none for a lane whose runs have been deleted."""
         stored = self.store.task_results(self.study_id, task)
         run_ids = [run_id for result in stored.values() for run_id in result.run_ids]
         traces = self.store.traces(run_ids) if run_ids else {}
@@ -67,7 +67,7 @@ class Work:
         return {lane: tuple(filter(None, each)) if all(each) else () for lane, each in runs.items()}
 
     def go_on(self) -> None:
-        """To be called now and then: the study is worked on."""
+        """Note that the study is worked on; to be called now and then."""
         if time.monotonic() - self._renewed_at > AT_WORK_S / 4:
             self._renewed_at = time.monotonic()
             self.store.work_on(self.study_id, AT_WORK_S)
@@ -121,7 +121,7 @@ class Worker:
 
 
 def taken(tasks: deque[int], count: int) -> list[int]:
-    """The next tasks, at most so many; from any thread."""
+    """Take the next tasks, at most so many; from any thread."""
     chunk: list[int] = []
     while len(chunk) < count:
         try:

@@ -36,8 +36,8 @@ REPEATED = f"mars eval run --plan {PLAN}"
 
 
 def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> ReportDocument:
-    """The complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``; None, for
-    a terminal, leaves out texts and pictures."""
+    """Return the complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``;
+    None, for a terminal, leaves out texts and pictures."""
     pictures = texts is not None
     sections = (
         *first_sections(report),
@@ -66,12 +66,12 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
 
 
 def purpose_document(report: Report) -> ReportDocument:
-    """Its beginning alone: what the study was for."""
+    """Return its beginning alone: what the study was for."""
     return ReportDocument(report.plan.name, facts(report), first_sections(report))
 
 
 def facts(report: Report) -> tuple[str, ...]:
-    """The study in a few short lines; first whether it is unfinished."""
+    """Describe the study in a few short lines; first whether it is unfinished."""
     plan = report.plan
     suites = ", ".join(
         f"{suite.name} ({plural(len(suite.items), 'prompt')})" for suite in plan.suites
@@ -92,7 +92,7 @@ def facts(report: Report) -> tuple[str, ...]:
 
 
 def _drafters(plan: Plan) -> str:
-    """The drafters used by a lane; the pair may have more."""
+    """Name the drafters used by a lane; the pair may have more."""
     used = {lane.drafter.kind for lane in plan.lanes if lane.drafts}
     kinds = [kind for name, kind in DRAFTERS.items() if name in used]
     names = [ref.name if (ref := kind.model(plan.models)) else kind.title for kind in kinds]
@@ -100,7 +100,7 @@ def _drafters(plan: Plan) -> str:
 
 
 def warning_section(report: Report) -> Section | None:
-    """None where there is no caveat."""
+    """Return the caveats; None where there is no caveat."""
     return (
         Section("warnings", "Caveats", (Bullets(report.warnings, "warnings"),))
         if report.warnings
@@ -109,7 +109,7 @@ def warning_section(report: Report) -> Section | None:
 
 
 def picture_section(report: Report) -> Section | None:
-    """The charts of every suite that has them, and of all suites together."""
+    """Draw the charts of every suite that has them, and of all suites together."""
     pictures = tuple(
         Picture(f"chart-{number}-{kind}", KINDS[kind], plot)
         for number, chart in enumerate(charts(report), start=1)
@@ -120,7 +120,7 @@ def picture_section(report: Report) -> Section | None:
 
 
 def plan_section(report: Report) -> Section:
-    """How the study is repeated, and the environment of its runs."""
+    """Say how the study is repeated, and the environment of its runs."""
     blocks = (
         Paragraph(REPEATED, "code"),
         Bullets(tuple(map(_source, report.plan.suites)), "facts"),

@@ -21,23 +21,23 @@ LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
 
 
 def margin(value: float) -> str:
-    """A margin: ``98 %``."""
+    """Write a margin: ``98 %``."""
     return f"{100 * value:g} %"
 
 
 def points(value: float) -> str:
-    """A difference of shares, signed, in percentage points."""
+    """Write a difference of shares, signed, in percentage points."""
     sign = "+" if round(100 * value, 1) > 0 else ""
     return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} points".replace("-", MINUS)
 
 
 def probability(p: float) -> str:
-    """A p value; ``< 0.001`` below that."""
+    """Write a p value; ``< 0.001`` below that."""
     return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def between(interval: Interval, write: Write = number) -> str:
-    """``[1.18, 1.29]``, units left out; empty where there is no interval."""
+    """Write ``[1.18, 1.29]``, units left out; empty where there is no interval."""
     if math.isnan(interval.low) or math.isnan(interval.high):
         return ""
     ends = (
@@ -48,17 +48,18 @@ def between(interval: Interval, write: Write = number) -> str:
 
 
 def spread(interval: Interval, write: Write = number) -> TableCell:
-    """A value over its interval."""
+    """Write a value over its interval."""
     return TableCell(write(interval.value), between(interval, write))
 
 
 def beside(interval: Interval, write: Write = number) -> str:
-    """A value with its interval, within a sentence."""
+    """Write a value with its interval, within a sentence."""
     return f"{write(interval.value)} {between(interval, write)}".rstrip()
 
 
 def amount(measured: Measured) -> TableCell:
-    """``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed runs."""
+    """Write ``300 × 3``: prompts and seeds; under it the number of runs if fewer, and failed
+    runs."""
     runs = (
         [plural(measured.runs, "run")] if measured.runs != measured.prompts * measured.seeds else []
     )
@@ -77,7 +78,7 @@ def verdict_cell(verdict: RecoveryOutcome | None) -> TableCell:
 
 
 def placebo_cell(test: PlaceboTest | None) -> TableCell:
-    """The ratio of random's score to the rule's."""
+    """Write the ratio of random's score to the rule's."""
     return spread(test.ratio, percent) if test else TableCell(MISSING)
 
 
@@ -101,7 +102,7 @@ def lost_cell(score: Score) -> TableCell:
 
 
 def test_cell(score: Score) -> TableCell:
-    """McNemar's p; under it p by prompts, and that after Holm's correction."""
+    """Write McNemar's p; under it p by prompts, and that after Holm's correction."""
     test = score.mcnemar
     if test is None:
         return TableCell(MISSING)

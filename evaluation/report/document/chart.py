@@ -49,7 +49,7 @@ class ChartQuantity(NamedTuple):
         return math.isfinite(self.read(measured).value)
 
     def text(self, point: Point) -> str:
-        """Its value at a point with its interval, marked where it is an upper bound."""
+        """Write its value at a point with its interval, marked where it is an upper bound."""
         value = beside(self.of(point), self.write)
         return f"{self.title} {bounded(value, point.tv_kind) if self.shift else value}"
 
@@ -133,7 +133,7 @@ class Chart(NamedTuple):
 
 
 def charts(report: Report) -> tuple[Chart, ...]:
-    """Of every suite, and of all together, of which a lane has run."""
+    """Return the chart of every suite, and of all together, of which a lane has run."""
     drawn = (_chart(report, group) for group in report.suite_groups)
     return tuple(chart for chart in drawn if chart.series)
 
@@ -213,7 +213,7 @@ def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
 
 
 def _several(parameters: Sequence[Parameters]) -> list[str]:
-    """The parameters that differ between lanes of one rule."""
+    """Return the parameters that differ between lanes of one rule."""
     return [name for name in parameters[0] if len({each.get(name) for each in parameters}) > 1]
 
 

@@ -34,7 +34,7 @@ CURVES_HEADS = (
 
 
 def sharpened_section(report: Report) -> Section | None:
-    """None without such lanes."""
+    """Return the section; None without such lanes."""
     if not report.sharpened:
         return None
     rows = tuple(_sharpened(report, row) for row in report.sharpened)
@@ -54,7 +54,7 @@ def _sharpened(report: Report, row: SharpenedRow) -> tuple[TableCell, ...]:
 
 
 def curve_section(report: Report) -> Section | None:
-    """None without two rules of several settings."""
+    """Return the section; None without two rules of several settings."""
     if not report.curves:
         return None
     table = ReportTable(CURVES, CURVES_HEADS, tuple(map(_curve, report.curves)))

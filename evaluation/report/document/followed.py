@@ -35,7 +35,7 @@ HEADS = ("Tokens", "Prompts", "Changed", "Meets", "After", "ln p")
 
 
 def followed_section(report: Report, *, pictures: bool = True) -> Section | None:
-    """None for a study whose relaxed tokens were not followed."""
+    """Return the section; None for a study whose relaxed tokens were not followed."""
     if not report.followed:
         return None
     every = [row for row in report.followed if not row.by]
@@ -65,7 +65,8 @@ def _cells(report: Report, row: FollowedRow) -> tuple[TableCell, ...]:
 
 
 def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
-    """The share of changed answers by property, or of texts that meet where no answer is known."""
+    """Draw the share of changed answers by property, or of texts that meet where no answer is
+    known."""
     known = any(not math.isnan(row.changed.value) for row in rows)
     title, field = ("Changed answers", "changed") if known else ("Texts that meet", "meets")
     legend = {
@@ -103,7 +104,7 @@ def _panel(
     read: Callable[[FollowedRow], Interval],
     legend: Mapping[LaneSetting, tuple[Look, str]],
 ) -> Panel:
-    """Of one property."""
+    """Draw the panel of one property."""
     by = rows[0].by
     lines: dict[LaneSetting, list[Mark]] = {}
     for row in rows:

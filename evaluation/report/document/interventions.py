@@ -27,7 +27,7 @@ HEADS = (
 
 
 def intervention_section(report: Report) -> Section | None:
-    """None for a study without interventions."""
+    """Return the section; None for a study without interventions."""
     if not report.interventions:
         return None
     rows = tuple(_cells(report, row) for row in report.interventions)

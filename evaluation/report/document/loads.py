@@ -90,7 +90,7 @@ def predicted_document(
 
 
 def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:
-    """The best K of every rule at each load, and the load from which on none is faster."""
+    """Yield the best K of every rule at each load, and the load from which on none is faster."""
     for temperature, here in _by_temperature(rows):
         loads, table = sorted({row.load for row in here}), list[tuple[TableCell, ...]]()
         for (rule, drafts), lanes in _families(here).items():
@@ -113,7 +113,7 @@ def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:
 
 
 def _pays(loads: Sequence[int], best: Sequence[LoadRow | None]) -> str:
-    """From which load on speculation is not faster than none."""
+    """Say from which load on speculation is not faster than none."""
     faster = [at for at, row in enumerate(best) if row and row.over_none.low > 1]
     last = faster[-1] if faster else -1
     if not any(row and math.isfinite(row.over_none.value) for row in best):
@@ -130,7 +130,8 @@ def _best_cell(row: LoadRow) -> TableCell:
 
 
 def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
-    """One for every temperature: a panel for each rule, with a line for each K and for none."""
+    """Draw one for every temperature: a panel for each rule, with a line for each K and for
+    none."""
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
         families = _families(here)
         none = [row for row in here if not row.lane.drafts]
@@ -163,7 +164,7 @@ def _numbers(row: LoadRow) -> tuple[str | float, ...]:
 def _panel(
     title: str, rows: Sequence[LoadRow], every: Sequence[LoadRow], looks: dict[str, Look]
 ) -> Panel:
-    """``every``: of all panels, which have the same axes."""
+    """Draw a panel. ``every``: the rows of all panels, which have the same axes."""
     loads = {math.log2(load): count(load) for load in sorted({row.load for row in every})}
     lines: dict[str, list[Mark]] = {}
     for row in rows:
@@ -186,14 +187,14 @@ def _rate(row: LoadRow) -> float:
 
 
 def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:
-    """Without placebos."""
+    """Yield the rows without placebos."""
     for temperature in dict.fromkeys(row.temperature for row in rows):
         here = [row for row in rows if row.temperature == temperature]
         yield temperature, [row for row in here if not row.lane.is_control]
 
 
 def _families(rows: Sequence[LoadRow]) -> dict[Family, list[LoadRow]]:
-    """By rule and drafter, whatever its K; without none."""
+    """Group rows by rule and drafter, whatever its K; without none."""
     families = dict[Family, list[LoadRow]]()
     for row in rows:
         if row.lane.drafts:

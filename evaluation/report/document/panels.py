@@ -110,7 +110,8 @@ def _tradeoff(chart: Chart, gain: ChartQuantity, cost: ChartQuantity) -> Panel:
 
 
 def _mark(series: Series, point: Point, x: MarkValue, quantities: Sequence[ChartQuantity]) -> Mark:
-    """At the value of the first quantity; the text has the values of all, with their intervals."""
+    """Place a mark at the value of the first quantity; the text has the values of all, with their
+    intervals."""
     values = ", ".join(each.text(point) for each in quantities)
     look = series.look
     if point is series.strict:
@@ -119,7 +120,7 @@ def _mark(series: Series, point: Point, x: MarkValue, quantities: Sequence[Chart
 
 
 def _level(chart: Chart, quantity: ChartQuantity) -> list[float]:
-    """The margin, where a panel shows recovery."""
+    """Return the margin, where a panel shows recovery."""
     return [chart.margin] if quantity.name == "recovery" else []
 
 

@@ -29,7 +29,7 @@ HEADS = (
 
 
 def placebo_section(report: Report) -> Section | None:
-    """None without placebos."""
+    """Return the section; None without placebos."""
     if not report.placebos:
         return None
     rows = tuple(_cells(report, row) for row in report.placebos)

@@ -90,7 +90,7 @@ def prompt_cells(plan: Plan, row: PromptRow) -> tuple[TableCell, ...]:
 
 
 def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
-    """One prompt in full, with both texts if they are stored."""
+    """Return one prompt in full, with both texts if they are stored."""
     lane = plan.lanes[row.lane]
     items = (
         item

@@ -60,7 +60,7 @@ DIFFERENCES = (
 
 
 def first_sections(report: Report) -> tuple[Section, ...]:
-    """What a report begins with: a certificate, or verdicts, first the equal τ if any."""
+    """Return what a report begins with: a certificate, or verdicts, first the equal τ if any."""
     if report.certificate:
         return (certificate_section(report, report.certificate),)
     matched = (matching_section(report),) if report.plan.matching else ()
@@ -96,7 +96,7 @@ def certificate_section(report: Report, certificate: Certificate) -> Section:
 
 
 def sentences(report: Report, certificate: Certificate) -> tuple[str, ...]:
-    """The result in a few lines."""
+    """Say the result in a few lines."""
     chosen, running = certificate.chosen, certificate.running
     if running:
         so_far = f"p = {probability(running.p)} after {plural(running.prompts, 'prompt')}"

@@ -44,7 +44,7 @@ Column = tuple[Head, Callable[[LaneRow], TableCell]]
 
 
 def make_table(label: str, columns: Sequence[Column], rows: Iterable[LaneRow]) -> ReportTable:
-    """Without the columns that have no value in any row."""
+    """Return a table without the columns that have no value in any row."""
     lines = list(rows)
     written = [(head, [write(row) for row in lines]) for head, write in columns]
     known = [each for each in written if any(cell.text != MISSING for cell in each[1])]
@@ -57,7 +57,8 @@ def group_column(head: Head) -> Column:
 
 
 def _column(name: str, metric: ReportMetric) -> Column:
-    """A metric with its interval; a TV is marked where it is an upper bound."""
+    """Return the column of a metric with its interval; a TV is marked where it is an upper
+    bound."""
     direction = {1: "; more is better", -1: "; less is better"}.get(metric.better, "")
 
     def cell(row: LaneRow) -> TableCell:
@@ -70,17 +71,17 @@ def _column(name: str, metric: ReportMetric) -> Column:
 
 
 def _scored(text: str, help: str, cell: Callable[[Score], TableCell]) -> Column:
-    """A column for a value of a metric."""
+    """Return a column for a value of a metric."""
     return Head(text, help), lambda row: cell(row.score) if row.score else TableCell(MISSING)
 
 
 def _share(name: str, text: str, help: str) -> Column:
-    """A column for a share of a score, with its interval."""
+    """Return a column for a share of a score, with its interval."""
     return _scored(text, help, lambda score: spread(getattr(score, name), percent))
 
 
 def _mean(interval: Interval, score: Score) -> TableCell:
-    """A score: as a percentage if binary, else as 0 to 1."""
+    """Write a score: as a percentage if binary, else as 0 to 1."""
     return spread(interval, percent if score.binary else number)
 
 
@@ -186,7 +187,7 @@ def likeness_section(report: Report) -> Section:
 
 
 def scores_section(report: Report) -> Section:
-    """Every metric of every group, categories too."""
+    """Tabulate every metric of every group, categories too."""
     rows = [
         row._replace(score=score) for row in _rows(report) for score in row.measured.scores.values()
     ]
@@ -252,8 +253,8 @@ UNSCORED = tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.pan
 
 
 def overview_section(report: Report) -> Section:
-    """The table of the paper: one row per rule, columns by suite with speed-up, τ and recovery; one
-    table per temperature."""
+    """Return the table of the paper: one row per rule, columns by suite with speed-up, τ and
+    recovery; one table per temperature."""
     temperatures = dict.fromkeys(row.temperature for row in report.measured)
     blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
     over = "strict with the same drafts" if report.plan.none is None else "decoding without drafts"
@@ -301,7 +302,7 @@ def _overview(report: Report, temperature: float) -> ReportTable:
 
 
 def _less(lane: Lane, row: Measured) -> str:
-    """The note for a lane that was measured on fewer runs than its column head states."""
+    """Write the note for a lane that was measured on fewer runs than its column head states."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
     name = f"{lane.name} {lane.drafts}".strip()
     return f"{name} on {row.group}: {cells.amount(row).text}, {plural(row.runs, 'run')}{failed}"

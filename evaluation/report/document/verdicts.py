@@ -94,7 +94,8 @@ def verdict_section(report: Report) -> Section:
 
 
 def _meters(report: Report) -> Iterator[ReportTable]:
-    """What an answer costs in each complete suite. Where no model reasons, nothing of that."""
+    """Tabulate what an answer costs in each complete suite. Where no model reasons, nothing of
+    that."""
     rows = [
         LaneRow(one, report.plan.lanes[one.lane], one.main_score)
         for one in report.measured
@@ -113,8 +114,8 @@ def _meters(report: Report) -> Iterator[ReportTable]:
 
 
 def _against_placebos(report: Report) -> Iterator[Paragraph]:
-    """By the main metric of a suite: first whether rules select at all, then whether they do beyond
-    the rank. What is not better comes first."""
+    """Yield the verdicts by the main metric of a suite: first whether rules select at all, then
+    whether they do beyond the rank. What is not better comes first."""
     plan, suites = report.plan, {suite.name for suite in report.plan.suites}
     rows = [
         (plan.setting(plan.lanes[row.lane], row.group, row.temperature), row)
@@ -165,7 +166,7 @@ def _claimed(claim: str, tone: str, named: Sequence[str], total: int) -> Iterato
 
 
 def _beside_random(test: PlaceboTest) -> str:
-    """The ratio, and what else is possible."""
+    """Write the ratio, and what else is possible."""
     more = {
         PlaceboOutcome.UNPROVEN: f", a difference of up to {percent(test.possible)} is possible",
         PlaceboOutcome.TOO_FEW: f" of {plural(test.prompts, 'prompt')}",
@@ -174,15 +175,16 @@ def _beside_random(test: PlaceboTest) -> str:
 
 
 def comparisons(plan: Plan) -> int:
-    """With random relaxation: rules × drafters × suites × temperatures × kinds of it."""
+    """Count those with random relaxation: rules × drafters × suites × temperatures × kinds of
+    it."""
     kinds = product(range(len(plan.lanes)), (False, True))
     lanes = sum(bool(plan.placebos(lane, ranked=ranked)) for lane, ranked in kinds)
     return lanes * len(plan.suites) * len(plan.temperatures)
 
 
 def prompts_needed(plan: Plan) -> str:
-    """What the verdicts of a study take, whatever its results: the same sentence before its start
-    and beside them."""
+    """Say what the verdicts of a study take, whatever its results: the same sentence before its
+    start and beside them."""
     recovery, family = f"Recovery ≥ {margin(plan.margin)}", comparisons(plan)
     least, tenth = (right_answers_needed(1 - plan.margin, differ) for differ in (0, TENTH))
     if math.isinf(least):
@@ -204,7 +206,8 @@ def prompts_needed(plan: Plan) -> str:
 
 
 def _judged(report: Report) -> list[LaneRow]:
-    """Every setting of complete suites that has a verdict by its main metric, worst first."""
+    """Return every setting of complete suites that has a verdict by its main metric, worst
+    first."""
     judged: list[tuple[int, bool, float, LaneRow]] = []
     for one in report.measured:
         if one.group in report.suite_groups and (score := one.main_score) and score.verdict:
@@ -214,7 +217,7 @@ def _judged(report: Report) -> list[LaneRow]:
 
 
 def _summary(judged: Sequence[LaneRow], plan: Plan) -> Paragraph:
-    """All verdicts in a sentence, bad news first."""
+    """Say all verdicts in a sentence, bad news first."""
     amounts = Counter(row.score.verdict for row in judged if row.score)
     names = {each: each.value for each in ORDER} | {RecoveryOutcome.TOO_FEW: "not decided"}
     outcomes = ", ".join(f"{count(amounts[each])} {names[each]}" for each in ORDER if amounts[each])

@@ -157,7 +157,7 @@ def _rounding(grid: Grid) -> Iterator[str]:
 
 
 def _served(grid: Grid) -> Iterator[str]:
-    """Of a study on servers."""
+    """Yield the caveats of a study on servers."""
     if not grid.plan.served:
         return
     yield "The runs are those of a server: their times include the network, and requests of others change them."
@@ -184,7 +184,7 @@ def _batches(grid: Grid) -> Iterator[str]:
 
 
 def other_texts(grid: Grid) -> Iterator[str]:
-    """Of a study that compares batches: a run must be the same in all of them."""
+    """Yield the caveats of a study that compares batches: a run must be the same in all of them."""
     first = dict[Task, Array]()
     differ = runs = 0
     for row, task in enumerate(grid.tasks):

@@ -38,7 +38,7 @@ class _Lanes(NamedTuple):
 
 
 def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[SharpenedRow]:
-    """Every rule beside strict at the temperature at which its texts are as likely."""
+    """Yield every rule beside strict at the temperature at which its texts are as likely."""
     plan, sample = grid.plan, sample_of(grid, group, temperature)
     for drafter in dict.fromkeys(lane.drafter for lane in plan.lanes):
         here = [number for number, lane in enumerate(plan.lanes) if lane.drafter == drafter]
@@ -69,8 +69,8 @@ def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[Sha
 
 
 def curve_rows(grid: Grid, group: Group, temperature: float) -> Iterator[CurveRow]:
-    """Every two rules of at least two settings each with the same drafter, at the same τ: at places
-    that divide the range which both reach."""
+    """Yield every two rules of at least two settings each with the same drafter, at the same τ: at
+    places that divide the range which both reach."""
     plan, sample = grid.plan, sample_of(grid, group, temperature)
     families = defaultdict[str, dict[str, list[int]]](lambda: defaultdict(list))
     for number, lane in enumerate(plan.lanes):
@@ -116,7 +116,7 @@ def _compared(
 
 
 def _measured(sample: GroupSample, lanes: Sequence[int]) -> _Lanes | None:
-    """None without a score."""
+    """Return what is measured; None without a score."""
     metric = next(iter(sample.scores), None)
     if metric is None:
         return None
@@ -137,8 +137,8 @@ def _measured(sample: GroupSample, lanes: Sequence[int]) -> _Lanes | None:
 
 
 def _on_curve(places: Array, along: Array, values: Array) -> Array:
-    """The value of each resample's curve, [1 + B, points], at its place, [1 + B]; nan beyond the
-    end that is larger, below the smaller one that of the end."""
+    """Return the value of each resample's curve, [1 + B, points], at its place, [1 + B]; nan beyond
+    the end that is larger, below the smaller one that of the end."""
     found = np.empty(len(places))
     for row, (place, points, heights) in enumerate(zip(places, along, values, strict=True)):
         order = np.argsort(points)

@@ -35,7 +35,8 @@ class _Token(NamedTuple):
 
 
 def followed_rows(store: RunStore, grid: Grid) -> tuple[FollowedRow, ...]:
-    """By lane and temperature: all tokens, then those of each part of the values of a property."""
+    """Return rows by lane and temperature: all tokens, then those of each part of the values of a
+    property."""
     relaxed = {key: ids for key, ids in grid.run_ids.items() if grid.numbers["relaxed"][key] > 0}
     saved = store.counterfactuals([run_id for ids in relaxed.values() for run_id in ids])
     tokens = defaultdict[tuple[int, float], list[_Token]](list)
@@ -68,7 +69,7 @@ class _Part(NamedTuple):
         return not self.by or self.low <= getattr(token, self.by) < self.high
 
     def with_(self, other: _Part, here: int, there: int) -> _Part:
-        """Of both; an empty one adds no text. ``here``, ``there``: their tokens."""
+        """Return the part of both; an empty one adds no text. ``here``, ``there``: their tokens."""
         if not (here and there):
             return other if there else self
         text = f"{self.text}, {other.text}"
@@ -94,8 +95,8 @@ def _parts(tokens: Sequence[_Token]) -> Iterator[_Part]:
 def _joined(
     parts: Sequence[_Part], tokens: Sequence[_Token]
 ) -> Iterator[tuple[_Part, list[_Token]]]:
-    """The tokens of each part; parts of a property with fewer than LEAST are joined with the next, or
-    at its end with the one before."""
+    """Yield the tokens of each part; parts of a property with fewer than LEAST are joined with the
+    next, or at its end with the one before."""
     for _, same in groupby(parts, lambda part: part.by):
         rows = list[tuple[_Part, list[_Token]]]()
         for part in same:

@@ -53,8 +53,8 @@ class Group(NamedTuple):
 
 
 def groups(plan: Plan) -> tuple[Group, ...]:
-    """A suite, then its categories in order of appearance where it has several; ``ALL`` last where
-    there are several suites."""
+    """Return a suite, then its categories in order of appearance where it has several; ``ALL`` last
+    where there are several suites."""
     items = items_of(plan)
     all_groups: list[Group] = []
     for suite in plan.suites:
@@ -70,7 +70,8 @@ def groups(plan: Plan) -> tuple[Group, ...]:
 
 
 def items_of(plan: Plan) -> tuple[tuple[str, Item], ...]:
-    """Every item of the plan in order, with the name of its suite; ``Grid.item`` indexes it."""
+    """Return every item of the plan in order, with the name of its suite; ``Grid.item`` indexes
+    it."""
     return tuple((suite.name, item) for suite in plan.suites for item in suite.items)
 
 
@@ -96,12 +97,12 @@ class Grid(NamedTuple):
     causes: tuple[str, ...]  # of all divergences
 
     def baseline(self, lane: int) -> int:
-        """The baseline of a lane; a baseline's is itself."""
+        """Return the baseline of a lane; a baseline's is itself."""
         strict = self.plan.baseline(lane)
         return lane if strict is None else strict
 
     def compared(self, lane: int) -> list[int]:
-        """The lane, its baseline and ``none``."""
+        """Return the lane, its baseline and ``none``."""
         return sorted(
             {lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none}
         )
@@ -116,13 +117,13 @@ class _Cells(NamedTuple):
     draws: Sequence[Sequence[int]]  # of each lane of the averaged plan
 
     def array(self, values: Iterable[float | str | None]) -> Array:
-        """Of a value a result; nan is stored as a string."""
+        """Return the array of a value a result; nan is stored as a string."""
         array = np.full(self.shape, np.nan)
         array[self.at] = [np.nan if value is None else float(value) for value in values]
         return array
 
     def by_depth(self, counts: Sequence[Sequence[float]]) -> Array:
-        """Of counts by draft position, [T, all lanes, K]."""
+        """Return the array of counts by draft position, [T, all lanes, K]."""
         array = np.zeros((*self.shape, max(map(len, counts), default=0)))
         for row, lane, each in zip(*self.at, counts, strict=True):
             array[row, lane, : len(each)] = each
@@ -185,7 +186,7 @@ def _numbers(
     kept_at: Array,
     main_scores: Array,
 ) -> dict[str, Array]:
-    """By name, [T, all lanes]."""
+    """Return the numbers by name, [T, all lanes]."""
     numbers = {
         name: cells.array(
             one.data.get(name) if name in _LATER else one.data[name] for one in stored
@@ -207,14 +208,14 @@ def _numbers(
 
 
 def _templates(plan: Plan) -> Indices:
-    """By item."""
+    """Return the number of the template by item."""
     numbers = dict[tuple[str, str | int], int]()
     keys = ((name, item.template or at) for at, (name, item) in enumerate(items_of(plan)))
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
 def _main_metrics(stored: Sequence[StoredResult], rows: Mapping[int, int]) -> tuple[str, ...]:
-    """The first metric of every task."""
+    """Return the first metric of every task."""
     main = [""] * len(rows)
     for one in stored:
         main[rows[one.task]] = main[rows[one.task]] or next(iter(one.data["scores"]), "")

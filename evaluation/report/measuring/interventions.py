@@ -50,7 +50,8 @@ class _Class(NamedTuple):
 
 
 def intervention_rows(store: RunStore, grid: Grid) -> tuple[InterventionRow, ...]:
-    """By drafter and temperature: all, by rank, and those that each rule would relax."""
+    """Return rows by drafter and temperature: all, by rank, and those that each rule would
+    relax."""
     plan = grid.plan
     lanes = [number for number, lane in enumerate(plan.lanes) if lane.rule.name == BASELINE]
     if not plan.interventions:
@@ -147,8 +148,8 @@ def _mean(
     read: Callable[[Counterfactual], float | None],
     others: Sequence[_Rejection] | None = None,
 ) -> Interval:
-    """The mean over prompts of the means of their tokens; with ``others`` minus that of these, over
-    the prompts that have both."""
+    """Return the mean over prompts of the means of their tokens; with ``others`` minus that of
+    these, over the prompts that have both."""
     means = _by_prompt(rejections, read)
     if others is not None:
         beside = _by_prompt(others, read)
@@ -160,7 +161,7 @@ def _mean(
 def _by_prompt(
     rejections: Sequence[_Rejection], read: Callable[[Counterfactual], float | None]
 ) -> dict[int, float]:
-    """Of the values that are known."""
+    """Return the mean by prompt of the values that are known."""
     values = defaultdict[int, list[float]](list)
     for each in rejections:
         value = read(each.outcome)

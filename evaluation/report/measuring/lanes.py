@@ -41,7 +41,7 @@ class Estimate(NamedTuple):
     minus: bool = False
 
     def value(self, top: Array, bottom: Array, *other: Array) -> Array:
-        """Of the sums, of any shape."""
+        """Return the value of the sums, of any shape."""
         ratio = top / bottom
         if not other:
             return ratio
@@ -59,7 +59,7 @@ class GroupSample(NamedTuple):
     scores: Mapping[str, Array]  # by metric, the main one first, [R, L]
 
     def number(self, name: str, lane: int) -> Array:
-        """A field of ``Result`` or ``Relative``, [R]."""
+        """Return a field of ``Result`` or ``Relative``, [R]."""
         numbers: Array = self.grid.numbers[name][self.rows, lane]
         return numbers
 
@@ -78,24 +78,25 @@ class GroupSample(NamedTuple):
         return self.used(lane) & known
 
     def quantity(self, name: str, lane: int) -> Array:
-        """A field, [R]; 1 without a name."""
+        """Return a field, [R]; 1 without a name."""
         return self.number(name, lane) if name else np.ones(len(self.rows))
 
     def lanes(self, lane: int, over: Other) -> tuple[int, ...]:
-        """The lane and the one that it is compared with; none where the plan has no such lane."""
+        """Return the lane and the one that it is compared with; none where the plan has no such
+        lane."""
         other = self.grid.baseline(lane) if over == "strict" else self.grid.plan.none
         return (lane,) if not over else () if other is None else (lane, other)
 
 
 def sample_of(grid: Grid, group: Group, temperature: float) -> GroupSample:
-    """The tasks of the group at that temperature."""
+    """Return the tasks of the group at that temperature."""
     rows = np.flatnonzero(group.items[grid.item] & (grid.temperature == temperature))
     items, prompt = np.unique(grid.item[rows], return_inverse=True)
     return GroupSample(grid, rows, prompt.astype(np.intp), len(items), _scores(grid, rows))
 
 
 def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ...]:
-    """Every lane of the plan, in its order."""
+    """Measure every lane of the plan, in its order."""
     sample = sample_of(grid, group, temperature)
     estimates = {
         (lane, name): estimate
@@ -129,7 +130,7 @@ def _scores(grid: Grid, rows: Indices) -> dict[str, Array]:
 
 
 def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
-    """Every metric of a lane that has a bootstrap interval, and its scores."""
+    """Estimate every metric of a lane that has a bootstrap interval, and its scores."""
     estimates = {}
     for name, metric in METRICS.items():
         average = metric.average
@@ -218,7 +219,7 @@ def _lane(
 
 
 def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
-    """One metric of one lane: means, recovery, difference, tests and the verdict. ``spread``:
+    """Score one lane by one metric: means, recovery, difference, tests and the verdict. ``spread``:
     numbers with bootstrap intervals."""
     plan, baseline, scored = (
         sample.grid.plan,
@@ -270,8 +271,8 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
 def _placebo(
     sample: GroupSample, lane: int, metric: str, binary: bool, *, ranked: bool
 ) -> PlaceboTest | None:
-    """The mean score of the lanes that imitate this one against its own, on the runs that all
-    have; before Holm's correction. None where it relaxed nothing."""
+    """Compare the mean score of the lanes that imitate this one against its own, on the runs that
+    all have; before Holm's correction. None where it relaxed nothing."""
     placebos, scores = sample.grid.plan.placebos(lane, ranked=ranked), sample.scores[metric]
     random = scores[:, placebos].mean(axis=1) if placebos else np.full(len(scores), np.nan)
     every = sample.scored(metric, lane) & np.isfinite(random)

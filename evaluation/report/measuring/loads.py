@@ -81,15 +81,17 @@ def _rates(
 
 
 def _seconds(grid: Grid, rows: Indices, load: int) -> Array:
-    """[R, L]: of a server and of single runs their time, of a batch their part of its time."""
+    """Return seconds, [R, L]: of a server and of single runs their time, of a batch their part of
+    its time."""
     alone = grid.plan.served or load == 1
     seconds: Array = grid.numbers["wall_s" if alone else "batch_s"][rows]
     return seconds
 
 
 def predicted(grid: Grid, loads: Sequence[int], ks: Sequence[int]) -> Iterator[LoadRow]:
-    """Of none and of every rule that drafts chains, with each K, in batches of these sizes: from
-    the times of steps and the acceptance of all runs. Raises ValueError for too few."""
+    """Predict the rates of none and of every rule that drafts chains, with each K, in batches of
+    these sizes: from the times of steps and the acceptance of all runs. Raises ValueError for too
+    few."""
     plan, families = grid.plan, dict[tuple[str, DrafterConfig], int]()
     for number, lane in enumerate(plan.lanes):  # the one with the largest K
         if lane.drafts and not lane.drafter.tree and not lane.is_control:
@@ -140,7 +142,7 @@ def errors(grid: Grid) -> Iterator[float]:
 def _steps(
     grid: Grid, cells: Iterable[tuple[float, int, Indices]], drafter: DrafterConfig
 ) -> Iterator[MeasuredStep]:
-    """Of none and of the lanes with this drafter."""
+    """Yield the steps of none and of the lanes with this drafter."""
     for _, load, rows in cells:
         seconds = _seconds(grid, rows, load).sum(axis=0)
         steps, draft_s = (grid.numbers[name][rows].sum(axis=0) for name in ("steps", "draft_s"))

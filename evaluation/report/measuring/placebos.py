@@ -10,7 +10,7 @@ from evaluation.statistics import Array
 
 
 def placebo_rows(grid: Grid, measured: Sequence[Measured]) -> Iterator[PlaceboRow]:
-    """By group, temperature, rule and placebo, in the order of the measured rows."""
+    """Yield rows by group, temperature, rule and placebo, in the order of the measured rows."""
     plan, items = grid.plan, {group.name: group.items for group in groups(grid.plan)}
     for row in measured:
         here = items[row.group][grid.item] & (grid.temperature == row.temperature)
