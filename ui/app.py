@@ -45,8 +45,8 @@ FAVICON = Path(__file__).parent / "assets" / "favicon.svg"
 
 
 def build_app(services: Services, opened: Callable[[], object] = lambda: None) -> gr.Blocks:
-    """The page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called whenever a
-    browser has drawn it."""
+    """Build the page as Gradio blocks; launch it with ``launch_options``. ``opened`` is called
+    whenever a browser has drawn it."""
     pool = services.pool
 
     def show_device() -> str:
@@ -101,8 +101,8 @@ class PageCompression(GZipMiddleware):
 def page_layers(
     services: Services, *, trust_proxy: bool = False, hosts: Sequence[str] = ()
 ) -> list[Middleware]:
-    """What every request goes through, the outermost first. ``trust_proxy``: a proxy in front sets
-    the X-Forwarded headers; ``hosts``: further names of a private page."""
+    """Return what every request goes through, the outermost first. ``trust_proxy``: a proxy in
+    front sets the X-Forwarded headers; ``hosts``: further names of a private page."""
     return [
         Middleware(ErrorPages),
         Middleware(OriginGuard, trust_proxy=trust_proxy, hosts=None if services.public else hosts),

@@ -30,7 +30,7 @@ Handler = Callable[[Services, Request], Response]
 
 
 def handlers(services: Services) -> Mapping[str, Handler]:
-    """By address; of several that fit the first answers."""
+    """Return the handlers by address; of several that fit the first answers."""
     reports = StudyReports(services.store)
     return {
         "/mine/export.zip": export_file,
@@ -59,7 +59,7 @@ class Downloads:
 
     @contextmanager
     def one_of(self, visitor: Visitor) -> Iterator[bool]:
-        """Whether it may be written."""
+        """Return whether it may be written."""
         owner = visitor.owner or "" if visitor.lasting else ""
         with self._lock:
             free = self._most is None or self._owners[owner] < self._most
@@ -75,8 +75,8 @@ class Downloads:
 def _answer(
     services: Services, handler: Handler, under_way: Downloads
 ) -> Callable[[Request], Response]:
-    """What a handler raises is one sentence: 404 where something was named that is not there or of
-    another version, else 503."""
+    """Answer what a handler raises in one sentence: 404 where something was named that is not there
+    or of another version, else 503."""
 
     def answer(request: Request) -> Response:
         try:

@@ -61,8 +61,8 @@ def share_component(name: str) -> gr.HTML:
 
 
 def share_of(services: Services, kind: Shared, object_id: str) -> ShareView:
-    """What is displayed where this is open; hidden for readers of a link, without an id, and of what is
-    not the visitor's."""
+    """Return what is displayed where this is open; hidden for readers of a link, without an id, and
+    of what is not the visitor's."""
     if not services.store.read_only and ID.fullmatch(object_id):
         with suppress(StorageError):
             shared = services.public and services.store.shared(kind, object_id)
@@ -98,13 +98,13 @@ def read_kind(text: object) -> Shared:
 
 
 def wire_share(services: Services, share: gr.HTML) -> None:
-    """What a press does, and what becomes of the panel when a link was ended in "Your data"."""
+    """Wire what a press does and what becomes of the panel when a link was ended in "Your data"."""
 
     def press(event: gr.EventData, request: gr.Request) -> str:
         return act(services.for_visitor(request), event_data(event)).html()
 
     def refresh(event: gr.EventData, request: gr.Request) -> Any:
-        """A link that works stays as it is displayed."""
+        """Keep a link that works as it is displayed."""
         data = event_data(event)
         now = act(services.for_visitor(request), {"kind": data.get("kind"), "id": data.get("id")})
         return gr.skip() if now.shared == data.get("shared") else now.html()
@@ -117,8 +117,8 @@ def wire_share(services: Services, share: gr.HTML) -> None:
 
 
 def store_for(services: Services, request: Request) -> RunStore:
-    """Of a route: ``?share=`` names the link. Raises StorageError where it shows nothing any
-    more."""
+    """Return the store of a route: ``?share=`` names the link. Raises StorageError where it shows
+    nothing any more."""
     store = services.for_visitor(request).store
     token = request.query_params.get("share", "")
     return store.through(token) if token else store
@@ -127,9 +127,9 @@ def store_for(services: Services, request: Request) -> RunStore:
 def reading(
     services: Services, request: Any, token: object, there: Callable[[RunStore], object]
 ) -> tuple[RunStore, str]:
-    """Of an event: the visitor's store, where what is requested is ``there``, else that of the link;
-    and the link's token where it is used. ``there`` raises StorageError where it is not. Raises
-    StorageError where the link shows nothing any more."""
+    """Return the store of an event: the visitor's store, where what is requested is ``there``, else
+    that of the link; and the link's token where it is used. ``there`` raises StorageError where it
+    is not. Raises StorageError where the link shows nothing any more."""
     store = services.for_visitor(request).store
     if isinstance(token, str) and TOKEN.fullmatch(token):
         try:
@@ -154,8 +154,8 @@ def described(services: Services, query: Mapping[str, str]) -> tuple[str, str] |
 
 
 def consent_line(services: Services) -> gr.HTML | None:
-    """What is stored of what is typed, with a button that opens "Your data"; None on a private
-    page, which has no such line."""
+    """Return what is stored of what is typed, with a button that opens "Your data"; None on a
+    private page, which has no such line."""
     if not services.public:
         return None
     days = services.retention_days  # after which everything is removed; None: never by itself

@@ -35,7 +35,7 @@ def _document(**fields: Any) -> Document:
 
 
 def comparison_document(stored: StoredComparison) -> Document:
-    """A saved comparison without its tokens; every run against the leftmost."""
+    """Return a saved comparison without its tokens; every run against the leftmost."""
     states = {run.trace.status for run in stored.runs}
     return _document(
         id=stored.id,
@@ -79,7 +79,7 @@ def _run(run: StoredRun, first: StoredRun, speeds: Mapping[int, Sequence[float]]
 
 
 def _same_text(baseline: Trace, trace: Trace) -> bool | None:
-    """None of a run that did not end."""
+    """Return None of a run that did not end."""
     ended = baseline.status is trace.status is Status.COMPLETED
     return divergence(baseline, trace) is None if ended else None
 
@@ -108,7 +108,7 @@ def _settings(config: RunConfig) -> Document:
 
 
 def divergence_documents(stored: StoredComparison, baseline: int) -> list[Document]:
-    """Where every other run leaves the one in lane ``baseline``, with both tokens. Raises
+    """Return where every other run leaves the one in lane ``baseline``, with both tokens. Raises
     ValueError."""
     base = trace_of(stored, baseline)
     return [_against(base, run) for run in stored.runs if run.lane != baseline]
@@ -133,8 +133,8 @@ def _against(base: Trace, run: StoredRun) -> Document:
 
 
 def token_documents(stored: StoredComparison, lane: int) -> list[Document]:
-    """Every token of a run, given ones first, refused ones before the one that replaced them.
-    Raises ValueError."""
+    """Return every token of a run, given ones first, refused ones before the one that replaced
+    them. Raises ValueError."""
     trace = trace_of(stored, lane)
     prefix = [
         {"position": at, **_token(prefix, trace.text)} for at, prefix in enumerate(trace.given)
@@ -153,7 +153,7 @@ def _token(token: PrefixToken | Token, text: str) -> Document:
 
 
 def trace_of(stored: StoredComparison, lane: int) -> Trace:
-    """The run of that lane. Raises ValueError."""
+    """Return the run of that lane. Raises ValueError."""
     for run in stored.runs:
         if run.lane == lane:
             return run.trace
@@ -188,8 +188,8 @@ def rule_documents() -> list[Document]:
 def pair_documents(
     catalog: Sequence[PairSpec], pool: ModelPool, *, public: bool = False
 ) -> list[Document]:
-    """Every pair that is offered, and whether it fits here; in public without the machine's memory
-    and device."""
+    """Return every pair that is offered, and whether it fits here; in public without the machine's
+    memory and device."""
     documents = []
     for spec in catalog:
         fit, tree = pool.fits(spec), asdict(tree_shape(spec))

@@ -43,8 +43,8 @@ class Api:
 
     @contextmanager
     def _for_visitor(self, request: gr.Request | None) -> Iterator[Services]:
-        """The services of the request's visitor. Errors of a request become one sentence for its
-        sender, without a traceback in the log."""
+        """Return the services of the request's visitor. Errors of a request become one sentence for
+        its sender, without a traceback in the log."""
         services = self._services.for_visitor(request)
         try:
             with job_errors(services):
@@ -125,8 +125,7 @@ class Api:
             return [documents.comparison_row(row) for row in frame.to_dict("records")]
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
-        """
-        A saved comparison, as /compare returned it.
+        """Return a saved comparison, as /compare returned it.
 
         Args:
             id: of the comparison
@@ -140,8 +139,8 @@ class Api:
     def divergences(
         self, id: str, baseline: int = 0, request: gr.Request | None = None
     ) -> list[dict[str, Any]]:
-        """
-        Where the runs of a saved comparison leave its baseline: output position, cause, the text before, and the tokens of both.
+        """Return where the runs of a saved comparison leave its baseline: output position, cause,
+        the text before, and the tokens of both.
 
         Args:
             id: of the comparison
@@ -157,8 +156,8 @@ class Api:
     def tokens(
         self, id: str, lane: int = 0, request: gr.Request | None = None
     ) -> list[dict[str, Any]]:
-        """
-        Every token of a saved run: outcome, probabilities p and q, margin r, rank, entropy, TV, KL, alternatives. Refused tokens included.
+        """Return every token of a saved run: outcome, probabilities p and q, margin r, rank,
+        entropy, TV, KL, alternatives. Refused tokens included.
 
         Args:
             id: of the comparison

@@ -34,7 +34,7 @@ _HOVER = (
 
 
 def margin_plot(run: PlottedRun, scale: Scale, diverges: int | None = None) -> Plot:
-    """A heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first
+    """Draw a heatmap in rows of 32 tokens; outcome marked by shape, θ on the colour bar, the first
     difference framed."""
     tokens = run.trace.tokens
     # with z₁ ≤ 0 there is no ratio: that counts as decisive

@@ -78,7 +78,7 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
 
 
 def _margins(trace: Trace, scale: Scale) -> list[tuple[Outcome, float]]:
-    """Of every position once: the rejected siblings of a tree have one."""
+    """Return the margin of every position once: the rejected siblings of a tree have one."""
     margins = {
         (token.step, token.position, token.outcome): margin(token, scale.name)
         for step in trace.steps
@@ -124,7 +124,7 @@ def _bars(
 
 
 def _border(run: PlottedRun, scale: Scale) -> tuple[list[FigurePart], list[FigurePart]]:
-    """A line at θ with its name: solid where the run's rule has it, dotted where it is only
+    """Draw a line at θ with its name: solid where the run's rule has it, dotted where it is only
     that of the others."""
     border = rule_border(run.trace, scale.name)
     x = scale.border if border is None else border

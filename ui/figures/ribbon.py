@@ -35,7 +35,7 @@ _HOVER = "<b>%{customdata[0]}</b><br>%{customdata[1]}, step %{x}, from position 
 
 
 def ribbon_plot(runs: Sequence[PlottedRun]) -> Plot:
-    """All on the scale of the run with most steps and of the longest one."""
+    """Draw all on the scale of the run with most steps and of the longest one."""
     present = {token.outcome for run in runs for token in run.trace.tokens}
     steps = max(len(run.trace.steps) for run in runs)
     top = max(_depth(step) + 1 for run in runs for step in run.trace.steps)
@@ -108,7 +108,7 @@ def _hover(tokens: Sequence[Token]) -> tuple[str, str, int]:
 
 
 def _reach(run: PlottedRun, *, first: bool) -> FigurePart:
-    """A line over what each step could have written at most."""
+    """Draw a line over what each step could have written at most."""
     return {
         "type": "scatter",
         "mode": "lines",

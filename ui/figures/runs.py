@@ -31,7 +31,7 @@ class PlottedRun(NamedTuple):
 def by_run(
     heads: Sequence[str], runs: Iterable[tuple[PlottedRun, Iterable[Sequence[PointValue]]]]
 ) -> Data:
-    """The rows of every run, each after its lane and rule."""
+    """Return the rows of every run, each after its lane and rule."""
     return Data(
         ("lane", "rule", *heads),
         [(run.lane + 1, run.label, *row) for run, rows in runs for row in rows],
@@ -74,7 +74,8 @@ def rule_border(trace: Trace, name: str) -> float | None:
 
 
 def margin_scale(traces: Sequence[Trace]) -> Scale:
-    """One scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the gap."""
+    """Choose one scale for all runs: r with its θ; e^−gap where the only relaxed rule judges the
+    gap."""
     thetas, gaps = (
         [b for trace in traces if (b := rule_border(trace, name)) is not None]
         for name in ("r", GAP)
@@ -96,5 +97,6 @@ def margin_scale(traces: Sequence[Trace]) -> Scale:
 
 
 def margin(token: Token, name: str) -> float:
-    """On the quantity of a scale, 0 to 1, near 1 a near tie; nan where the ratio has no value."""
+    """Return the margin on the quantity of a scale, 0 to 1, near 1 a near tie; nan where the ratio
+    has no value."""
     return token.r if name == "r" else math.exp(-token.gap)

@@ -36,8 +36,8 @@ _HOVER = "<b>%{customdata[0]}</b>  position %{customdata[3]}<br>TV %{customdata[
 
 
 def shift_plot(runs: Sequence[PlottedRun]) -> Plot:
-    """A row a run, on the scale of the largest TV, so that a run that shifts nothing is an empty
-    row."""
+    """Draw a row a run, on the scale of the largest TV, so that a run that shifts nothing is an
+    empty row."""
     tokens = [(run, token) for run in runs for token in run.trace.tokens]
     positions = [token.position for _, token in tokens]
     top = max([0.01, *(token.tv for _, token in tokens if not math.isnan(token.tv))])
@@ -87,7 +87,7 @@ def _bars(run: PlottedRun) -> FigurePart:
 
 
 def cumulative_plot(runs: Sequence[PlottedRun]) -> Plot:
-    """Every run's TV summed up to each position: a flat line is lossless."""
+    """Draw every run's TV summed up to each position: a flat line is lossless."""
     positions = [[token.position for token in run.trace.tokens] for run in runs]
     there = [position for each in positions for position in each]
     sums = [list(accumulate(token.tv for token in run.trace.tokens)) for run in runs]

@@ -36,7 +36,7 @@ class Segment(NamedTuple):
 
 
 def timeline_plot(runs: Sequence[PlottedRun]) -> Plot:
-    """All on one time axis, though they ran one after the other."""
+    """Draw all on one time axis, though they ran one after the other."""
     rows = [list(_segments(run.trace)) for run in runs]
     present = {segment.kind for row in rows for segment in row}
     longest = max(segment.end for row in rows for segment in row) or 1.0
@@ -73,8 +73,8 @@ def timeline_plot(runs: Sequence[PlottedRun]) -> Plot:
 
 
 def _segments(trace: Trace) -> Iterator[Segment]:
-    """A step ends with its target pass, before which it drafts; what then is left since the step
-    before is the rest."""
+    """Split each step, which ends with its target pass, before which it drafts; what then is left
+    since the step before is the rest."""
     now = min(trace.summary.prefill_s, trace.steps[0].elapsed_s) if trace.steps else 0.0
     yield Segment(None, "prefill", 0.0, now)
     for step in trace.steps:
@@ -92,7 +92,7 @@ def _segments(trace: Trace) -> Iterator[Segment]:
 
 
 def _caption(run: PlottedRun, row: Sequence[Segment], row_number: int) -> FigurePart:
-    """What the run took, above its row."""
+    """Write what the run took, above its row."""
     total_s = max(segment.end for segment in row)
     seconds = {
         kind: sum(segment.end - segment.start for segment in row if segment.kind == kind)

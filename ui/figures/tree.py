@@ -37,15 +37,15 @@ class Node(NamedTuple):
 
 
 def tree_plot(trace: Trace, step: int) -> Plot:
-    """The tree of step number ``step``, which must be one of the trace's."""
+    """Draw the tree of step number ``step``, which must be one of the trace's."""
     nodes = tree_nodes(trace, step)
     rows = [(step, *_numbers(node)) for node in nodes if node.outcome]
     return Plot(tree_figure(nodes), Data(HEADS, rows), _title(trace.steps[step]))
 
 
 def tree_nodes(trace: Trace, step: int) -> list[Node]:
-    """The nodes with their coordinates, parents before children: the root, what was drafted, then the
-    recovered or bonus token."""
+    """Return the nodes with their coordinates, parents before children: the root, what was drafted,
+    then the recovered or bonus token."""
     chosen = trace.steps[step]
     nodes, accepted = [_root(trace, step)], {token.node for token in chosen.emitted if token.node}
     for index, node in enumerate(chosen.nodes, start=1):
@@ -120,7 +120,7 @@ def _named(token: Token | None) -> str:
 
 
 def _numbers(node: Node) -> tuple[PointValue, ...]:
-    """A token that the target drew has no number."""
+    """Return the numbers of a token; one that the target drew has no number."""
     number = 0 if node.outcome in FROM_TARGET else node.number
     return number, node.parent, node.x, node.outcome, node.accepted, *node.values
 
@@ -187,7 +187,7 @@ def _marks(nodes: Sequence[Node], outcome: Outcome | None) -> FigurePart:
 
 
 def _label(piece: str) -> str:
-    """Without the one space that most words begin with: hover shows it."""
+    """Return the text without the one space that most words begin with: hover shows it."""
     return plotly_text(shorten(visible(piece.removeprefix(" ") or piece), LONGEST))
 
 

@@ -205,7 +205,7 @@ def _run(
     events: Iterator[JobEvent],
     position: int,
 ) -> Iterator[DriverEvent]:
-    """One run. It is saved in every case; Saved is yielded before an error is raised."""
+    """Run one lane. The run is saved in every case; Saved is yielded before an error is raised."""
     record = RecordedRun(began)
     unsaved, run_id, broken = "", "", None
     try:

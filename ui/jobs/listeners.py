@@ -54,7 +54,7 @@ class Listeners:
 
 
 def _listened(scope: Scope) -> str:
-    """The event or the session whose messages a request asks for; empty for another request."""
+    """Return the event or the session whose messages a request asks for; empty for another request."""
     path = page_path(scope)
     if path == f"{API}queue/data":
         query = parse_qs(str(scope["query_string"], "latin-1"))

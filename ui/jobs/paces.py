@@ -35,7 +35,7 @@ class Paces:
             self._latest[config.target.name].append(pace)
 
     def of(self, target: str) -> Pace | None:
-        """None before the first run."""
+        """Return the pace; None before the first run."""
         paces = tuple(self._latest.get(target, ()))
         if not paces:
             return None

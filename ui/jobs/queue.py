@@ -47,7 +47,7 @@ class Ticket:
         self.queue.leave(self)
 
     def ready(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Whether it is this one's turn; waits up to ``seconds`` for it, and no longer once
+        """Return whether it is this one's turn; waits up to ``seconds`` for it, and no longer once
         ``stopped``."""
         ends = time.monotonic() + seconds
         with self.queue.changed:
@@ -60,7 +60,7 @@ class Ticket:
             return self is self.queue.current
 
     def refund(self) -> None:
-        """Nothing was computed: its runs do not count against the hour."""
+        """Take back runs of which nothing was computed: they do not count against the hour."""
         self.tokens = 0
         with self.queue.changed, suppress(ValueError):
             self.queue.begun.remove((self.began or 0.0, self.owner, self.runs))
@@ -100,8 +100,8 @@ class Queue:
         return len(self._waiting)
 
     def ticket(self, owner: str, *, runs: int, tokens: int) -> Ticket:
-        """A slot at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError with the
-        time to come back."""
+        """Take a slot at the end of the queue for ``runs`` of ``tokens`` in all. Raises ValueError
+        with the time to come back."""
         with self.changed:
             self._check(owner, runs)
             current = self.current.round if self.current else 0
@@ -114,7 +114,7 @@ class Queue:
             return ticket
 
     def leave(self, ticket: Ticket) -> None:
-        """Its turn is over, or it does not wait any more."""
+        """End its turn or its waiting."""
         with self.changed:
             if ticket in self._waiting:
                 self._waiting.remove(ticket)
@@ -132,13 +132,13 @@ class Queue:
             self._closed = True
 
     def empty(self, seconds: float) -> bool:
-        """Whether nobody runs or waits; waits up to ``seconds`` for it."""
+        """Return whether nobody runs or waits; waits up to ``seconds`` for it."""
         with self.changed:
             return self.changed.wait_for(lambda: not self.current and not self._waiting, seconds)
 
     def before(self, ticket: Ticket) -> tuple[int, float]:
-        """How many tickets come before, the running one included, and the seconds until they are
-        through."""
+        """Return how many tickets come before, the running one included, and the seconds until they
+        are through."""
         with self.changed:
             order = self._order()
             first = order[: order.index(ticket)] if ticket in order else []
@@ -181,7 +181,7 @@ class Queue:
             )
 
     def _advance(self) -> None:
-        """The next one's turn, if the slot is free."""
+        """Give the next one its turn, if the slot is free."""
         if self.current is None and not self._waiting:
             self._rounds.clear()
         if self.current is None and self._waiting:
@@ -198,13 +198,13 @@ class Queue:
             self.changed.notify_all()
 
     def _order(self) -> list[Ticket]:
-        """Those that wait, the next one first."""
+        """Return those that wait, the next one first."""
         return sorted(
             self._waiting, key=lambda ticket: (ticket.passed < MOST_PASSED, ticket.round)
         )  # else by arrival
 
     def _seconds(self, tickets: list[Ticket]) -> float:
-        """Until the running one and all of these are through."""
+        """Return the time until the running one and all of these are through."""
         left = 0.0
         if self.current is not None and self.current.began is not None:
             left = max(0.0, self._expected(self.current) - (self.clock() - self.current.began))

@@ -65,8 +65,8 @@ class Services:
         return f"{self.visitor.owner or ''}/{self.visitor.session}"
 
     def for_visitor(self, request: Any) -> Services:
-        """The services for the visitor of ``request`` (gr.Request or Starlette's): their store has
-        this owner's runs only."""
+        """Return the services for the visitor of ``request`` (gr.Request or Starlette's): their
+        store has this owner's runs only."""
         visitor = visitor_of(request, public=self.public, sign_in=self.sign_in)
         return replace(self, visitor=visitor, store=self.store.of(visitor.owner))
 
@@ -74,7 +74,7 @@ class Services:
         return error_message(error, public=self.public)
 
     def rounds(self, lanes: int, rounds: int) -> tuple[int, ...]:
-        """The order in which all lanes run once in each of some rounds."""
+        """Return the order in which all lanes run once in each of some rounds."""
         return tuple(lane for _ in range(rounds) for lane in self.order(lanes))
 
     def observe(self, trace: Trace) -> None:

@@ -24,7 +24,7 @@ class StopButton:
         self.button.click(self.request_stop, None, self.button, **PRIVATE)
 
     def visitor(self, request: gr.Request) -> str:
-        """Who may stop the job (``services.stops``)."""
+        """Return who may stop the job (``services.stops``)."""
         return f"{self._services.for_visitor(request).key}/{self._scope}"
 
     def begin(self, request: gr.Request) -> Updates:

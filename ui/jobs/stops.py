@@ -34,7 +34,7 @@ class StopRequests:
         self._requested.put(visitor, True)
 
     def request_all(self) -> None:
-        """On behalf of everybody, from now on: the program ends."""
+        """Request all stops, on behalf of everybody, from now on: the program ends."""
         self._all = True
 
     def requested(self, visitor: str) -> bool:

@@ -77,7 +77,7 @@ def _integer(text: str, default: int, low: int, high: int) -> int:
 
 
 def _read_by(read: Callable[[str], Any], default: Any = "") -> Any:
-    """A field of an address, and how it is read from text."""
+    """Declare a field of an address by how it is read from text."""
     return field(default=default, metadata={"read": read})
 
 
@@ -126,7 +126,7 @@ def without_search(address: Address) -> Address:
 
 
 def to_search(address: Address, *, limit: int, offset: int) -> Search:
-    """The search of the store; dates are days in the visitor's time zone."""
+    """Return the search of the store; dates are days in the visitor's time zone."""
     sort, descending, _ = SORTS[address.sort]
     return Search(
         **{name: getattr(address, name) for name in ("text", "rule", "target", "tag")},
@@ -155,7 +155,7 @@ def _end(day: str, zone: int) -> datetime | None:
 
 
 def history_parameters(address: Address) -> dict[str, str]:
-    """The query parameters of History, all of them; empty where unset."""
+    """Return the query parameters of History, all of them; empty where unset."""
     texts = {name: getattr(address, name) for name in _HISTORY if name not in ("runs", "list_page")}
     return texts | {
         "runs": ",".join(address.runs),
@@ -164,7 +164,7 @@ def history_parameters(address: Address) -> dict[str, str]:
 
 
 def search_query(address: Address) -> str:
-    """The fields of the search alone, as a query of the downloads; empty where nothing is
+    """Return the fields of the search alone, as a query of the downloads; empty where nothing is
     searched."""
     texts = {name: getattr(address, name) for name in SEARCH if getattr(address, name)}
     texts |= {"zone": str(address.zone)} if address.since or address.until else {}
@@ -172,11 +172,11 @@ def search_query(address: Address) -> str:
 
 
 def address_component(settings: Iterable[str] = ()) -> gr.HTML:
-    """The keeper of the address: shows nothing. Its value is a patch of what ``of``, a tab, shows.
-    Its events carry all names of the address with the tab that it opens, and every ``rule``:
-    ``select`` where that tab is to be chosen, ``submit`` and ``input`` where Compare and History,
-    whose components are there, are to show something. ``settings``: names of the fields that
-    Compare reads. It stands outside of the tabs, so that it runs from the start."""
+    """Build the keeper of the address, which shows nothing. Its value is a patch of what ``of``, a
+    tab, shows. Its events carry all names of the address with the tab that it opens, and every
+    ``rule``: ``select`` where that tab is to be chosen, ``submit`` and ``input`` where Compare and
+    History, whose components are there, are to show something. ``settings``: names of the fields
+    that Compare reads. It stands outside of the tabs, so that it runs from the start."""
     opens = _OPENS | dict.fromkeys(settings, FIRST)
     opens |= dict.fromkeys((name for name in _HISTORY if name not in opens), "history")
     return gr.HTML(
@@ -191,13 +191,13 @@ def address_component(settings: Iterable[str] = ()) -> gr.HTML:
 
 
 def address_patch(of: str, names: Mapping[str, str | list[str]]) -> str:
-    """The value with which the address says what the tab ``of`` shows."""
+    """Return the value with which the address says what the tab ``of`` shows."""
     return to_json({"at": stamp(), "of": of, **names})
 
 
 def wire_tabs(address: gr.HTML, tabs: gr.Tabs, each: Mapping[str, gr.Tab]) -> None:
-    """The address chooses the tab, and a chosen tab is written into the address. ``each``: the tabs
-    by id."""
+    """Have the address choose the tab, and write a chosen tab into the address. ``each``: the
+    tabs by id."""
 
     def choose(event: gr.EventData) -> Any:
         tab = read_address(event_data(event)).tab

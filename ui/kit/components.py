@@ -45,7 +45,7 @@ class Strip:
 def message_strip(
     text: str, state: str = "idle", *, side: str = "", progress: float = 0.0
 ) -> Strip:
-    """A strip of one plain sentence, whatever it contains."""
+    """Build a strip of one plain sentence, whatever it contains."""
     return Strip((SentencePart(displayable(text)),), state, side, progress)
 
 
@@ -68,7 +68,7 @@ def chips_component(prompts: Sequence[str], elem_id: str = "chips") -> gr.HTML:
 
 
 def text_panel(name: str, text: str = "") -> gr.HTML:
-    """A short text. Its value is plain text, which is written as text; ``name`` is its CSS
+    """Build a short text. Its value is plain text, which is written as text; ``name`` is its CSS
     class."""
     return gr.HTML(
         value=text,

@@ -18,7 +18,7 @@ _LINK = re.compile(r"\[([^\[\]]+)\]\((https://[\w/.#?=-]+|[\w/.-]+\.md)(#[\w-]+)
 
 
 def titles() -> dict[str, str]:
-    """The first heading by name of the file; nothing where the documents are not installed."""
+    """Return the first heading by name of the file; nothing where the documents are not installed."""
     return {
         path.name: path.read_text(encoding="utf-8").split("\n", 1)[0].strip("# ")
         for path in sorted(FOLDER.glob("*.md"))
@@ -26,7 +26,7 @@ def titles() -> dict[str, str]:
 
 
 def document_page(request: Request) -> Response:
-    """``/docs/NAME``: the text as it is written, Markdown."""
+    """Answer ``/docs/NAME``: the text as it is written, Markdown."""
     name = request.path_params["name"]
     if name not in {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.md")}:
         return PlainTextResponse("There is no such document here.\n", 404)

@@ -37,8 +37,8 @@ _MISCALLS = (
 
 
 def miscall(message: str) -> str:
-    """One sentence that names the parameter for which Gradio refused a call by names; empty for any
-    other message."""
+    """Return one sentence that names the parameter for which Gradio refused a call by names; empty
+    for any other message."""
     for pattern, sentence in _MISCALLS:
         if match := pattern.match(message):
             return f"{sentence} {match[1][:80]!r}; /gradio_api/info lists those of each endpoint."
@@ -100,8 +100,8 @@ class ErrorPages:
 
 
 def _miscalled(scope: Scope, error: Exception) -> bool:
-    """Whether Gradio did not find what a call names. Nothing of this program runs where these
-    routes look for it."""
+    """Return whether Gradio did not find what a call names. Nothing of this program runs where
+    these routes look for it."""
     return page_path(scope).startswith(CALLS) and (
         isinstance(error, KeyError | TypeError) or "FnIndex" in type(error).__name__
     )
@@ -113,5 +113,5 @@ def _refused(error: BaseException) -> bool:
 
 
 def _route(scope: Scope) -> str:
-    """The route by the first part of its path: the rest may be what a visitor wrote."""
+    """Return the route by the first part of its path: the rest may be what a visitor wrote."""
     return f"request /{str(scope['path']).split('/')[1][:40]}"

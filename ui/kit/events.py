@@ -17,6 +17,6 @@ LATEST: Mapping[str, Any] = {**PRIVATE, "trigger_mode": "always_last"}
 
 
 def event_data(event: gr.EventData) -> Mapping[str, Any]:
-    """The object that a component sent, or {} if it is not an object. Untrusted: a browser can send
-    anything."""
+    """Return the object that a component sent, or {} if it is not an object. Untrusted: a browser
+    can send anything."""
     return event._data if isinstance(event._data, Mapping) else {}

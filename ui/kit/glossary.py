@@ -33,8 +33,8 @@ TERMS: Mapping[str, Term] = {
 
 
 def help_html(key: str) -> str:
-    """A "?" button that opens the explanation of ``TERMS[key]`` without a script; a new id at every
-    call. Raises KeyError."""
+    """Return a "?" button that opens the explanation of ``TERMS[key]`` without a script; a new id
+    at every call. Raises KeyError."""
     card = f"mars-help-{key.replace('_', '-')}-{next(_numbers)}"
     more = GLOSSARY if (FOLDER / GLOSSARY).exists() else ""
     return render("kit/templates/help.html.jinja", term=TERMS[key], card=card, more=more)

@@ -34,7 +34,7 @@ class FaultyBlocks(gr.Blocks):
         return self
 
     async def process_api(self, block_fn: Any, *args: Any, **options: Any) -> dict[str, Any]:
-        """As Gradio's; an error that is not meant for the visitor becomes one that is."""
+        """Process as Gradio does; an error that is not meant for the visitor becomes one that is."""
         event = self.fns[block_fn] if isinstance(block_fn, int) else block_fn
         inputs = options.get("inputs", args[0] if args else ())
         if not event.fn:
@@ -68,8 +68,8 @@ class FaultyBlocks(gr.Blocks):
             ) from None
 
     async def postprocess_data(self, block_fn: Any, predictions: Any, state: Any) -> list[Any]:
-        """As Gradio's, which builds every component anew that an event leaves as it is: of 17 ms
-        for a frame of Compare, 14."""
+        """Return what Gradio does, which builds every component anew that an event leaves as it is:
+        of 17 ms for a frame of Compare, 14."""
         outputs = block_fn.outputs
         if (
             not isinstance(predictions, dict)
@@ -95,7 +95,7 @@ class FaultyBlocks(gr.Blocks):
 
 
 def _names(event: Any) -> list[str]:
-    """Of its values: parameters of an endpoint, or components."""
+    """Return the names of its values: parameters of an endpoint, or components."""
     if not event.inputs or event.inputs[0].get_block_name() != "api":
         return [PANEL if isinstance(each, gr.HTML) else str(each.elem_id) for each in event.inputs]
     return [*signature(event.fn).parameters][: len(event.inputs)]
@@ -111,10 +111,10 @@ def report_progress_on(page: gr.Blocks, target: gr.HTML) -> None:
 
 
 def forget_components(page: gr.Blocks) -> None:
-    """For a page that was just launched and has no session yet: sessions keep the values of
-    ``gr.State`` only. For links to a page as it stands Gradio keeps with every session a
-    description of each component and the value that it last showed: a megabyte for one call of the
-    API, more for an open page. This page has links of its own (``ui.kit.address``)."""
+    """Forget the components of a page that was just launched and has no session yet: sessions keep
+    the values of ``gr.State`` only. For links to a page as it stands Gradio keeps with every
+    session a description of each component and the value that it last showed: a megabyte for one
+    call of the API, more for an open page. This page has links of its own (``ui.kit.address``)."""
     from gradio.state_holder import SessionState, StateHolder
 
     class LeanSession(SessionState):
@@ -146,8 +146,8 @@ def forget_components(page: gr.Blocks) -> None:
 
 
 def limit_arrival(page: gr.Blocks) -> None:
-    """For a page that was just launched: a connection whose request has not arrived completely within
-    ``ARRIVAL_S`` is closed."""
+    """Close, on a page that was just launched, a connection whose request has not arrived completely
+    within ``ARRIVAL_S``."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class PromptProtocol(H11Protocol):
@@ -167,7 +167,8 @@ def limit_arrival(page: gr.Blocks) -> None:
                 self._deadline.cancel()
 
         def _watch(self) -> None:
-            """One deadline a request, from its first byte or the beginning of the connection on."""
+            """Set one deadline a request, from its first byte or the beginning of the connection
+            on."""
             if self._arrived() and self._deadline is not None:
                 self._deadline.cancel()
                 self._deadline = None
@@ -197,8 +198,9 @@ def limit_arrival(page: gr.Blocks) -> None:
 
 
 def leave_values_to_tools(page: gr.Blocks) -> None:
-    """For a page that was just launched, with MCP: its library refuses a value of another type
-    without the name of the argument. The endpoints check all values, and say what each must be."""
+    """Leave, on a page that was just launched with MCP, values to the tools: its library refuses a
+    value of another type without the name of the argument. The endpoints check all values, and say
+    what each must be."""
     server: Any = page.mcp_server_obj.mcp_server  # type: ignore[union-attr]
     handlers = server.request_handlers
     request_type = {each.__name__: each for each in handlers}["CallToolRequest"]
@@ -225,12 +227,12 @@ def queued_events(page: gr.Blocks) -> dict[str, str]:
 
 
 async def drop_event(page: gr.Blocks, event: str) -> None:
-    """As if its client had gone: what it runs is closed."""
+    """Drop the event as if its client had gone: what it runs is closed."""
     await page._queue.clean_events(event_id=event)
 
 
 def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
-    """Until the clients of all queued events know how they ended, ``seconds`` at most."""
+    """Wait until the clients of all queued events know how they ended, ``seconds`` at most."""
     ends = time.monotonic() + seconds
     pending = page._queue.pending_event_ids_session
     while any(list(pending.values())) and time.monotonic() < ends:
@@ -238,8 +240,8 @@ def wait_for_streams(page: gr.Blocks, seconds: float) -> None:
 
 
 def check_sign_in(button: gr.LoginButton) -> None:
-    """The page reads on load who signed in, as Gradio's button does by itself, but not by a public
-    endpoint."""
+    """Have the page read on load who signed in, as Gradio's button does by itself, but not by a
+    public endpoint."""
     from gradio.context import Context
 
     page, check = Context.root_block, button._check_login_status

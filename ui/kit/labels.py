@@ -31,7 +31,7 @@ def rule_title(name: str) -> str:
 
 
 def drafter_title(kind: str) -> str:
-    """``N-gram lookup``, to stand alone."""
+    """Return ``N-gram lookup``, to stand alone."""
     title = described(kind).title
     return title[:1].upper() + title[1:]
 
@@ -41,7 +41,7 @@ def parameter_title(name: str) -> str:
 
 
 def value_text(value: object) -> str:
-    """``?`` where there is none."""
+    """Return the value; ``?`` where there is none."""
     return "?" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -56,20 +56,20 @@ def rule_label(name: str, values: Mapping[str, object]) -> str:
 
 
 def stored_rule_label(stored: str) -> str:
-    """Of ``mars(theta=0.9)``, as the store has it."""
+    """Return the label of ``mars(theta=0.9)``, as the store has it."""
     name, _, values = stored.removesuffix(")").partition("(")
     pairs = (value.partition("=") for value in split_values(values) if value)
     return rule_label(name, {key: value for key, _, value in pairs})
 
 
 def lane_label(config: RunConfig) -> str:
-    """The rule of a run with its parameters."""
+    """Return the rule of a run with its parameters."""
     return rule_label(config.rule.name, config.rule.parameters)
 
 
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
-    """The rules of the runs of one comparison with what else sets them apart: drafts of their own,
-    a given beginning."""
+    """Return the rules of the runs of one comparison with what else sets them apart: drafts of
+    their own, a given beginning."""
     differ = len({config.drafter for config in configs if config.drafter.kind != PLAIN}) > 1
     extras = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
     return tuple(
@@ -93,12 +93,12 @@ def run_names(configs: Sequence[RunConfig]) -> tuple[str, ...]:
 
 
 def setting(value: float) -> str:
-    """A number of a configuration; a dash where a server did not report it."""
+    """Return a number of a configuration; a dash where a server did not report it."""
     return MISSING if math.isnan(value) or value == UNKNOWN else value_text(value)
 
 
 def processors_text(processors: Processors) -> str:
-    """Those that are on."""
+    """Return those that are on."""
     return ", ".join(
         f"{name.replace('_', ' ')} {' '.join(value) if name == 'protect' else value}"
         for name, value in processors.chosen.items()
@@ -106,7 +106,7 @@ def processors_text(processors: Processors) -> str:
 
 
 def settings_line(config: RunConfig) -> str:
-    """What the runs of a comparison share, in one line."""
+    """Return what the runs of a comparison share, in one line."""
     sampling, drafter = config.sampling, config.drafter
     facts = [f"temperature {setting(sampling.temperature)}", f"seed {setting(config.seed)}"]
     facts += (
@@ -125,18 +125,18 @@ def settings_line(config: RunConfig) -> str:
 
 
 def model_title(name: str) -> str:
-    """A Hub id, or the last two parts of a path."""
+    """Return a Hub id, or the last two parts of a path."""
     return displayable("/".join(name.rstrip("/").split("/")[-2:]))
 
 
 def exact_text(config: RunConfig) -> str:
-    """The shapes of an exact run's passes; ``no`` and the reason where it was not exact; empty
-    where that was not recorded."""
+    """Return the shapes of an exact run's passes; ``no`` and the reason where it was not exact;
+    empty where that was not recorded."""
     return displayable(config.environment.get("exact", ""))
 
 
 def draft_length(drafter: DrafterConfig) -> str:
-    """The shape of the tree, or K; empty where nothing is drafted."""
+    """Return the shape of the tree, or K; empty where nothing is drafted."""
     tree = drafter.tree
     if tree:
         return f"tree of {tree.tokens}, depth {tree.depth}, top-k {tree.top_k}"

@@ -31,7 +31,7 @@ class LengthError(ValueError):
 
 
 def check_lengths(values: Iterable[tuple[str, object]]) -> None:
-    """Of these fields and of all in them. Raises LengthError for one that is too long."""
+    """Check these fields and all in them. Raises LengthError for one that is too long."""
     waiting = [*values]
     while waiting:
         name, value = waiting.pop()

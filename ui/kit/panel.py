@@ -53,11 +53,10 @@ _TEMPLATES.globals |= {"format": format_, "labels": labels}
 
 
 def render(template: str, /, **values: Any) -> str:
-    """The HTML of a template, named by its path below ``ui``, or by its name if it is one of a
-    report's document. It has ``format`` (display.format) and ``labels`` (ui.kit.labels) to write
+    """Return the HTML of a template, named by its path below ``ui``, or by its name if it is one of
+    a report's document. It has ``format`` (display.format) and ``labels`` (ui.kit.labels) to write
     values with. Whatever text they hold is escaped and displayable; a form field that must hold it
-    unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single
-    quotes."""
+    unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single quotes."""
     html = _TEMPLATES.get_template(template).render(values)
     return html.encode("utf-8", "xmlcharrefreplace").decode(
         "utf-8"
@@ -65,13 +64,13 @@ def render(template: str, /, **values: Any) -> str:
 
 
 def static_component(html: str = "", *, elem_id: str | None = None) -> gr.HTML:
-    """A component whose value is escaped HTML in which nothing can be clicked."""
+    """Build a component whose value is escaped HTML in which nothing can be clicked."""
     return gr.HTML(html, js_on_load=None, apply_default_css=False, elem_id=elem_id)
 
 
 def stamp() -> int:
-    """The time, in microseconds. Answers to events that follow each other quickly can overtake each
-    other."""
+    """Return the time, in microseconds. Answers to events that follow each other quickly can
+    overtake each other."""
     return time.time_ns() // 1000
 
 
@@ -87,9 +86,9 @@ def panel_component(
     constants: Mapping[str, str] | None = None,
     **props: Any,
 ) -> gr.HTML:
-    """A component whose value is escaped HTML. ``scripts``: what else of ui/assets/panel works in
-    it; ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events; with ``latest``
-    its events are handled as ``LATEST`` (ui.kit.events)."""
+    """Build a component whose value is escaped HTML. ``scripts``: what else of ui/assets/panel
+    works in it; ``constants``: their CONSTANTS. ``props``: ``scope`` goes into ``mars:`` events;
+    with ``latest`` its events are handled as ``LATEST`` (ui.kit.events)."""
     code = script("morph.js", *(f"panel/{name}" for name in ("panel.js", *scripts)))
     code = with_constants(code, **constants) if constants else code
     return gr.HTML(

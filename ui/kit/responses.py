@@ -25,7 +25,7 @@ def attachment(name: str, content: str | bytes) -> Response:
 
 
 def written(name: str, write: Callable[[Path], None]) -> FileResponse:
-    """The file that ``write`` makes of a path; what that raises leaves no file."""
+    """Answer the file that ``write`` makes of a path; what that raises leaves no file."""
     with tempfile.NamedTemporaryFile(prefix="mars-", suffix=f"-{name}", delete=False) as file:
         path = Path(file.name)
     try:

@@ -28,7 +28,7 @@ SYSTEM_MONO = ("ui-monospace", "Consolas", "monospace")
 
 
 def page_theme() -> gr.themes.Base:
-    """The theme; the same object for every launch."""
+    """Return the theme; the same object for every launch."""
     look: dict[str, dict[str, Any]] = json.loads(source("assets/theme.json"))
     slate = colors.Color(name="mars-slate", **look["hue"])
     theme = gr.themes.Base(
@@ -47,7 +47,7 @@ def page_theme() -> gr.themes.Base:
 
 
 def page_css() -> str:
-    """The palette as variables, the look of reports, then the style sheets."""
+    """Return the palette as variables, the look of reports, then the style sheets."""
     others = {*BEFORE, *AFTER, *LAST, REPORT_SHEET}
     tabs = sorted({path.stem for path in STYLES.glob("*.css")} - others)
     first, last = map(_sheets, (BEFORE, (*AFTER, *tabs, *LAST)))

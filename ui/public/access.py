@@ -91,8 +91,8 @@ class Access:
         await self._app(scope, receive, send)
 
     async def _checked(self, path: str, scope: Scope, receive: Receive) -> Receive:
-        """Where the body comes from once it was read. Raises HTTPException for a request that may
-        not pass."""
+        """Return where the body comes from once it was read. Raises HTTPException for a request
+        that may not pass."""
         if len(scope["raw_path"]) + len(scope["query_string"]) > LONGEST_ADDRESS:
             raise HTTPException(414, LONG_ADDRESS)
         if self._public and not is_open(path):
@@ -130,8 +130,8 @@ def is_open(path: str) -> bool:
 
 
 def parse(body: bytes) -> Any:
-    """The value of a JSON text; None for an empty one. Raises ValueError for what is not JSON, not
-    finite or nested too deep."""
+    """Return the value of a JSON text; None for an empty one. Raises ValueError for what is not
+    JSON, not finite or nested too deep."""
     try:
         value = json.loads(body.decode("utf-8") or "null")
     except RecursionError as error:
@@ -150,7 +150,7 @@ def _check_depth(value: Any, levels: int) -> None:
 
 
 def sessions_of(path: str, scope: Scope, body: Any) -> set[str]:
-    """All session names in a request's path, query and body; Gradio decides which of them it
+    """Return all session names in a request's path, query and body; Gradio decides which of them it
     uses."""
     query = scope["query_string"].decode("latin-1")
     named: list[Any] = list(parse_qs(query).get("session_hash", ()))
@@ -166,7 +166,7 @@ def _takes_json(path: str) -> bool:
 
 
 async def _read(scope: Scope, receive: Receive, longest: int | None) -> bytes:
-    """The full body. Raises HTTPException where it is longer than ``longest`` bytes."""
+    """Return the full body. Raises HTTPException where it is longer than ``longest`` bytes."""
     length = HTTPConnection(scope).headers.get("content-length", "0")
     if longest is not None and (not length.isdecimal() or int(length) > longest):
         raise HTTPException(413, TOO_LONG)

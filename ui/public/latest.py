@@ -26,7 +26,7 @@ class Latest(Generic[V]):
             self._used(key)
 
     def first(self, key: str, value: V) -> V:
-        """The key's value; ``value``, from now on, where it has none."""
+        """Return the key's value; ``value``, from now on, where it has none."""
         with self._lock:
             current = self._values.setdefault(key, value)
             self._used(key)

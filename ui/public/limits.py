@@ -39,7 +39,7 @@ class Limits:
             self.check_length(config.max_new_tokens)
 
     def check_length(self, new_tokens: int) -> None:
-        """Of the longest text. Raises ValueError."""
+        """Check the longest text. Raises ValueError."""
         _within("max_new_tokens", new_tokens, self.new_tokens)
 
     def check_drafts(self, drafter: DrafterConfig) -> None:
@@ -51,11 +51,11 @@ class Limits:
             _within("K", drafter.k, self.k)
 
     def check_prompt(self, *texts: str) -> None:
-        """Before anything is loaded or encoded. Raises ValueError."""
+        """Check the prompt before anything is loaded or encoded. Raises ValueError."""
         _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
 
     def check_tokens(self, prompt: int) -> None:
-        """Of the longest prompt. Raises ValueError."""
+        """Check the longest prompt. Raises ValueError."""
         _at_most("The prompt's length in tokens", prompt, self.prompt_tokens)
 
     def check_study(self, runs: int) -> None:
@@ -63,7 +63,7 @@ class Limits:
         _at_most("The number of runs", runs, self.study_runs)
 
     def sentence(self, *, study: bool = False) -> str:
-        """The limits in one sentence; empty without limits."""
+        """Return the limits in one sentence; empty without limits."""
         stated = (
             (self.prompt_characters, "{} character{s} a prompt"),
             (self.prompt_tokens, "{} token{s} a prompt"),

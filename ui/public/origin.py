@@ -86,8 +86,8 @@ class OriginGuard:
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str:
-        """Why a private page does not answer; empty where it does. Programs may send no ``Host``;
-        browsers always do."""
+        """Return why a private page does not answer; empty where it does. Programs may send no
+        ``Host``; browsers always do."""
         headers = Headers(scope=scope)
         for host in filter(
             None, (headers.get("host"), headers.get("x-forwarded-host", "").split(",")[0].strip())
@@ -105,8 +105,8 @@ class OriginGuard:
 
 
 def foreign(scope: Scope) -> bool:
-    """Whether a page of another origin sends this request. Programs send neither header; they are
-    not foreign."""
+    """Return whether a page of another origin sends this request. Programs send neither header;
+    they are not foreign."""
     headers = Headers(scope=scope)
     site, sender = headers.get("sec-fetch-site"), headers.get("origin")
     if site is None:
@@ -117,7 +117,7 @@ def foreign(scope: Scope) -> bool:
 
 
 def page_origin(scope: Scope) -> Origin | None:
-    """The origin under which the visitor sees the page; None where the request does not say.
+    """Return the origin under which the visitor sees the page; None where the request does not say.
     Forwarding headers, if any, are trusted."""
     headers, scheme = Headers(scope=scope), str(scope.get("scheme", "http"))
     proto, host = (
@@ -169,21 +169,21 @@ class VisitorCookie:
 
 
 def new_cookie(path: str, *, secure: bool) -> str:
-    """The value of a Set-Cookie header with a new secret. A Space is displayed in a frame of another
-    site: there a cookie must be partitioned, which requires https."""
+    """Return the value of a Set-Cookie header with a new secret. A Space is displayed in a frame of
+    another site: there a cookie must be partitioned, which requires https."""
     site = "SameSite=None; Secure; Partitioned" if secure else "SameSite=Lax"
     return f"{COOKIE}={secrets.token_urlsafe(32)}; Path={path}; Max-Age={YEAR_S}; HttpOnly; {site}"
 
 
 def root_path(scope: Scope) -> str:
-    """The path under which a proxy shows the page; ``/`` where it is displayed at the root."""
+    """Return the path under which a proxy shows the page; ``/`` where it is displayed at the root."""
     path = urlsplit(str(scope.get("root_path") or "")).path.rstrip("/")
     plain = all(c.isascii() and (c.isalnum() or c in "/-_.~") for c in path)
     return path if path.startswith("/") and plain else "/"
 
 
 def page_path(scope: Scope) -> str:
-    """The path of a request below that of the page."""
+    """Return the path of a request below that of the page."""
     return str(scope["path"]).removeprefix(str(scope.get("root_path") or ""))
 
 

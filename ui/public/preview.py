@@ -79,7 +79,7 @@ class Previews:
 
 
 def _home(scope: Scope) -> str:
-    """The address of the page itself, as the visitor sees it."""
+    """Return the address of the page itself, as the visitor sees it."""
     root = f"{root_path(scope).rstrip('/')}/"
     origin = page_origin(scope)
     if origin is None:

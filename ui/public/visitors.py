@@ -35,10 +35,10 @@ ANYBODY = Visitor()
 
 
 def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
-    """The visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without one).
-    In public mode the owner is the first of: the account that signed in, the browser's cookie, the
-    program's header, the open page. Without any of these it is a random one that cannot be used
-    again. ``sign_in``: Gradio's session is signed with a secret only then, and is ignored
+    """Return the visitor who sends ``request`` (gr.Request, Starlette's, or None for a call without
+    one). In public mode the owner is the first of: the account that signed in, the browser's
+    cookie, the program's header, the open page. Without any of these it is a random one that cannot
+    be used again. ``sign_in``: Gradio's session is signed with a secret only then, and is ignored
     otherwise."""
     session = _session(request)
     if not public:
@@ -55,7 +55,7 @@ def visitor_of(request: Any, *, public: bool, sign_in: bool = False) -> Visitor:
 
 
 def browser_of(request: Any) -> Visitor | None:
-    """The visitor by cookie or header alone, ignoring accounts; None where neither is sent."""
+    """Return the visitor by cookie or header alone, ignoring accounts; None where neither is sent."""
     raw = getattr(request, "request", None) or request
     secret = secret_of(_mapping(raw, "cookies"), _mapping(raw, "headers"))
     return Visitor(browser_owner(secret), _session(request)) if secret else None
@@ -66,13 +66,13 @@ def _session(request: Any) -> str:
 
 
 def browser_owner(secret: str) -> str:
-    """The owner of the runs of a browser or program with this secret."""
+    """Return the owner of the runs of a browser or program with this secret."""
     return _owner("browser", secret)
 
 
 def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
-    """The secret that a browser or a program sends; empty where it sends none, or one that cannot
-    be one."""
+    """Return the secret that a browser or a program sends; empty where it sends none, or one that
+    cannot be one."""
     for secret in (cookies.get(COOKIE), headers.get(HEADER)):
         if isinstance(secret, str) and _SECRET.fullmatch(secret):
             return secret
@@ -80,8 +80,8 @@ def secret_of(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
 
 
 def session_key(cookies: Mapping[str, Any], headers: Mapping[str, Any]) -> str:
-    """The key under which the requests of one open page belong together: the browser's owner,
-    ``mcp``, or ``page`` without a secret."""
+    """Return the key under which the requests of one open page belong together: the browser's
+    owner, ``mcp``, or ``page`` without a secret."""
     if headers.get(_SHARED[0]) == _SHARED[1]:
         return "mcp"
     secret = secret_of(cookies, headers)

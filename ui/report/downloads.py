@@ -42,7 +42,7 @@ ALL_FILES: Mapping[str, DownloadWriter] = {
 
 
 def run_file(services: Services, request: Request) -> Response:
-    """``/downloads/<file>``: all comparisons of a visitor; ``?comparison=<id>`` one;
+    """Answer ``/downloads/<file>``: all comparisons of a visitor; ``?comparison=<id>`` one;
     ``?text=…&rule=…`` those that the search finds; ``runs.csv?runs=<id>,<id>`` these runs, in this
     order. Raises StorageError."""
     store, name, wanted = (
@@ -72,7 +72,7 @@ def run_file(services: Services, request: Request) -> Response:
 
 
 def _wanted(store: RunStore, view: Address) -> list[str] | None:
-    """The comparisons of the runs or of the search that the address names; None for all."""
+    """Return the comparisons of the runs or of the search that the address names; None for all."""
     if view.runs:
         return list(dict.fromkeys(record.comparison_id for record in store.records(view.runs)))
     if not view.searching:

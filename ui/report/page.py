@@ -49,7 +49,7 @@ class Components:
     values: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, component: gr.HTML, value: str) -> Markup:
-        """The template of a component, with the number of its values; the file's script draws
+        """Add the template of a component, with the number of its values; the file's script draws
         it."""
         drawn = (
             component.js_on_load or "element.innerHTML = props.value;"
@@ -63,7 +63,8 @@ class Components:
 
 
 def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
-    """Without ``figures`` and their library it is a third as large, as a notebook wants it."""
+    """Return the report. Without ``figures`` and their library it is a third as large, as a
+    notebook wants it."""
     components = Components()
     body = _body(stored, components, figures=figures)
     body |= {
@@ -107,8 +108,8 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
 
 
 def report_css() -> str:
-    """The page's style sheets and those variables of its theme that they use, light and dark;
-    nothing in them is fetched."""
+    """Return the page's style sheets and those variables of its theme that they use, light and
+    dark; nothing in them is fetched."""
     sheets, theme = page_css() + asset(f"styles/{REPORT_SHEET}.css"), page_theme()
     used = sorted(set(re.findall(r"var\(--([a-z0-9-]+)", sheets)) - _SYSTEM.keys())
     light = {name: _theme_value(theme, name.replace("-", "_")) for name in used} | _SYSTEM
@@ -122,7 +123,7 @@ def report_css() -> str:
 
 
 def _theme_value(theme: gr.themes.Base, name: str) -> str:
-    """A variable of the theme; one that names another has that one's value."""
+    """Return a variable of the theme; one that names another has that one's value."""
     value = getattr(theme, name, None)
     if not isinstance(value, str) or not value.startswith("*"):
         return value if isinstance(value, str) else ""
@@ -142,7 +143,7 @@ def _tabs(details: Details, *, figures: bool) -> list[tuple[str, str, Markup]]:
 
 
 def _settings(stored: StoredComparison) -> list[Section]:
-    """How the runs were made, how to make them again, and on what."""
+    """Say how the runs were made, how to make them again, and on what."""
     configs = [run.trace.config for run in stored.runs]
     settings = [
         (name, help_, list(map(read, configs)))

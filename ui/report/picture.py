@@ -36,7 +36,7 @@ def picture_json(comparison: StoredComparison) -> str:
 
 
 def _pieces(trace: Trace) -> list[tuple[str, bool]]:
-    """The text; of a run without tokens, as some servers report it, in one piece."""
+    """Return the text; of a run without tokens, as some servers report it, in one piece."""
     given = trace.text[: trace.tokens[0].start] if trace.tokens else trace.text
     tokens = [
         (trace.text[token.start : token.end], token.outcome is Outcome.RELAXED)
@@ -46,7 +46,7 @@ def _pieces(trace: Trace) -> list[tuple[str, bool]]:
 
 
 def _numbers(trace: Trace) -> str:
-    """Those that repeat exactly; what is not known is left out."""
+    """Return those that repeat exactly; what is not known is left out."""
     summary = trace.summary
     counts = (
         (summary.steps, plural(summary.steps, "target pass")),

@@ -165,8 +165,7 @@ def details_of(
     ids: Mapping[int, str] = MappingProxyType({}),
     paces: Sequence[SpeedRatio] = (),
 ) -> Details | None:
-    """None where no run wrote anything. ``paces``: as ``verdict``
-    has them."""
+    """Return the details; None where no run wrote anything. ``paces``: as ``verdict`` has them."""
     written = {lane: traces[lane] for lane in sorted(traces) if traces[lane].tokens}
     if not written:
         return None

@@ -34,7 +34,7 @@ def configs(pair: Pair) -> tuple[RunConfig, ...]:
 
 
 def run_again() -> tuple[Trace, ...]:
-    """The same runs, repeated on the CPU in float32, each after a warm-up."""
+    """Repeat the same runs on the CPU in float32, each after a warm-up."""
     from mars_core.session import Session
 
     pair = ModelPool(device="cpu", dtype="float32").get(CATALOG[0])

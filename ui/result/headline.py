@@ -24,8 +24,8 @@ def headlines(
     traces: Mapping[int, Trace],
     live: Mapping[int, LaneCounts] = MappingProxyType({}),
 ) -> tuple[Headline, ...]:
-    """One for every lane after the leftmost; the only lane has one of its own. ``live``: of runs
-    that have not ended."""
+    """Return one for every lane after the leftmost; the only lane has one of its own. ``live``: of
+    runs that have not ended."""
     counts = {lane: counts_of(trace) for lane, trace in traces.items()} | dict(live)
     lanes = range(1 if len(names) > 1 else 0, len(names))
     return tuple(

@@ -169,9 +169,9 @@ def _name(quantity: RunQuantity) -> TableCell:
 def _difference_cell(
     quantity: RunQuantity, difference: float, pace: SpeedRatio, lengths: float
 ) -> TableCell:
-    """Of times only what ``speed_ratio`` says, of which the latency follows with the ratio of the
-    ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
-    acceptance by definition, and latency and passes fall where the text is only shorter."""
+    """Return of times only what ``speed_ratio`` says, of which the latency follows with the ratio
+    of the ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ
+    and acceptance by definition, and latency and passes fall where the text is only shorter."""
     timed = quantity.field in ("wall_s", "tokens_per_s")
     if quantity.field in ("ttft_s", "tokens_per_s_before_loop") or (timed and not pace.measured):
         return TableCell("")
@@ -186,14 +186,14 @@ def _difference_cell(
 
 
 def _relative(factor: float, more: str, less: str) -> str:
-    """``25 % more``."""
+    """Return ``25 % more``."""
     change = f"{number(100 * abs(factor - 1), 2)} %"
     return f"{change} {more if factor > 1 else less}"
 
 
 def signed(write: Callable[[float], str], difference: float) -> str:
-    """A difference as the quantity is written, with its sign; of shares in percentage points; empty
-    where it is not a number."""
+    """Return a difference as the quantity is written, with its sign; of shares in percentage
+    points; empty where it is not a number."""
     if not math.isfinite(difference):
         return ""
     if difference == 0:
@@ -203,7 +203,7 @@ def signed(write: Callable[[float], str], difference: float) -> str:
 
 
 def self_check(traces: Sequence[Trace]) -> Check:
-    """The verdicts on all lossless runs as one line, a failed one first."""
+    """Return the verdicts on all lossless runs as one line, a failed one first."""
     checks = [lane_check(t.config, t.summary.tv_max, t.summary.new_tokens) for t in traces]
     stated = sorted(
         (check for check in checks if check.state), key=lambda check: check.state != "bad"
@@ -219,7 +219,7 @@ def self_check(traces: Sequence[Trace]) -> Check:
 def summary_table(
     label: str, traces: Sequence[Trace], quantities: Sequence[RunQuantity]
 ) -> ReportTable:
-    """One row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
+    """Return one row a quantity, one column a run, and no ratios: of a shift the yardstick is 0."""
     names = run_names([trace.config for trace in traces])
     rows = [(_name(each), *(_shift_cell(each, trace) for trace in traces)) for each in quantities]
     return ReportTable(label, tuple(map(Head, ("", *names))), tuple(rows))
@@ -237,7 +237,7 @@ def _shift_cell(quantity: RunQuantity, trace: Trace) -> TableCell:
 
 
 def infinite_note(traces: Sequence[Trace]) -> str:
-    """Why there is an ∞ in the table; empty where there is none."""
+    """Return why there is an ∞ in the table; empty where there is none."""
     if not any(trace.summary.kl_sum == float("inf") for trace in traces):
         return ""
     if all(trace.config.sampling.temperature == 0 for trace in traces):

@@ -13,7 +13,7 @@ Spans = tuple[tuple[int, int], ...]  # output positions: the first, and the one 
 
 
 def shared_spans(left: Trace, right: Trace, position: int) -> tuple[Spans, Spans]:
-    """Of either text; ``position``: where they first differ."""
+    """Return what is in either text; ``position``: where they first differ."""
     ids = [
         [each.piece if each.id == UNKNOWN else each.id for each in output(trace)[position:]]
         for trace in (left, right)

@@ -41,10 +41,10 @@ def ended_result(
     ids: Mapping[int, str] = MappingProxyType({}),
     speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> ComparisonResult:
-    """A comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``: unique
-    to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were built
-    already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs and
-    their repeats, by round."""
+    """Return a comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``:
+    unique to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were
+    built already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs
+    and their repeats, by round."""
     positions = _positions(traces)
     shared = _shared(traces, positions)
 
@@ -71,8 +71,8 @@ def ended_result(
 
 
 def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> ComparisonResult:
-    """The result view of a stored comparison, from its traces alone. ``lanes``: those of the columns,
-    None for one that never ran; without them as they were saved."""
+    """Return the result view of a stored comparison, from its traces alone. ``lanes``: those of the
+    columns, None for one that never ran; without them as they were saved."""
     columns = lanes or range(max((run.lane for run in stored.runs), default=0) + 1)
     traces, ids, speeds = by_column(stored, columns)
     labels = dict(
@@ -121,7 +121,7 @@ def speed_of(run: Trace | Repeat) -> float:
 
 
 def title_of(stored: StoredComparison) -> str:
-    """What a comparison is called: its name, or how its prompt begins."""
+    """Return what a comparison is called: its name, or how its prompt begins."""
     return shorten(stored.name or stored.prompt.text or "a comparison without a prompt", 80)
 
 

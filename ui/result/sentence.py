@@ -31,16 +31,16 @@ from ui.token_view.whatif import samples_drafts
 
 
 def divergence(left: Trace, right: Trace) -> Divergence | None:
-    """Where the right run leaves the left one; None where the token ids agree or one of the runs
-    did not end."""
+    """Return where the right run leaves the left one; None where the token ids agree or one of the
+    runs did not end."""
     if Status.COMPLETED is left.status is right.status:
         return first_divergence(left, right)
     return None
 
 
 def verdict(traces: Sequence[Trace], paces: Sequence[SpeedRatio] = ()) -> Sentence:
-    """What came of runs that all ended, by lane: one sentence for each against the leftmost, one a
-    line. ``paces``: of each over the leftmost; without them nothing is said of time."""
+    """Return what came of runs that all ended, by lane: one sentence for each against the leftmost,
+    one a line. ``paces``: of each over the leftmost; without them nothing is said of time."""
     names = run_names([trace.config for trace in traces])
     parts: list[SentencePart] = []
     for lane in range(1, len(traces)):
@@ -56,7 +56,7 @@ def verdict(traces: Sequence[Trace], paces: Sequence[SpeedRatio] = ()) -> Senten
 
 
 def _loop(name: str, trace: Trace, lane: int) -> Sentence:
-    """That a text repeats itself, which a draft foresees; nothing where it does not."""
+    """Say that a text repeats itself, which a draft foresees; nothing where it does not."""
     position, summary = trace.repeats_from, trace.summary
     if position is None:
         return ()
@@ -71,8 +71,8 @@ def _loop(name: str, trace: Trace, lane: int) -> Sentence:
 
 
 def broken_sentence(runs: Sequence[tuple[str, Trace | None]]) -> Sentence:
-    """The sentence where not every run ended. ``runs``: name and trace by lane, None where a run
-    was never begun."""
+    """Return the sentence where not every run ended. ``runs``: name and trace by lane, None where a
+    run was never begun."""
     absent = [name for name, trace in runs if trace is None]
     not_started = (
         f" {_joined(absent)} {'was' if len(absent) == 1 else 'were'} not started." if absent else ""
@@ -114,7 +114,7 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Sentence:
-    """The run in ``lane`` against the leftmost: what is the same whenever the runs are made
+    """Compare the run in ``lane`` with the leftmost: what is the same whenever the runs are made
     again."""
     left, right, name, base = traces[0], traces[lane], names[lane], names[0]
     difference = divergence(left, right)
@@ -143,13 +143,14 @@ def _relaxed_on_the_left(difference: Divergence, right: Trace) -> bool:
 
 
 def answer_pair(left: Trace, right: Trace) -> TextAnswers | None:
-    """The answers of two texts; None where none is found in both, or one was cut off before it."""
+    """Return the answers of two texts; None where none is found in both, or one was cut off before
+    it."""
     cut = StopReason.LENGTH in (left.stop_reason, right.stop_reason)
     return None if cut else answers(right.config.prompt.text, left.text, right.text)
 
 
 def _answer(left: Trace, right: Trace) -> Sentence:
-    """Whether both texts give the same answer."""
+    """Return whether both texts give the same answer."""
     pair = answer_pair(left, right)
     if pair is None:
         return ()
@@ -164,8 +165,8 @@ def _answer(left: Trace, right: Trace) -> Sentence:
 
 
 def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, position: int) -> Sentence:
-    """Where one of the runs was continued from a chosen token, at the end of its given beginning;
-    ``position``: where the two first differ, there or before."""
+    """Say where one of the runs was continued from a chosen token, at the end of its given
+    beginning; ``position``: where the two first differ, there or before."""
     by_hand, other = (lane, 0) if len(traces[lane].given) > position else (0, lane)
     given = traces[by_hand].given
     at, ids = len(given) - 1, [token.id for token in given]
@@ -194,7 +195,7 @@ def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, positio
 
 
 def output(trace: Trace) -> tuple[PrefixToken | Token, ...]:
-    """The token at every output position."""
+    """Return the token at every output position."""
     return (*trace.given, *trace.tokens)
 
 
@@ -203,7 +204,7 @@ def _token(trace: Trace, position: int) -> Token:
 
 
 def divergence_text(left: Trace, right: Trace) -> str:
-    """Why the right run leaves the left one, in plain words; empty where it does not."""
+    """Return why the right run leaves the left one, in plain words; empty where it does not."""
     difference = divergence(left, right)
     if difference is None:
         return ""

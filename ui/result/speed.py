@@ -45,8 +45,8 @@ class SpeedRatio(NamedTuple):
 def speed_ratio(
     left: Trace, right: Trace, bases: Sequence[float], speeds: Sequence[float]
 ) -> SpeedRatio:
-    """Of ``right`` over ``left``. ``bases``, ``speeds``: tokens per second of the runs and their
-    repeats by round, nan where one did not end."""
+    """Return the ratio of ``right`` over ``left``. ``bases``, ``speeds``: tokens per second of the
+    runs and their repeats by round, nan where one did not end."""
     if (
         right.config.drafter == left.config.drafter  # another drafter's passes cost another time
         and right.summary.steps == left.summary.steps

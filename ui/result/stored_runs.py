@@ -48,8 +48,8 @@ class StoredRuns:
         return keys
 
     def read(self, request: Any, displayed: DisplayedRuns, lane: int) -> Trace | None:
-        """The run of a column, read with the rights of the visitor of ``request``; None where it is
-        no longer there."""
+        """Read the run of a column with the rights of the visitor of ``request``; None where
+        it is no longer there."""
         key = displayed.runs[lane]
         trace = self._always.get(key) or self._recent.get(key)
         if trace is None:

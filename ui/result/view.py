@@ -96,7 +96,7 @@ class ResultView(LaneCards):
             self.tabs[title] = panel_component(elem_id=f"{scope}-{title.lower()}", scope=scope)
 
     def begin_with(self, result: ComparisonResult) -> None:
-        """What the page shows when it is opened; to be called while it is built."""
+        """Set what the page shows when it is opened; to be called while it is built."""
         for component, value in (
             self.update(result.strip, result.lanes) | self.show(result.details)
         ).items():
@@ -110,8 +110,8 @@ class ResultView(LaneCards):
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
     def show(self, details: Details | None, share: str = "") -> Updates:
-        """The part below the lanes; None hides it. ``share``: token of the link through which the
-        runs are read."""
+        """Show the part below the lanes; None hides it. ``share``: token of the link through which
+        the runs are read."""
         closed = {self.counterfactual: gr.update(visible=False)}  # it belongs to earlier lanes
         if details is None:
             return closed | {self.details: gr.update(visible=False)} | self.tree.show({})
@@ -127,8 +127,8 @@ class ResultView(LaneCards):
 
 
 def card_classes(lane: int, lanes: int) -> list[str]:
-    """Of lane ``lane`` where ``lanes`` are displayed. A card that is not visible is there all the same: a
-    component that appears late starts its script without its props."""
+    """Return the classes of lane ``lane`` where ``lanes`` are displayed. A card that is not visible
+    is there all the same: a component that appears late starts its script without its props."""
     return [
         "mars-card",
         f"mars-card-{lane}",
@@ -138,7 +138,7 @@ def card_classes(lane: int, lanes: int) -> list[str]:
 
 
 def details_html(tab: str, details: Details, scope: str, *, figures: bool = True) -> str:
-    """What stands in a tab of the page, and in a section of a report."""
+    """Return what stands in a tab of the page, and in a section of a report."""
     pictures = [
         (Picture(each.name, each.title, plot, each.width) if plot else None, each.empty)
         for each in FIGURES

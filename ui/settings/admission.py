@@ -9,7 +9,7 @@ from ui.jobs.services import Services
 
 
 def admit(services: Services, settings: Settings) -> PairSpec:
-    """The pair of settings whose prompt and pair may be used here. Raises JobError."""
+    """Return the pair of settings whose prompt and pair may be used here. Raises JobError."""
     with job_errors(services):
         if not settings.prompt.strip():
             raise ValueError(
@@ -20,7 +20,7 @@ def admit(services: Services, settings: Settings) -> PairSpec:
 
 
 def chosen_pair(services: Services, settings: Settings) -> PairSpec:
-    """The pair, from the list only where strangers choose. Raises ValueError."""
+    """Return the pair, from the list only where strangers choose. Raises ValueError."""
     if settings.own_models and not services.custom_models:
         raise ValueError(LIST_ONLY)
     return settings.spec(services.catalog)

@@ -22,12 +22,12 @@ def choices(kinds: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def tree_shape(spec: PairSpec | None) -> TreeShape:
-    """What a tree looks like unless something else is requested."""
+    """Return what a tree looks like unless something else is requested."""
     return spec.tree or SMALL_TREE if spec else TreeShape()
 
 
 def taken(name: str, shape: str) -> frozenset[str]:
-    """Which of ``FIELDS`` a drafter takes."""
+    """Return which of ``FIELDS`` a drafter takes."""
     kind = DRAFTERS.get(name)
     if kind is None:
         return frozenset()

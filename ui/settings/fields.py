@@ -116,7 +116,7 @@ class Fields:
     def choice(
         self, name: str, label: str, choices: Choices, default: str = "", **more: Any
     ) -> None:
-        """What is not among the choices becomes the default, else the first."""
+        """Add a choice: what is not among the choices becomes the default, else the first."""
         known = [value for _, value in choices]
         value = str(self.values.get(name, default))
         chosen = (
@@ -135,8 +135,8 @@ class Fields:
         self._add(name, "many", label, chosen, choices=tuple(choices), **more)
 
     def parameter(self, rule: Rule, parameter: Parameter) -> None:
-        """A number, or the text of an expression, which is checked as it is typed; of WHERE only
-        this."""
+        """Add a number, or the text of an expression, which is checked as it is typed; of WHERE
+        only this."""
         name, title = parameter.name, parameter_title(parameter.name)
         value, switches = self.values.get(name), not parameter.is_integer
         if switches and isinstance(value, str):
@@ -203,8 +203,8 @@ class Fields:
         return self.spec.k if self.spec else 5
 
     def tree(self) -> None:
-        """The fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are visible that
-        the chosen drafter takes."""
+        """Add the fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are visible
+        that the chosen drafter takes."""
         default = tree_shape(self.spec)
         self.choice(
             "shape",
@@ -235,7 +235,7 @@ class Fields:
             )
 
     def setting(self, name: str, label: str = "", **more: Any) -> None:
-        """A field as the table of settings describes it: a number, or texts, one a line."""
+        """Add a field as the table of settings describes it: a number, or texts, one a line."""
         kind, default = KINDS[name], more.pop("default", getattr(USUAL, name))
         title = (
             label or f"{parameter_title(name).replace('_', ' ').capitalize()} ({default:g}: off)"
@@ -278,8 +278,8 @@ class Fields:
 def lane(
     index: int, spec: PairSpec | None, values: EnteredValues, *, votes: bool = False
 ) -> LaneFields:
-    """A rule with its parameters, and in a lane of Compare what its drafts come from: the form's
-    drafter or one of its own."""
+    """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
+    form's drafter or one of its own."""
     fields, id_ = Fields(values, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
     titles = [(rule_title(name), name) for name in RULES]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
@@ -300,7 +300,7 @@ def lane(
 
 
 def rule_html(name: str) -> str:
-    """What the page says under the chooser: summary, formula, source and limits of a rule."""
+    """Return what the page says under the chooser: summary, formula, source and limits of a rule."""
     rule = RULES[name]
     return render(
         "settings/templates/rule.html.jinja",
@@ -310,7 +310,7 @@ def rule_html(name: str) -> str:
 
 
 def _limits(rule: Rule) -> list[str]:
-    """For which drafts the rule is not defined, in words."""
+    """Return for which drafts the rule is not defined, in words."""
     chains = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
     modes = [f"{' and '.join(rule.modes)} drafts only"] if len(rule.modes) < len(DraftMode) else []
     distribution = ["needs the drafter’s probabilities"] if rule.needs_distribution else []

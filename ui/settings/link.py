@@ -18,8 +18,8 @@ NAMES = ("prompt", "rule", *_NAMES, *EARLIER)
 
 
 def read_link(words: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The values of the panel, with those that are none left out, and one sentence on the first of
-    these. ``words``: texts by name, and ``rules``, a list."""
+    """Read the values of the panel, with those that are none left out, and one sentence on the
+    first of these. ``words``: texts by name, and ``rules``, a list."""
     values, wrong = dict[str, Any](), list[str]()
     texts = renamed({name: text for name in NAMES[2:] if (text := as_text(words.get(name)))})
     for name, text in texts.items():

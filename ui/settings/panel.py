@@ -90,8 +90,8 @@ class SettingsPanel:
         )
 
     def value(self, entered: EnteredValues, *, drawn: bool = True) -> str:
-        """What shows these values; fields without one have their defaults. ``drawn``: the page is
-        open, so that memory may be looked at."""
+        """Return what shows these values; fields without one have their defaults. ``drawn``: the
+        page is open, so that memory may be looked at."""
         spec, services = self.spec(entered), self.services
         fields = self._fields(entered, spec)
         lanes = [
@@ -124,7 +124,7 @@ class SettingsPanel:
         return fields
 
     def spec(self, values: EnteredValues) -> PairSpec | None:
-        """The chosen pair; None: a custom one. A key that is unknown is the first pair's."""
+        """Return the chosen pair; None: a custom one. A key that is unknown is the first pair's."""
         key = values.get("pair")
         if key == CUSTOM and self.services.custom_models:
             return None
@@ -133,7 +133,7 @@ class SettingsPanel:
         )
 
     def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, str]:
-        """The custom pair; or why there is none, if anything is given."""
+        """Return the custom pair; or why there is none, if anything is given."""
         if not any(values.get(name) for name in CUSTOM_MODELS):
             return None, ""
         try:
@@ -142,8 +142,8 @@ class SettingsPanel:
             return None, str(error)
 
     def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> PairNote:
-        """What the pair can do, and what memory it needs, which is not for strangers; of a custom one
-        what can be given."""
+        """Say what the pair can do, and what memory it needs, which is not for strangers; of a
+        custom one what can be given."""
         if spec is None:
             return wrong or ABOUT_CUSTOM, "bad" if wrong else "ok", ()
         sizes = " → ".join(
@@ -158,7 +158,7 @@ class SettingsPanel:
         return spec.note, "bad" if fit and fit.needed_bytes and not fit.fits else "ok", facts
 
     def _notes(self, values: EnteredValues, spec: PairSpec | None) -> list[ThresholdNote | None]:
-        """On the thresholds of each lane; without lanes one on all."""
+        """Return notes on the thresholds of each lane; without lanes one on all."""
         margins = self.services.pool.margins(spec) if spec else ()
         notes: list[ThresholdNote | None] = []
         lanes: list[EnteredValues | None] = [*lanes_of(values)]
@@ -213,7 +213,7 @@ class SettingsPanel:
             where.pop(reset, None)
 
     def _rules(self, values: EnteredValues, lane: EnteredValues | None) -> Sequence[RuleConfig]:
-        """The rule of a lane; None: those beside the lanes. Raises ValueError."""
+        """Return the rule of a lane; None: those beside the lanes. Raises ValueError."""
         return self._thresholds(values) if lane is None else [read_lane_values(lane).rule]
 
     def wire(
@@ -222,7 +222,7 @@ class SettingsPanel:
         inputs: Sequence[Any] = (),
         outputs: Sequence[Any] = (),
     ) -> None:
-        """What follows from a changed field is displayed. ``follow``: updates of ``outputs`` from the
+        """Display what follows from a changed field. ``follow``: updates of ``outputs`` from the
         names of such fields, all values and those of ``inputs``."""
 
         def redraw(event: gr.EventData, value: str | None, *arguments: Any) -> Any:

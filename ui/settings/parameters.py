@@ -18,7 +18,7 @@ EXAMPLES = ("0.9 - 0.1*min(1, entropy/2)", "thinking")  # of a parameter, of WHE
 
 
 def default_theta(spec: PairSpec | None) -> Theta:
-    """A custom pair has the paper's."""
+    """Return the θ of a pair; a custom one has the paper's."""
     return spec.theta if spec else PAPER_THETA
 
 
@@ -42,7 +42,7 @@ def step_of(parameter: Parameter) -> float:
 
 
 def expression_error(rule: Rule, name: str, text: str) -> str:
-    """What is wrong with a typed value; empty where nothing is, or nothing was typed."""
+    """Return what is wrong with a typed value; empty where nothing is, or nothing was typed."""
     try:
         rule.values({name: text} if text.strip() else {})
     except ValueError as error:
@@ -62,8 +62,8 @@ class ThresholdNote(NamedTuple):
 def threshold_note(
     rules: Sequence[RuleConfig], margins: Margins, theta: Theta
 ) -> ThresholdNote | None:
-    """Of the rules among these that have a threshold; None where there are none. ``theta``: the
-    pair's default. Raises ValueError."""
+    """Return a note of the rules among these that have a threshold; None where there are none.
+    ``theta``: the pair's default. Raises ValueError."""
     rules = [rule for rule in rules if rule.name in RULES and RULES[rule.name].margin_threshold]
     if not rules:
         return None
@@ -76,6 +76,6 @@ def threshold_note(
 
 
 def other_theta(rules: Sequence[RuleConfig], theta: Theta) -> Theta:
-    """What the button offers: the paper's if the pair's is chosen, else the pair's."""
+    """Return what the button offers: the paper's if the pair's is chosen, else the pair's."""
     chosen = [rule.parameters.get("theta") for rule in rules]
     return PAPER_THETA if theta.value in chosen else theta

@@ -15,7 +15,7 @@ LONGEST = 128  # new tokens, unless something else is requested
 
 
 def prompt_field(services: Services, name: str, placeholder: str) -> gr.Textbox:
-    """It grows to three lines, so that a long prompt leaves the result in sight."""
+    """Build a field that grows to three lines, so that a long prompt leaves the result in sight."""
     return gr.Textbox(
         services.catalog[0].prompts[0],
         label="Prompt",

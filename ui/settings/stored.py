@@ -14,7 +14,7 @@ from ui.settings.values import MOST_LANES
 
 
 def stored_settings(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Settings:
-    """The settings of Compare that repeat this comparison, without a continuation. Raises
+    """Return the settings of Compare that repeat this comparison, without a continuation. Raises
     ValueError where it has no run, or goes on from earlier turns."""
     config = richest(stored)
     if config is None:
@@ -34,8 +34,8 @@ def stored_settings(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Se
 
 
 def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
-    """At most as many runs as the page has lanes: a study compares more. Those that are wanted, by
-    id, else the first ones."""
+    """Return at most as many runs as the page has lanes: a study compares more. Those that are
+    wanted, by id, else the first ones."""
     if len(stored.runs) <= MOST_LANES:
         return stored
     chosen = [run for run in stored.runs if run.id in wanted] or stored.runs

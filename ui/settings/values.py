@@ -32,7 +32,7 @@ _LISTS = {name for name, kind in KINDS.items() if isinstance(kind, Words)}  # a 
 
 
 def as_parameter(value: object) -> float | str | None:
-    """A number, also as text, or the text of an expression; else None."""
+    """Return a number, also as text, or the text of an expression; else None."""
     text = as_text(value).strip()
     number = number_of(value)
     return text or None if number is None else number
@@ -44,8 +44,8 @@ def as_text(value: object) -> str:
 
 
 def parse(value: object) -> dict[str, Any]:
-    """The values of a panel, from the JSON that the browser sends; empty if it is malformed. Raises
-    LengthError for a field that is too long."""
+    """Read the values of a panel, from the JSON that the browser sends; empty if it is malformed.
+    Raises LengthError for a field that is too long."""
     try:
         values = (
             json.loads(value, parse_float=number_of, parse_constant=number_of)["values"]
@@ -60,26 +60,27 @@ def parse(value: object) -> dict[str, Any]:
 
 
 def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
-    """The values of every lane, the baseline first."""
+    """Return the values of every lane, the baseline first."""
     lanes = values.get("lanes")
     return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
 
 
 def applied(values: EnteredValues) -> dict[str, Any]:
-    """The values without those that their drafter does not take."""
+    """Return the values without those that their drafter does not take."""
     known = taken(as_text(values.get("drafter")), as_text(values.get("shape", TREE)))
     return {name: each for name, each in values.items() if name not in FIELDS or name in known}
 
 
 def seeded(values: EnteredValues) -> bool:
-    """Whether another seed can write another text: at temperature 0 only under a rule that draws."""
+    """Return whether another seed can write another text: at temperature 0 only under a rule that
+    draws."""
     rules = [RULES[each["rule"]] for each in lanes_of(values) if each.get("rule") in RULES]
     draws = [rule for rule in rules if rule.relaxes != 0 and rule.margin_threshold is None]
     return number_of(values.get("temperature")) != 0 or bool(draws)
 
 
 def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -> Settings:
-    """The settings of Compare or Votes; ``names``: only of these fields, without lanes. Raises
+    """Read the settings of Compare or Votes; ``names``: only of these fields, without lanes. Raises
     ValueError."""
     words = _words(values) | {"prompt": prompt}
     if values.get("pair") != CUSTOM:
@@ -99,7 +100,7 @@ def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -
 
 
 def read_lane_values(values: EnteredValues) -> LaneSettings:
-    """A rule, with its drafts where they are not those of the form. Raises ValueError."""
+    """Read a rule, with its drafts where they are not those of the form. Raises ValueError."""
     rule = rule_named(values.get("rule"))
     chosen = {each.name: as_parameter(values.get(each.name)) for each in rule.settable}
     parameters = {
@@ -115,7 +116,7 @@ def read_lane_values(values: EnteredValues) -> LaneSettings:
 
 
 def _words(values: EnteredValues) -> dict[str, Any]:
-    """As ``Settings`` takes them. A number that is missing is refused by name."""
+    """Return them as ``Settings`` takes them. A number that is missing is refused by name."""
     words = {name: "" if each is None else each for name, each in applied(values).items()}
     if TREE_NUMBERS[0] in words:
         words["tree"] = "/".join(str(words.get(name, "")) for name in TREE_NUMBERS)
@@ -132,7 +133,7 @@ def _words(values: EnteredValues) -> dict[str, Any]:
 
 
 def settings_values(settings: Settings) -> dict[str, Any]:
-    """The values from which ``read_settings`` reads these settings, but for the prompt."""
+    """Return the values from which ``read_settings`` reads these settings, but for the prompt."""
     values = {
         name: field_values(name, getattr(settings, name))
         for name in KINDS
@@ -151,7 +152,7 @@ def lane_values(lane: LaneSettings) -> dict[str, Any]:
 
 
 def field_values(name: str, value: Any) -> dict[str, Any]:
-    """What the fields of a setting hold; nothing where they have their default."""
+    """Return what the fields of a setting hold; nothing where they have their default."""
     if name == "thinking":
         return {name: "default" if value is None else KINDS[name].text(value)}
     if name == "tree":
@@ -165,7 +166,7 @@ def field_values(name: str, value: Any) -> dict[str, Any]:
 
 
 def settings_label(values: EnteredValues, catalog: Sequence[PairSpec]) -> str:
-    """What the values request, in one line, as they are."""
+    """Return what the values request, in one line, as they are."""
     pair = next((spec.title for spec in catalog if spec.key == values.get("pair")), "own pair")
     lanes = " | ".join(map(_lane_label, lanes_of(values)))
     kind, fields = described(as_text(values.get("drafter"))), applied(values)
@@ -192,7 +193,7 @@ def _lane_label(lane: EnteredValues) -> str:
 
 
 def lane_with_theta(lanes: Sequence[EnteredValues], theta: float) -> dict[str, Any]:
-    """The latest lane whose rule has a θ, else the last one under MARS, with this θ."""
+    """Return the latest lane whose rule has a θ, else the last one under MARS, with this θ."""
     lane = next(
         (lane for lane in reversed(lanes) if "theta" in lane), {**lanes[-1], "rule": "mars"}
     )

@@ -15,15 +15,15 @@ from ui.token_view.view import FOLDER, LaneView, ended_view, lane_component
 
 
 def read_trace(text: str | bytes) -> Trace:
-    """A trace from the JSON that ``dataclasses.asdict`` gives of one. Raises ValueError
+    """Read a trace from the JSON that ``dataclasses.asdict`` gives of one. Raises ValueError
     (pydantic's) with the first field that is wrong."""
     return TypeAdapter(Trace).validate_json(text)
 
 
 def token_view(value: Trace | LaneView, *, number: int = 0) -> gr.HTML:
-    """The component for any Gradio page. ``number`` sets apart several on one page. Its value is
-    ``LaneView.json``, and its event ``select`` carries ``lane`` and ``index``, the output position
-    of a chosen token. ``push_to_hub`` publishes it with the style sheet as ``head``."""
+    """Build the component for any Gradio page. ``number`` sets apart several on one page. Its value
+    is ``LaneView.json``, and its event ``select`` carries ``lane`` and ``index``, the output
+    position of a chosen token. ``push_to_hub`` publishes it with the style sheet as ``head``."""
     view = value if isinstance(value, LaneView) else ended_view(value, f"trace-{number}")
     component = lane_component(view, scope="trace", lane=number)
     component.head = f"<style>{css_variables()}{asset('standalone.css', FOLDER)}{asset('tokens.css', FOLDER)}</style>"

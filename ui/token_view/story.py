@@ -29,7 +29,7 @@ def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]
 
 
 def _near(token: Token, rule: RuleConfig) -> str:
-    """How the rule that compares the two best logits found them."""
+    """Return how the rule that compares the two best logits found them."""
     if rule.name not in RULES or RULES[rule.name].margin_threshold is None:
         return "The two best were "
     if "theta" in rule.parameters and token.r <= 1:
@@ -38,7 +38,7 @@ def _near(token: Token, rule: RuleConfig) -> str:
 
 
 def word(piece: str) -> str:
-    """A token within a sentence: the one space that most words begin with is left out."""
+    """Return a token within a sentence: the one space that most words begin with is left out."""
     return visible(piece.removeprefix(" ") or piece)
 
 

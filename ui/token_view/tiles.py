@@ -53,8 +53,8 @@ RELAXED_BOUND = "estimated: the text’s TV is at most the expected number of re
 
 
 def relaxed_bound(relaxed: int, tokens: int) -> str:
-    """The TV of a text where it is not known token by token: the number of relaxed tokens with
-    Wilson's interval."""
+    """Return the TV of a text where it is not known token by token: the number of relaxed tokens
+    with Wilson's interval."""
     if relaxed == UNKNOWN:
         return MISSING
     low, high = wilson(relaxed, tokens)
@@ -62,7 +62,7 @@ def relaxed_bound(relaxed: int, tokens: int) -> str:
 
 
 def counts_of(trace: Trace) -> LaneCounts:
-    """The same numbers of a run that ended."""
+    """Return the same numbers of a run that ended."""
     s = trace.summary
     tv_max, tau = s.tv_max if s.new_tokens else 0.0, s.tau if s.steps == UNKNOWN else math.nan
     return LaneCounts(s.new_tokens, s.steps, s.relaxed, s.wall_s, s.ttft_s, s.tv_sum, tv_max, tau)
@@ -104,7 +104,8 @@ def _time(seconds: float) -> tuple[str, str]:
 
 
 def lane_check(config: RunConfig, tv_max: float, tokens: int) -> Check:
-    """The self-check of one run, while it goes and after: a lossless rule must shift nothing."""
+    """Return the self-check of one run, while it goes and after: a lossless rule must shift
+    nothing."""
     rule = RULES.get(config.rule.name)
     if rule is None or not rule.lossless or not tokens or math.isnan(tv_max):
         return UNCHECKED

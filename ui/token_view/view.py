@@ -143,23 +143,23 @@ class LaneView:
     theta: float | None = None  # of the run's rule
 
     def json(self) -> str:
-        """The value of the component: ASCII, without ``<``."""
+        """Return the value of the component: ASCII, without ``<``."""
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return to_json(content | {"check": [self.check.state, self.check.text]})
 
 
 def row_flags(config: RunConfig, kind: ShiftKind) -> int:
-    """Of its tokens, whose TV is of this kind."""
+    """Return the flags of its tokens, whose TV is of this kind."""
     if config.sampling.temperature == 0:
         return GREEDY
     return SAMPLED if samples_drafts(config) else BOUND if kind is ShiftKind.BOUND else 0
 
 
 def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig) -> list[TokenRow]:
-    """One row an emitted token; the rejected siblings before it become its struck-through
+    """Return one row an emitted token; the rejected siblings before it become its struck-through
     alternatives. ``greedy``: temperature 0, where p is one-hot and the alternatives show the
-    distribution at temperature 1. On sampled ``drafts`` the target's draw is not what strict
-    would have written, and is left out."""
+    distribution at temperature 1. On sampled ``drafts`` the target's draw is not what strict would
+    have written, and is left out."""
     rows: list[TokenRow] = []
     refused: list[Token] = []
     for token in tokens:
@@ -172,7 +172,7 @@ def token_rows(tokens: Iterable[Token], text: str, flags: int, rule: RuleConfig)
 
 
 def prefix_rows(prefix: Iterable[PrefixToken], text: str) -> list[TokenRow]:
-    """The rows of given tokens: text without numbers."""
+    """Return the rows of given tokens: text without numbers."""
     return [
         TokenRow(displayable(text[each.start : each.end]), PREFIX, _visible(each.piece))
         for each in prefix
@@ -211,7 +211,7 @@ def _row(
 
 
 def _numbers(token: Token, p: float) -> str:
-    """By FIELDS. ``p``: the displayed one."""
+    """Return the numbers by FIELDS. ``p``: the displayed one."""
     values = _values(token)
     return f"{NUMBERS},%.9g" % (*values[:_P], p, *values[_P + 1 :], values[_P])
 
@@ -225,8 +225,8 @@ def ended_view(
     note: str = "",
     rows: Sequence[TokenRow] | None = None,
 ) -> LaneView:
-    """A run that ended, in full: live and from History alike. ``rows``: its token rows, where they
-    were built while it ran; ``note``: a sentence below the text, instead of the error."""
+    """Show a run that ended, in full: live and from History alike. ``rows``: its token rows, where
+    they were built while it ran; ``note``: a sentence below the text, instead of the error."""
     amount = plural(trace.summary.new_tokens, "token")
     chips = {
         Status.COMPLETED: f"{amount}, {STOP_TITLES[trace.stop_reason]}",
@@ -259,7 +259,7 @@ def ended_view(
 
 
 def _all_rows(trace: Trace, built: Sequence[TokenRow] | None) -> tuple[TokenRow, ...]:
-    """Those of the given tokens first; ``built`` may hold them already."""
+    """Return those of the given tokens first; ``built`` may hold them already."""
     if built is None:
         tokens = (token for step in trace.steps for token in step.tokens)
         flags = row_flags(trace.config, trace.config.shift_kind)
@@ -321,7 +321,7 @@ def _component(name: str, parts: Sequence[str], value: str, elem_id: str, **prop
 
 
 def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = False) -> gr.HTML:
-    """The component of one lane; ``scope`` names the result it belongs to (compare, history),
+    """Build the component of one lane; ``scope`` names the result it belongs to (compare, history),
     ``lane`` its column. Its event ``select`` carries ``lane``, ``index``, the output position of a
     chosen token, and, where ``continues``, ``token``: the id to continue with instead."""
     name = f"{scope}-lane-{lane}"
@@ -329,7 +329,7 @@ def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = F
 
 
 def reader_component(*, scope: str, runs: bool = True) -> gr.HTML:
-    """The bar above the lanes of ``scope``: what the text is coloured by, what another θ would
-    change, and the replay on one clock. It works in the browser alone; its event ``select`` carries
-    ``theta``, the θ to run with; not ``runs``: no such button."""
+    """Build the bar above the lanes of ``scope``: what the text is coloured by, what another θ
+    would change, and the replay on one clock. It works in the browser alone; its event ``select``
+    carries ``theta``, the θ to run with; not ``runs``: no such button."""
     return _component("reader", READER, "", f"{scope}-reader", scope=scope, runs=runs)

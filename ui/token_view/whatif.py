@@ -17,14 +17,14 @@ HIGH, LOW = 1, 2  # bits of a code: kept where the target is sure, kept at low m
 
 
 def samples_drafts(config: RunConfig) -> bool:
-    """Whether the run's drafts were sampled: at temperature 0 every draft is judged as a greedy
-    one."""
+    """Return whether the run's drafts were sampled: at temperature 0 every draft is judged as a
+    greedy one."""
     return config.drafter.mode is DraftMode.SAMPLED and config.sampling.temperature > 0
 
 
 def codes(trace: Trace) -> str:
-    """For rows.js: the codes of the drafts judged at each emitted token, refused siblings in order;
-    one entry a token."""
+    """Return for rows.js the codes of the drafts judged at each emitted token, refused siblings in
+    order; one entry a token."""
     entries, entry = list[str](), ""
     judge = _by_uniform if samples_drafts(trace.config) else _by_draw
     for step in trace.steps:
@@ -65,8 +65,8 @@ def _by_draw(step: Step) -> Iterator[int]:
 
 
 def _runner_up(token: Token, drafted: Mapping[int, int]) -> int | None:
-    """The one of the drafted ids that a low margin lets through: the best first, of equal ones the
-    earlier drafted."""
+    """Return the one of the drafted ids that a low margin lets through: the best first, of equal
+    ones the earlier drafted."""
     best = (token.id1, token.id2)
     wanted = (
         [id_ for id_ in drafted if id_ in best]

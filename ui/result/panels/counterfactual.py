@@ -45,7 +45,7 @@ def _meeting(result: Counterfactual) -> str:
 
 
 def _answer(strict: Trace, relaxed: Trace) -> str:
-    """Whether both give the same answer."""
+    """Return whether both give the same answer."""
     both = answer_pair(strict, relaxed)
     if both is None:
         return ""

@@ -75,8 +75,8 @@ FIELDS = TypeAdapter(PlannerFields)
 
 
 def runs_of(traces: Mapping[int, Trace]) -> list[PlannerRun]:
-    """By lane, those that drafted. A run without drafts among ``traces`` gives the time of a pass
-    of one token."""
+    """Return by lane those that drafted. A run without drafts among ``traces`` gives the time of a
+    pass of one token."""
     singles = (times_of(trace) for trace in traces.values() if not trace.summary.drafted)
     single = next((times.pass_s for times in singles if times), math.nan)
     runs = []
@@ -92,8 +92,8 @@ def runs_of(traces: Mapping[int, Trace]) -> list[PlannerRun]:
 
 
 def planner_html(fields: PlannerFields | None) -> str:
-    """The fields, the chart and what follows in a sentence; a sentence alone where nothing was
-    drafted. Raises ValueError, ArithmeticError or IndexError for numbers that no run has."""
+    """Return the fields, the chart and what follows in a sentence; a sentence alone where nothing
+    was drafted. Raises ValueError, ArithmeticError or IndexError for numbers that no run has."""
     if fields is None:
         return render("result/panels/planner.html.jinja", nothing=NOTHING)
     run, unchanged = fields.runs[fields.run], fields.was == fields.run
@@ -163,7 +163,7 @@ class PlannerPanel:
 
     @staticmethod
     def _draw(event: gr.EventData) -> Any:
-        """What the browser sends is hostile: what cannot be drawn changes nothing."""
+        """Draw what the browser sends, which is hostile: what cannot be drawn changes nothing."""
         sent = {
             name: value
             for name, value in event_data(event).items()

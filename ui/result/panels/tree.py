@@ -41,8 +41,8 @@ def first_choice(traces: RunTraces) -> tuple[int, int]:
 
 
 def step_of(trace: Trace, index: int) -> int | None:
-    """The step of the token at output position ``index``; None where there is none, as for a given
-    one."""
+    """Return the step of the token at output position ``index``; None where there is none, as for a
+    given one."""
     tokens = trace.tokens
     offset = index - tokens[0].position if tokens else -1
     return tokens[offset].step if 0 <= offset < len(tokens) else None
@@ -86,8 +86,8 @@ class TreePanel:
     def choose(
         self, displayed: DisplayedRuns | None, event: gr.EventData, request: gr.Request
     ) -> Updates:
-        """A token of a lane that was clicked, or the selection of the choosers. What does not exist
-        changes nothing."""
+        """Choose a token of a lane that was clicked, or the selection of the choosers. What does
+        not exist changes nothing."""
         data = event_data(event)
         lane, index, step = (number_of(data.get(name)) for name in ("lane", "index", "step"))
         if not displayed or not isinstance(lane, int) or lane not in displayed.runs:
@@ -104,7 +104,7 @@ class TreePanel:
     def show(
         self, traces: RunTraces, ids: Mapping[int, str] = MappingProxyType({}), share: str = ""
     ) -> Updates:
-        """The runs of a comparison that ended. ``ids``: of those that were saved."""
+        """Show the runs of a comparison that ended. ``ids``: of those that were saved."""
         drafted = drafting(traces)
         if not drafted:
             return {self.displayed: None, self.panel: tree_html()}
@@ -119,7 +119,7 @@ class TreePanel:
     def _draw(
         self, names: Mapping[int, str], trace: Trace, lane: int, step: float | None
     ) -> Updates:
-        """One step of one lane; a step beyond the last is the last."""
+        """Draw one step of one lane; a step beyond the last is the last."""
         if not trace.steps or step is None:
             return {self.panel: gr.skip()}
         last = len(trace.steps) - 1

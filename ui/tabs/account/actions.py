@@ -92,7 +92,7 @@ def act(services: Services, request: Any, data: Mapping[str, Any]) -> Account:
 
 
 def _act(services: Services, request: Any, data: Mapping[str, Any]) -> str:
-    """What was done, in one sentence; empty for anything that is not an action."""
+    """Act and return what was done in one sentence; empty for anything that is not an action."""
     visible = services.for_visitor(request)
     match data.get("action"):
         case "unshare":
@@ -120,7 +120,7 @@ def _delete_all(store: RunStore, word: object) -> str:
 
 
 def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
-    """What the browser made becomes the account's. Raises StorageError."""
+    """Make what the browser made the account's. Raises StorageError."""
     browser = _before(visitor, request)
     if browser is None or visitor.owner is None:
         raise StorageError(
@@ -133,8 +133,8 @@ def _move_to_account(services: Services, visitor: Visitor, request: Any) -> str:
 
 
 def _before(visitor: Visitor, request: Any) -> str | None:
-    """The owner that the browser of somebody who signed in is by itself. It has sent its cookie,
-    so it may give."""
+    """Return the owner that the browser of somebody who signed in is by itself. It has sent its
+    cookie, so it may give."""
     browser = browser_of(request) if _signed_in(visitor) else None
     return browser.owner if browser is not None and browser.owner != visitor.owner else None
 
@@ -148,8 +148,8 @@ def _anything(counts: StoreCounts) -> bool:
 
 
 def amounts(counts: StoreCounts, *, deleted: bool = False) -> str:
-    """``12 comparisons with 24 runs, 1 study``; what there is none of is left out. ``deleted``:
-    those that can be brought back too."""
+    """Return ``12 comparisons with 24 runs, 1 study``; what there is none of is left out.
+    ``deleted``: those that can be brought back too."""
     runs = f" with {plural(counts.runs, 'run')}" if counts.runs else ""
     more = (
         (counts.deleted if deleted else 0, "deleted comparison"),
@@ -176,7 +176,7 @@ def _who(visitor: Visitor) -> str:
 
 
 def export_file(services: Services, request: Request) -> Response:
-    """The export of the visitor; on a private page, of everything. Raises StorageError."""
+    """Write the export of the visitor; on a private page, of everything. Raises StorageError."""
     visible = services.for_visitor(request)
     if not visible.visitor.lasting:
         return PlainTextResponse(NO_COOKIE, 403)

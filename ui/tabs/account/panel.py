@@ -45,7 +45,7 @@ class AccountPanel:
 
 
 def sign_in_button() -> gr.LoginButton:
-    """Gradio's button to sign in with Hugging Face, on a Space that has it; once somebody has
+    """Build Gradio's button to sign in with Hugging Face, on a Space that has it; once somebody has
     signed in, it signs out. Nothing of an account but subject and name is used."""
     with gr.Row(elem_classes=["mars-account-sign"]):
         button = gr.LoginButton(

@@ -48,7 +48,7 @@ def empty_lane(lane: int) -> LaneView:
 
 
 def request_json(prompt: str | None, values: EnteredValues) -> str:
-    """The request of a result, for request.js: without what its drafters do not take."""
+    """Return the request of a result, for request.js: without what its drafters do not take."""
     lanes = {"lanes": list(map(applied, lanes_of(values)))} if "lanes" in values else {}
     return to_json({"prompt": prompt or "", "values": applied(values) | lanes})
 
@@ -101,7 +101,7 @@ def _redrawn(
     order: Sequence[int],
     displayed: DisplayedComparison | None,
 ) -> Updates:
-    """The result in the new order. Where a lane was not run since, only the lanes move."""
+    """Return the result in the new order. Where a lane was not run since, only the lanes move."""
     if displayed is None:
         return {}
     columns = (*displayed.lanes, *[None] * MOST_LANES)

@@ -111,7 +111,7 @@ class Lanes:
         return None
 
     def closing(self, strip: Strip | None = None) -> Frame:
-        """What came of it; ``strip``: instead of the sentence."""
+        """Return what came of it; ``strip``: instead of the sentence."""
         side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
         ended = ended_result(
             self.traces,
@@ -161,7 +161,7 @@ class Lanes:
             self.displayed = DisplayedComparison(self.comparison, self.pair, self.saved)
 
     def _write(self, event: Wrote) -> Frame | None:
-        """Each delta repeats the one before it, so that the page survives a lost one."""
+        """Write the delta, which repeats the one before it, so that the page survives a lost one."""
         assert self.writing is not None
         now, config = self.writing, self.configs[self.writing.column]
         flags = row_flags(config, _shift_kind(config))
@@ -200,15 +200,15 @@ class Lanes:
         return self._running(text, side, (now.turn + counts.tokens / longest) / runs)
 
     def _running(self, text: str, side: str = "", progress: float = 0.0) -> Strip:
-        """With the numbers of what has been written so far."""
+        """Return the cards with the numbers of what has been written so far."""
         now = self.writing
         live = {now.column: now.counts} if now and now.column not in self.traces else {}
         strip = message_strip(text, "running", side=side, progress=progress)
         return replace(strip, numbers=headlines(run_names(self.configs), self.traces, live))
 
     def _repeat(self, event: Started) -> Frame | None:
-        """Of short runs only the first of a round is announced: a frame takes a tenth as long as
-        such a run."""
+        """Announce a repeat: of short runs only the first of a round is announced: a frame takes a
+        tenth as long as such a run."""
         if event.turn % len(self.configs) and self.slowest_s < SHORT_S:
             return None
         turn = f"Run {1 + len(self.speeds.get(event.run, ()))} of {self.rounds} of every lane, to measure the time"

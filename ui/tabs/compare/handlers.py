@@ -64,8 +64,8 @@ def run_one_more(
     continuation: ContinuationRequest,
     visitor: str,
 ) -> Iterator[Frame]:
-    """The run in a new lane, saved as a further run of the comparison that is displayed. Raises
-    JobError."""
+    """Run once more in a new lane, saved as a further run of the comparison that is displayed.
+    Raises JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
         traces, ids, speeds = by_column(stored, displayed.lanes)
@@ -95,7 +95,7 @@ def run_one_more(
 def measure_time(
     services: Services, displayed: DisplayedComparison, visitor: str
 ) -> Iterator[Frame]:
-    """``AUTO_REPEATS`` further rounds of the runs that are displayed. Raises JobError."""
+    """Run ``AUTO_REPEATS`` further rounds of the runs that are displayed. Raises JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
         traces, ids, speeds = by_column(stored, displayed.lanes)
@@ -127,7 +127,7 @@ def measure_time(
 def continuation_config(
     columns: Sequence[Trace | None], continuation: ContinuationRequest
 ) -> RunConfig:
-    """The configuration of the new run; ``columns``: what the lanes show. Raises ValueError."""
+    """Return the configuration of the new run; ``columns``: what the lanes show. Raises ValueError."""
     known = [trace for trace in columns if trace is not None]
     source = columns[continuation.column] if 0 <= continuation.column < len(columns) else None
     if not known or (continuation.theta is None and source is None):
@@ -163,7 +163,7 @@ def continuation_config(
 
 
 def _frames(lanes: Lanes, jobs: Generator[DriverEvent, None, None]) -> Iterator[Frame]:
-    """The events as frames, and what came of them. Raises JobError where the lanes were not
+    """Return the events as frames, and what came of them. Raises JobError where the lanes were not
     opened."""
     broken = None
     with closing(jobs) as events:

@@ -54,7 +54,7 @@ class Opening(CompareParts):
         )
 
     def follow(self, displayed: DisplayedComparison | None, request: gr.Request) -> Updates:
-        """The address is that of the comparison that is displayed."""
+        """Make the address that of the comparison that is displayed."""
         if displayed is None or not displayed.comparison:  # no run began yet
             return {self.view.sharing: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "") | {"comparison": displayed.comparison}
@@ -63,7 +63,7 @@ class Opening(CompareParts):
         return {self.address: address_patch(FIRST, names), self.view.sharing: panel.html()}
 
     def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
-        """The address of these settings, where a link to them is requested."""
+        """Return the address of these settings, where a link to them is requested."""
         if event_data(event).get("do") != "link":
             return {self.address: gr.skip()}
         names = dict.fromkeys((*OF_RESULT, *NAMES), "")
@@ -76,7 +76,7 @@ class Opening(CompareParts):
     def open(
         self, event: gr.EventData, displayed: DisplayedComparison | None, request: gr.Request
     ) -> Updates:
-        """What the address names; the form as it was left, where the page was loaded again."""
+        """Open what the address names; the form as it was left, where the page was loaded again."""
         words = event_data(event)
         opened, entered = self._opened(words, displayed, request), words.get("entered")
         if isinstance(entered, Mapping) and (values := parse(entered.get("panel"))):
@@ -105,7 +105,7 @@ class Opening(CompareParts):
     def _comparison(
         self, services: Services, stored: StoredComparison, address: Address
     ) -> Updates:
-        """Without the settings where they cannot be requested here."""
+        """Open a comparison, without the settings where they cannot be requested here."""
         result, displayed = reopened(stored), None
         filled: Updates = {self.note: request_json(stored.prompt.text, {})}
         notes = [READ_ONLY] if address.share else []
@@ -131,7 +131,7 @@ class Opening(CompareParts):
         return filled | updates | {self.displayed: None if address.share else displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
-        """The form of an address, and one sentence where it holds what cannot be."""
+        """Return the form of an address, and one sentence where it holds what cannot be."""
         values, wrong = read_link(words)
         prompt = as_text(words.get("prompt"))
         filled = self._fill(values, prompt or None)
@@ -144,7 +144,8 @@ class Opening(CompareParts):
         return filled | self._message(wrong or FILLED, "failed" if wrong else "idle")
 
     def _fill(self, values: EnteredValues, prompt: str | None) -> Updates:
-        """Without a prompt that which stands there stays; without lanes they are as at first."""
+        """Fill the form: without a prompt that which stands there stays; without lanes they are as
+        at first."""
         lanes = lanes_of(values)[:MOST_LANES] or [{}] * FIRST_LANES
         filled = self.prompt_panel.fill({**values, "lanes": lanes}, prompt)
         return filled | self.view.show_lanes(len(lanes))

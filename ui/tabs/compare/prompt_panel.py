@@ -86,13 +86,13 @@ class PromptPanel:
         return settings_label(values, self.services.catalog)
 
     def fill(self, values: EnteredValues, prompt: str | None) -> Updates:
-        """The values, the prompt unless it is None, and what follows from the pair."""
+        """Fill in the values, the prompt unless it is None, and what follows from the pair."""
         changed: Updates = {} if prompt is None else {self.prompt: prompt}
         changed |= {self.panel.component: self.panel.value(values)}
         return changed | self._follow(["pair"], values, prompt)
 
     def wire(self) -> None:
-        """What the choice of a pair, of an example or a changed prompt changes."""
+        """Wire what the choice of a pair, of an example or a changed prompt changes."""
         self.panel.wire(self._follow, [self.prompt], self.followed)
         wire_examples(self.chips, self.prompt, self.panel)
         self.prompt.change(self.about, self.inputs, self.below, **LATEST)
@@ -114,12 +114,12 @@ class PromptPanel:
         return updates
 
     def about(self, prompt: str | None, value: str | None) -> Updates:
-        """How long the prompt is, with the values of the panel, and whether another pair knows more
-        of its words."""
+        """Say how long the prompt is, with the values of the panel, and whether another pair knows
+        more of its words."""
         return self._about(prompt or "", parse(value))
 
     def measured(self, prompt: str | None, value: str | None) -> Updates:
-        """What is known once the models are loaded: what thresholds mean, and the same."""
+        """Say what is known once the models are loaded: what thresholds mean, and the same."""
         return {self.panel.component: self.panel.value(parse(value))} | self.about(prompt, value)
 
     def _about(self, prompt: str, values: EnteredValues) -> Updates:
@@ -137,7 +137,7 @@ class PromptPanel:
         }
 
     def _other(self) -> PairSpec | None:
-        """The pair for what the bundled one cannot answer, where this page offers both."""
+        """Return the pair for what the bundled one cannot answer, where this page offers both."""
         pairs = self.services.catalog
         return (
             next((spec for spec in pairs if spec != BUNDLED_PAIR), None)
@@ -146,7 +146,7 @@ class PromptPanel:
         )
 
     def switch(self, prompt: str | None, value: str | None) -> Updates:
-        """To the other pair; the prompt stays."""
+        """Switch to the other pair; the prompt stays."""
         other, values = self._other(), parse(value)
         changed_values = to_json({"values": values | ({"pair": other.key} if other else {})})
         panel_value, values = self.panel.changed(changed_values, {"changed": "pair"})
@@ -154,8 +154,8 @@ class PromptPanel:
 
 
 def prompt_length(services: Services, prompt: str, values: EnteredValues) -> str:
-    """How long the prompt is in tokens and what is left of the context; the pair must be in memory
-    for that."""
+    """Return how long the prompt is in tokens and what is left of the context; the pair must be in
+    memory for that."""
     try:
         settings = read_settings(values, prompt, *COUNTED, "prompt", *kinds(Drafts))
         spec = chosen_pair(services, settings)

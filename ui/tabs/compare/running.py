@@ -131,8 +131,8 @@ class Running(CompareParts):
         return self.after(self.services.for_visitor(request).key, strip)
 
     def after(self, page: str, strip: str) -> Updates:
-        """The details of the comparison that just ended, if there are any. ``strip`` that
-        says it runs: no last frame came."""
+        """Show the details of the comparison that just ended, if there are any. ``strip`` that says
+        it runs: no last frame came."""
         details = self.ended.take(page)
         changed = self.view.show(details) if details else {}
         if f'data-state="{RUNNING}"' in strip:
@@ -172,9 +172,9 @@ class Running(CompareParts):
         value: str | None,
         request: gr.Request,
     ) -> Iterator[Updates]:
-        """A click on an alternative of a token, or "Run with this θ": opens one more lane and runs
-        it; the other lanes stay. "What if it had been rejected": opens a panel below them. Once,
-        though gradio reports the change of a state with every event under way meanwhile."""
+        """Answer a click on an alternative of a token, or "Run with this θ": opens one more lane
+        and runs it; the other lanes stay. "What if it had been rejected": opens a panel below them.
+        Once, though gradio reports the change of a state with every event under way meanwhile."""
         if wanted is None or (displayed is None and wanted.theta is None):
             yield self.view.update(
                 message_strip("There is no run to continue; press Compare first.", "failed"), ()
@@ -206,8 +206,7 @@ class Running(CompareParts):
     def one_more(
         self, wanted: ContinuationRequest, displayed: DisplayedComparison | None, value: str | None
     ) -> Updates:
-        """The lane; nothing where it has no slot: the run itself says why it cannot
-        be."""
+        """Open the lane; nothing where it has no slot: the run itself says why it cannot be."""
         values = parse(value)
         lanes = lanes_of(values)[:MOST_LANES]
         if not lanes or (

@@ -79,8 +79,8 @@ class CompareTab(CompareParts):
 
 
 def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> ComparisonResult:
-    """The stored example as a result that says what it is. ``keys``: under which its runs are
-    read."""
+    """Return the stored example as a result that says what it is. ``keys``: under which its runs
+    are read."""
     labels = lane_labels([trace.config for trace in traces.values()])
     result = ended_result(traces, "example", labels, side=EXAMPLE, ids=keys)
     return replace(

@@ -45,7 +45,7 @@ class Notes(NamedTuple):
 
 
 def entered_notes(comparison: str, share: str, data: Mapping[str, Any]) -> Notes:
-    """Those of the form, untrusted."""
+    """Return those of the form, untrusted."""
     return Notes(comparison, share, *(as_text(data.get(name)) for name in Notes._fields[2:]))
 
 
@@ -75,8 +75,8 @@ class Detail:
     def opened(
         self, stored_comparison: StoredComparison, wanted: Collection[str] = (), share: str = ""
     ) -> Updates:
-        """The comparison, from its traces alone. ``wanted``: ids of the runs to show where there
-        are too many; ``share``: token of the link through which it is read."""
+        """Open the comparison from its traces alone. ``wanted``: ids of the runs to show where
+        there are too many; ``share``: token of the link through which it is read."""
         stored, view = few(stored_comparison, wanted), self.view
         result, settings = reopened(stored), _settings(stored, len(stored_comparison.runs))
         notes = Notes(stored.id, share, stored.name, ", ".join(stored.tags), stored.comment)
@@ -90,14 +90,14 @@ class Detail:
         }
 
     def _box(self, *more: str) -> Updates:
-        """A column that is not visible is there all the same: a component that appears late starts
-        its script without its props."""
+        """Build a column, which if it is not visible is there all the same: a component that
+        appears late starts its script without its props."""
         return {self.box: gr.update(elem_classes=["mars-details", *more])}
 
 
 def _settings(stored: StoredComparison, total: int) -> str:
-    """The settings of the run that drafted, if one did: they say more. ``total``: how many runs the
-    comparison has, visible or not."""
+    """Return the settings of the run that drafted, if one did: they say more. ``total``: how many
+    runs the comparison has, visible or not."""
     config, visible = richest(stored), len(stored.runs)
     hidden = f"{count(visible)} of {count(total)} runs are visible: choose others in the list, then open it again. "
     return f"{hidden if total > visible else ''}{settings_line(config) if config else ''}"

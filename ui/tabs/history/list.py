@@ -105,7 +105,7 @@ class ComparisonPage:
 
 
 def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  # noqa: B008  (a frozen value)
-    """The page nearest to the one requested. Raises StorageError."""
+    """Return the page nearest to the one requested. Raises StorageError."""
     if address.sort == BY_MODEL and not address.target:
         return _by_model(store, address)
     page = max(1, address.list_page)
@@ -130,7 +130,7 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
 
 
 def _by_model(store: RunStore, address: Address) -> ComparisonPage:
-    """The latest comparisons of every model, under its name; a model's list has the others."""
+    """Return the latest comparisons of every model, under its name; a model's list has the others."""
     rows, total = list[HistoryRow](), 0
     models = store.choices().targets
     for target in models[:MOST_MODELS]:
@@ -169,7 +169,7 @@ def _models(record: Mapping[Any, Any]) -> str:
 
 
 def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
-    """What the runs were made with, each value once: drafters, temperature, seed."""
+    """Return what the runs were made with, each value once: drafters, temperature, seed."""
     drafts = [
         f"{drafter_title(kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"
         for kind, k, tree in zip(record["drafter"], record["k"], record["tree_tokens"], strict=True)
@@ -181,7 +181,8 @@ def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
 
 
 def searched(address: Address, fields: Mapping[str, Any]) -> Address:
-    """The address after the visitor changed the search; its list begins at the first page again."""
+    """Return the address after the visitor changed the search; its list begins at the first page
+    again."""
     requested = read_address(fields)
     return replace(
         address,
@@ -192,7 +193,7 @@ def searched(address: Address, fields: Mapping[str, Any]) -> Address:
 
 
 def search_html(address: Address, choices: FilterChoices) -> str:
-    """The fields with their values, and what each of the choosers offers."""
+    """Return the fields with their values, and what each of the choosers offers."""
     choosers: list[tuple[str, str, SelectOptions]] = [
         ("rule", "Rule", _options("Any rule", choices.rules, address.rule, stored_rule_label)),
         ("target", "Target", _options("Any model", choices.targets, address.target)),
@@ -209,6 +210,6 @@ def search_html(address: Address, choices: FilterChoices) -> str:
 
 
 def _options(every: str, known: Iterable[str], chosen: str, title: Any = str) -> SelectOptions:
-    """What is chosen is offered even where nothing has it any more."""
+    """Return the options, with what is chosen even where nothing has it any more."""
     missing = [chosen] if chosen and chosen not in known else []
     return [("", every), *((value, title(value)) for value in (*missing, *known))]

@@ -141,7 +141,7 @@ def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow
 
 
 def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
-    """The ids with one more: beside the runs of its comparison, in the order of their lanes;
+    """Return the ids with one more: beside the runs of its comparison, in the order of their lanes;
     without any it comes last."""
     ids = [record.id for record in records]
     same = [
@@ -153,8 +153,8 @@ def with_run(records: Sequence[RunRecord], added: RunRecord) -> tuple[str, ...]:
 
 
 def acted(store: RunStore, view: Address, data: Mapping[str, Any]) -> tuple[Address, str]:
-    """The view after an action ``{action, id | run | page}`` that a component reported, whatever it
-    holds; and one sentence on what was not done."""
+    """Return the view after an action ``{action, id | run | page}`` that a component reported,
+    whatever it holds; and one sentence on what was not done."""
     run, action = _id(data.get("run")), data.get("action")
     match action:
         case "open":
@@ -183,7 +183,7 @@ def _id(text: object) -> str:
 
 
 def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[str, ...], str]:
-    """The ids with ``run`` among them, and one sentence where it cannot be added."""
+    """Return the ids with ``run`` among them, and one sentence where it cannot be added."""
     if not run or run in runs:
         return runs, ""
     if len(runs) >= MOST_RUNS:
@@ -196,7 +196,8 @@ def choose_run(store: RunStore, runs: tuple[str, ...], run: str) -> tuple[tuple[
 
 
 def chosen_runs(store: RunStore, runs: Sequence[str]) -> tuple[tuple[RunRecord, ...], str]:
-    """Those of the runs that are there, ten at most, and one sentence where some are missing."""
+    """Return those of the runs that are there, ten at most, and one sentence where some are
+    missing."""
     try:
         existing = store.records(runs, existing=True) if runs else ()
     except StorageError as error:

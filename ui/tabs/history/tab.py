@@ -60,7 +60,7 @@ class HistorySession:
         self.view = Address()
 
     def __deepcopy__(self, _: object) -> HistorySession:
-        """Every visitor gets one of their own."""
+        """Give every visitor one of their own."""
         return HistorySession()
 
 
@@ -94,7 +94,7 @@ class HistoryTab:
         self.outputs: list[Any] = [*self.light, address, self.runs, *self.detail.outputs]
 
     def of(self, request: gr.Request) -> HistoryTab:
-        """The same components for every visitor."""
+        """Return the same components for every visitor."""
         visited = copy(self)
         visited.services = self.services.for_visitor(request)
         return visited
@@ -118,15 +118,15 @@ class HistoryTab:
         }
 
     def compared(self, view: Address, message: str = "") -> tuple[Address, Updates]:
-        """The table of the view's runs; runs that are no longer there are left out of both.
+        """Return the table of the view's runs; runs that are no longer there are left out of both.
         ``message``: what was not done."""
         runs, missing, share = self._chosen(view)
         view = replace(view, runs=tuple(run.id for run in runs))
         return view, {self.runs: stamped(runs_html(run_table(runs), message or missing, share))}
 
     def _chosen(self, view: Address) -> tuple[tuple[RunRecord, ...], str, str]:
-        """The view's runs, a message on missing ones, and the token of the link they are read
-        through: of all of them, or of none."""
+        """Return the view's runs, a message on missing ones, and the token of the link they are
+        read through: of all of them, or of none."""
         if view.share and view.runs:
             with suppress(StorageError):
                 store = self.services.store.through(view.share)
@@ -137,7 +137,7 @@ class HistoryTab:
         return *chosen_runs(self.services.store, view.runs), ""
 
     def opened(self, view: Address) -> tuple[Address, Updates]:
-        """The view's comparison, or none; the visitor's can be shared."""
+        """Return the view's comparison, or none; the visitor's can be shared."""
         view, updates = self._opened(view)
         shareable = "" if view.share else view.comparison
         return view, updates | {
@@ -145,7 +145,7 @@ class HistoryTab:
         }
 
     def _opened(self, view: Address) -> tuple[Address, Updates]:
-        """The view's comparison: the visitor's, else what its link shows, or none."""
+        """Return the view's comparison: the visitor's, else what its link shows, or none."""
         if not view.comparison:
             return view, self.detail.closed()
         works = message = ""  # the link, where it is one
@@ -162,7 +162,7 @@ class HistoryTab:
         return replace(view, comparison="", share=works), self.detail.failed(message)
 
     def go(self, view: Address) -> Updates:
-        """All of the tab as an address says."""
+        """Show all of the tab as an address says."""
         view, detail = self.opened(view)
         view, runs = self.compared(view)
         return detail | runs | self.list_updates(view)
@@ -206,7 +206,7 @@ class HistoryTab:
         return runs | self.list_updates(view) | {self.detail.foot: notes.html("Saved.")}
 
     def deleted(self, view: Address, notes: Notes) -> Updates:
-        """The open comparison goes; a line above the list brings it back."""
+        """Delete the open comparison; a line above the list brings it back."""
         if view.share:
             return {self.detail.foot: notes.html()}
         try:
@@ -226,7 +226,7 @@ class HistoryTab:
         return Notice("Restored.")
 
     def wire(self, tab: gr.Tab) -> None:
-        """The list is read whenever ``tab`` is chosen."""
+        """Have the list read whenever ``tab`` is chosen."""
         session, outputs = self.session, self.outputs
         on = self._handler
         tab.select(self.show, session, self.light, **PRIVATE)

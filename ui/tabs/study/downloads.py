@@ -32,7 +32,7 @@ EXAMPLE_FILES = (
 
 
 def _content(name: str, store: RunStore, report: Report) -> bytes:
-    """One of FILES."""
+    """Return one of FILES."""
     if name == "study-report.html":
         return html(document(report, worst_texts(store, report))).encode()
     if name != "study.zip":

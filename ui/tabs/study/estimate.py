@@ -18,7 +18,7 @@ from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted
 
 
 def estimated(services: Services, form: StudyForm) -> str:
-    """Its size, time and what it can decide; or why it cannot be."""
+    """Return its size, time and what it can decide; or why it cannot be."""
     try:
         job = admitted(services, form)
     except ValueError as error:
@@ -32,7 +32,7 @@ def estimated(services: Services, form: StudyForm) -> str:
 
 
 def duration_of(services: Services, spec: PairSpec, tokens: int) -> str:
-    """A range, by the latest runs of the pair's target."""
+    """Return a range, by the latest runs of the pair's target."""
     pace, most = services.paces.of(spec.target.name), services.limits.seconds
     takes = "how long it takes is known after the first run of this model."
     if pace:
@@ -66,7 +66,7 @@ def advice_decides(plan: Plan) -> str:
 
 
 def decides(plan: Plan, item: str) -> str:
-    """What so many prompts can decide, whatever the answers are."""
+    """Say what so many prompts can decide, whatever the answers are."""
     prompts, ratios = plural(plan.items, item), "It measures speed-up and τ ratio with intervals"
     if not any(suite.metrics for suite in plan.suites):
         return f"{ratios}; nothing is scored."

@@ -32,13 +32,13 @@ ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
 
 
 def thresholds(values: EnteredValues) -> list[RuleConfig]:
-    """The rules whose values the fields hold. Raises ValueError."""
+    """Return the rules whose values the fields hold. Raises ValueError."""
     form = study_form(values)
     return rules_of(form) if form.purpose == COMPARE else []
 
 
 def describe(fields: Fields) -> None:
-    """The fields by name of StudyForm."""
+    """Describe the fields by name of StudyForm."""
     fields.choice("purpose", "Purpose", PURPOSES, COMPARE, kind="radio", redraws=True)
     fields.number(
         "margin", "Margin", 0.98, step=0.01, help="The share of strict’s score that is enough."

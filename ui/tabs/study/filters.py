@@ -26,9 +26,9 @@ def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
 def narrowed(
     report: Report, suite: object = EVERY, temperature: object = EVERY, drafts: object = EVERY
 ) -> Report:
-    """The report with only what the filters select, whatever they hold: what it does not have is
-    ignored. The lane ``none`` stays, since speed-ups are over it; a suite shows its categories
-    too, and loads and followed tokens are of all suites."""
+    """Return the report with only what the filters select, whatever they hold: what it does not
+    have is ignored. The lane ``none`` stays, since speed-ups are over it; a suite shows its
+    categories too, and loads and followed tokens are of all suites."""
     plan = report.plan
     suites = [each.name for each in plan.suites]
     group = suite if suite in (*suites, ALL) else None
@@ -42,7 +42,7 @@ def narrowed(
         return group in (None, *groups) and runs(plan.lanes[row.lane], row.temperature, *also)
 
     def groups_of(row: Measured) -> list[str]:
-        """The suites that a group belongs to; the name of one may have a slash."""
+        """Return the suites that a group belongs to; the name of one may have a slash."""
         return [name for name in suites if f"{row.group}/".startswith(f"{name}/")] or [row.group]
 
     return replace(

@@ -117,7 +117,7 @@ class StudyForm:
         return read_suite(self.suite, read_integer(self.problems, "the number of problems"))
 
     def settings(self) -> Settings:
-        """Of all runs. Raises ValueError."""
+        """Return the settings of all runs. Raises ValueError."""
         return read_settings(self.entered, "", *(KINDS.keys() - {"k", "temperature", "repeats"}))
 
     def _name(self, suite: Suite) -> str:
@@ -139,8 +139,8 @@ def examples(*, bundled: bool) -> tuple[str, str]:
 
 
 def answers_to(prompts: str, references: str) -> str:
-    """The right answers. Those of examples follow the prompts: they are those of the examples of
-    which one is in its place, or none."""
+    """Return the right answers. Those of examples follow the prompts: they are those of the
+    examples of which one is in its place, or none."""
     known = [examples(bundled=bundled) for bundled in (True, False)]
     if references not in (answers for _, answers in known):
         return references
@@ -151,7 +151,7 @@ def answers_to(prompts: str, references: str) -> str:
 
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:
-    """Every rule, with each of the values where it has that parameter. Raises ValueError."""
+    """Return every rule, with each of the values where it has that parameter. Raises ValueError."""
     chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
     parameters = {name: {each.name for each in rule_named(name).parameters} for name in chosen}
     if form.purpose == ADVISE:
@@ -194,7 +194,8 @@ def read_study(value: str | None) -> StudyForm:
 
 
 def study_form(values: EnteredValues) -> StudyForm:
-    """A malformed number becomes None, which is refused by name; a malformed text is empty."""
+    """Read the form: a malformed number becomes None, which is refused by name; a malformed text is
+    empty."""
     readers: dict[str, Callable[[Any], Any]] = {
         "str": as_text,
         "bool": bool,
@@ -223,7 +224,7 @@ class StudyJob(NamedTuple):
 
 
 def admitted(services: Services, form: StudyForm) -> StudyJob:
-    """What a form requests, if it may be done here. Raises ValueError."""
+    """Admit what a form requests, if it may be done here. Raises ValueError."""
     settings = form.settings()
     spec = chosen_pair(services, settings)
     services.limits.check_length(settings.max_new_tokens)
@@ -250,7 +251,8 @@ def _check_runs(runs: int) -> None:
 
 
 def check_size(services: Services, plan: Plan, runs: int) -> None:
-    """Whether so many runs, these drafts and prompts are within the limits. Raises ValueError."""
+    """Check whether so many runs, these drafts and prompts are within the limits. Raises
+    ValueError."""
     services.limits.check_study(runs)
     for lane in plan.lanes:
         services.limits.check_drafts(lane.drafter)

@@ -25,8 +25,8 @@ _render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab'
 
 
 def typed_html(form: StudyForm) -> str:
-    """The prompts and right answers that were read from what is typed; nothing where the note says
-    why they cannot be, and of a built-in suite."""
+    """Return the prompts and right answers that were read from what is typed; nothing where the
+    note says why they cannot be, and of a built-in suite."""
     try:
         items = form.chosen_suite().items if form.suite == TYPED else ()
     except ValueError:
@@ -36,15 +36,15 @@ def typed_html(form: StudyForm) -> str:
 
 
 def first_html(report: Report) -> str:
-    """What stands above the charts: facts, verdict, warnings, the paper's table."""
+    """Return what stands above the charts: facts, verdict, warnings, the paper's table."""
     full, compare = document(report, {}), compare_address(report)
     sections = [section for section in full.sections if section.name in FIRST]
     return _render(part="first", facts=full.facts, sections=sections, compare=compare)
 
 
 def compare_address(report: Report) -> str:
-    """The query that fills Compare with the setting that a certificate supports; empty without one,
-    and for models that an address cannot name."""
+    """Return the query that fills Compare with the setting that a certificate supports; empty
+    without one, and for models that an address cannot name."""
     plan, certificate = report.plan, report.certificate
     if not certificate or not certificate.chosen or plan.models.key not in KEYS:
         return ""
@@ -52,7 +52,7 @@ def compare_address(report: Report) -> str:
 
 
 def charts_html(report: Report) -> str:
-    """The report's figures; nothing where there are none."""
+    """Return the report's figures; nothing where there are none."""
     sections = document(report, {}).sections
     section = next((each for each in sections if each.name == "charts"), None)
     varied = any(chart.varied for chart in charts(report))
@@ -60,14 +60,14 @@ def charts_html(report: Report) -> str:
 
 
 def rest_html(report: Report) -> str:
-    """What stands below the prompts, each to be unfolded."""
+    """Return what stands below the prompts, each to be unfolded."""
     sections = document(report, {}).sections
     return _render(part="rest", sections=[each for each in sections if each.name not in APART])
 
 
 def prompts_html(report: Report) -> str:
-    """The prompts, worst first; nothing where there are none. The event ``select`` carries ``run``,
-    the id of the rule's worst run of the row."""
+    """Return the prompts, worst first; nothing where there are none. The event ``select`` carries
+    ``run``, the id of the rule's worst run of the row."""
     if not report.prompts:
         return ""
     rows = report.prompts[:MOST_PROMPTS]
@@ -86,7 +86,7 @@ def prompts_html(report: Report) -> str:
 
 
 def texts_html(report: Report, row: PromptRow, texts: Texts | None) -> str:
-    """A prompt in full; both runs are displayed below as token views."""
+    """Show a prompt in full; both runs are displayed below as token views."""
     return _render(
         part="texts",
         prompt=replace(opened(report.plan, row, texts), sides=()),

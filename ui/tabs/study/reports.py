@@ -53,7 +53,7 @@ class StudyReports:
         self._locks = Latest[Lock](MOST_LOCKED)
 
     def of(self, store: RunStore) -> StudyReports:
-        """The same reports for the reader of ``store``."""
+        """Return the same reports for the reader of ``store``."""
         other = copy(self)
         other.store = store
         return other
@@ -64,12 +64,12 @@ class StudyReports:
         return self._report(study_id, lambda _: False)[0]
 
     def known(self, study_id: str) -> Report:
-        """The last one that was measured, else a new one. Raises as ``measured_again``."""
+        """Return the last one that was measured, else a new one. Raises as ``measured_again``."""
         return self._report(study_id, lambda _: True)[0]
 
     def newer(self, study_id: str, progress: StudyProgress) -> Report | None:
-        """A new one where more runs have ended than it knows, but not too often; else None. Raises
-        as ``measured_again``."""
+        """Return a new one where more runs have ended than it knows, but not too often; else None.
+        Raises as ``measured_again``."""
 
         def recent(cached: Cached) -> bool:
             early = progress.done < progress.tasks and self._clock() < cached.until
@@ -80,7 +80,7 @@ class StudyReports:
         return report if measured else None
 
     def _report(self, study_id: str, fits: Callable[[Cached], bool]) -> tuple[Report, bool]:
-        """What is cached, where that ``fits``; and whether it was measured now."""
+        """Return what is cached, where that ``fits``; and whether it was measured now."""
         if study_id == EXAMPLE:
             return example(), False
         self.store.study(study_id)

@@ -76,8 +76,8 @@ def resumed(services: Services, visitor: str, study_id: str) -> Iterator[StudyFr
 
 
 def resumable(store: RunStore, study_id: str, share: str = "") -> bool:
-    """Whether the reader of ``store`` can go on with a study from the page: one that nobody works
-    on, without code to execute, of models here."""
+    """Return whether the reader of ``store`` can go on with a study from the page: one that nobody
+    works on, without code to execute, of models here."""
     with suppress(ValueError, StorageError):
         progress, study = store.study_progress(study_id), store.study(study_id)
         elsewhere = any(study.plan.get(name) for name in ("execute_code", "served"))
@@ -140,7 +140,7 @@ def _in_turn(waves: Waves) -> Generator[WorkerEvent, None, None]:
 
 
 def _check(services: Services, session: Session, plan: Plan) -> None:
-    """Whether these models can do all runs of the plan. Raises ValueError."""
+    """Check whether these models can do all runs of the plan. Raises ValueError."""
     check_models(plan, session.pair)
     check(plan, session)
     for config in chain(every_setting(plan, session), every_prompt(plan, session)):
@@ -150,8 +150,8 @@ def _check(services: Services, session: Session, plan: Plan) -> None:
 def _advised(
     session: Session, engine: Accelerated, plan: Plan
 ) -> Generator[StudyFrame, None, tuple[Plan, str]]:
-    """The plan with the settings that strict's runs suggest, and a sentence where it probably
-    supports none of them. Raises JobError where they were stopped, and ValueError."""
+    """Return the plan with the settings that strict's runs suggest, and a sentence where it
+    probably supports none of them. Raises JobError where they were stopped, and ValueError."""
     tuning, _, strict = advisable(plan, ALPHA)
     ended, notes = list[LaneEnded](), list[str]()
     try:

@@ -35,16 +35,16 @@ def list_component(name: str) -> gr.HTML:
 
 
 def study_panel(html: str, element: str, *, address: str = "") -> gr.HTML:
-    """A panel with study.js. ``address``: the word of the page's address for what is open here; a
-    trusted string."""
+    """Build a panel with study.js. ``address``: the word of the page's address for what is open
+    here; a trusted string."""
     return panel_component(
         html, elem_id=element, scripts=("study.js",), constants={"address": address}, latest=True
     )
 
 
 def studies_html(services: Services, selected: str, share: str = "") -> str:
-    """The latest studies, and the example, which is opened where there is no other. ``share``:
-    token of the link through which the selected one is read."""
+    """Return the latest studies, and the example, which is opened where there is no other.
+    ``share``: token of the link through which the selected one is read."""
     try:
         heads, message = services.store.studies(), ""
         unfinished = [head.id for head in heads if head.done < head.tasks][:LOOKED_AT]
@@ -72,8 +72,8 @@ def _badge(head: StudyHead, working: Collection[str]) -> str:
 def progress_strip(
     name: str, study_id: str, progress: StudyProgress, lanes: int, *, public: bool = False
 ) -> Strip:
-    """How far a study has come: done, at work with an estimate, or stopped, with the command that
-    goes on where it can be used."""
+    """Say how far a study has come: done, at work with an estimate, or stopped, with the command
+    that goes on where it can be used."""
     title = f"{displayable(name)}: " if name else ""
     if progress.done == progress.tasks:
         return message_strip(

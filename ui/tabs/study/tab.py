@@ -60,7 +60,7 @@ class QualityTab(QualityLayout):
         self.reports = StudyReports(services.store)
 
     def wire(self, tab: gr.Tab) -> None:
-        """The list is read whenever ``tab`` is chosen."""
+        """Have the list read whenever ``tab`` is chosen."""
         form, filters = self.panel.component, [*self.opened, *self.filters]
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
@@ -104,7 +104,7 @@ class QualityTab(QualityLayout):
         return studies_html(services, study, share), *self.before(services, value)
 
     def before(self, services: Services, value: str | None) -> tuple[str, str]:
-        """What is said of a study before its start."""
+        """Return what is said of a study before its start."""
         form = read_study(value)
         return estimated(services, form), typed_html(form)
 
@@ -118,7 +118,7 @@ class QualityTab(QualityLayout):
     def follow(
         self, request: gr.Request, job: Callable[[Services, str], Iterator[StudyFrame]]
     ) -> Iterator[Updates]:
-        """The updates of a job for a visitor."""
+        """Return the updates of a job for a visitor."""
         services = self.services.for_visitor(request)
         updates = self.progress(services, job(services, self.stop.visitor(request)))
         yield from errors_as_frames(updates, self.say, Shared.STUDY)
@@ -130,7 +130,7 @@ class QualityTab(QualityLayout):
         return self.say(message_strip(self.services.sentence(error), "failed"))
 
     def surroundings(self, request: gr.Request, study: str, share: str) -> Updates:
-        """The list, the link of the study that is open, and whether it can be resumed."""
+        """Return the list, the link of the study that is open, and whether it can be resumed."""
         services = self.services.for_visitor(request)
         return {
             self.studies: studies_html(services, study, share),
@@ -139,8 +139,8 @@ class QualityTab(QualityLayout):
         }
 
     def readable(self, request: gr.Request, study: str, token: object) -> tuple[StudyReports, str]:
-        """What the visitor may read of a study, and the token of the link it is read through, if it
-        is. Raises StorageError."""
+        """Return what the visitor may read of a study, and the token of the link it is read
+        through, if it is. Raises StorageError."""
         store, share = reading(self.services, request, token, lambda store: store.study(study))
         return self.reports.of(store), share
 
@@ -155,7 +155,7 @@ class QualityTab(QualityLayout):
             return self.failed(error) | {self.studies: studies_html(services, "")}
 
     def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
-        """The part of the known report that the filters select."""
+        """Show the part of the known report that the filters select."""
 
         def part(reports: StudyReports) -> Updates:
             return self.report(reports.known(study), *filters) | self.opened_prompt()
@@ -163,7 +163,7 @@ class QualityTab(QualityLayout):
         return self.of_opened(request, study, share, part)
 
     def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
-        """What a study that runs has come to since; the report where enough is new."""
+        """Show what a study that runs has come to since; the report where enough is new."""
 
         def since(reports: StudyReports) -> Updates:
             studies = studies_html(self.services.for_visitor(request), study, share)
@@ -178,8 +178,8 @@ class QualityTab(QualityLayout):
         share: str,
         changed: Callable[[StudyReports], Updates],
     ) -> Updates:
-        """What ``changed`` says of the study that is open. Where there is none, or it cannot be
-        read, nothing is looked at again."""
+        """Return what ``changed`` says of the study that is open. Where there is none, or it cannot
+        be read, nothing is looked at again."""
         if not study:
             return {self.timer: gr.update(active=False)}
         try:
@@ -207,8 +207,8 @@ class QualityTab(QualityLayout):
         return self.opened_prompt()
 
     def progress(self, services: Services, events: Iterator[StudyFrame]) -> Iterator[Updates]:
-        """A study that runs from here: the line always, the report where enough is new. Raises as
-        ``open``."""
+        """Follow a study that runs from here: the line always, the report where enough is new.
+        Raises as ``open``."""
         store, study, reports = services.store, "", self.reports.of(services.store)
         for event in events:
             changed = self.say(event.strip)
@@ -231,7 +231,7 @@ class QualityTab(QualityLayout):
             yield changed
 
     def opened_prompt(self, html: str = "", runs: Sequence[LaneView] = ()) -> Updates:
-        """A prompt with both its runs; without arguments none."""
+        """Show a prompt with both its runs; without arguments none."""
         return {self.texts: html} | self.pair.show(runs)
 
     def report(self, report: Report, *filters: object) -> Updates:
@@ -245,9 +245,9 @@ class QualityTab(QualityLayout):
         return {panel: html(part) for panel, html in panels.items()}
 
     def open(self, reports: StudyReports, study: str, share: str = "") -> Updates:
-        """A study that was chosen in the list or by the address, in full: filters and downloads are
-        its own. ``share``: token of the link it is read through. Raises StorageError, and
-        ValueError for what is not an id or a study of another version."""
+        """Open a study that was chosen in the list or by the address: filters and downloads are its
+        own. ``share``: token of the link it is read through. Raises StorageError, and ValueError
+        for what is not an id or a study of another version."""
         if not ID.fullmatch(study):
             raise ValueError("study must be an id of 32 hexadecimal digits.")
         report, strip, active = reports.measured_again(study), ABOUT_EXAMPLE, False
@@ -277,8 +277,8 @@ class QualityTab(QualityLayout):
 
 
 def chosen_prompt(reports: StudyReports, study_id: str, run: str) -> tuple[str, Sequence[LaneView]]:
-    """A prompt, by the id of the rule's worst run, and the views of strict's run and of that one
-    while they are stored; nothing where there is no such prompt. Raises as ``QualityTab.open``."""
+    """Return a prompt, by the id of the rule's worst run, and the views of strict's run and of that
+    one while they are stored; nothing where there is no such prompt. Raises as ``QualityTab.open``."""
     report = reports.known(study_id)
     row = next((row for row in report.prompts if row.worst[1] == run), None)
     if row is None:

@@ -85,7 +85,7 @@ class _Writing:
         )
 
     def frame(self, event: DriverEvent) -> RoundFrame | None:
-        """What ``event`` changes: while runs write, nothing but joint progress."""
+        """Return what ``event`` changes: while runs write, nothing but joint progress."""
         match event:
             case Waiting(message):
                 return RoundFrame(message_strip(message, "running"))
@@ -103,7 +103,8 @@ class _Writing:
         return None
 
     def _progress(self) -> Strip:
-        """Of both runs together. Coarse on purpose: a run's pace must not be read from it."""
+        """Return the progress of both runs together. Coarse on purpose: a run's pace must not be
+        read from it."""
         ended = [trace.summary.new_tokens for trace in self.traces.values()]
         done, expected = sum(ended) + self.tokens, sum(ended) + self.longest * (2 - len(ended))
         left = (time.monotonic() - self.began) / max(1, done) * (expected - done)
@@ -113,7 +114,7 @@ class _Writing:
         )
 
     def broken(self) -> Strip | None:
-        """Why the round that has ended gets no vote; None where it gets one."""
+        """Return why the round that has ended gets no vote; None where it gets one."""
         traces = self.traces.values()
         if self.unsaved:
             return message_strip(

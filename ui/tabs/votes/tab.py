@@ -82,7 +82,7 @@ class VotesTab:
         self.name, self.vote = gr.State(""), gr.State("")
 
     def wire(self, tab: gr.Tab) -> None:
-        """The results are read whenever ``tab`` is chosen."""
+        """Have the results read whenever ``tab`` is chosen."""
         self.panel.wire(self._follow, outputs=[self.chips])
         wire_examples(self.chips, self.prompt, self.panel)
         round_ = [self.round, *self.pair.outputs]
@@ -120,7 +120,7 @@ class VotesTab:
         return {self.chips: chips_html(examples_of(spec))} if "pair" in changed else {}
 
     def on_begin(self, value: str | None, request: gr.Request) -> Updates:
-        """Nothing to vote on and nothing to comment; a new seed where one is requested."""
+        """Show nothing to vote on and nothing to comment; a new seed where one is requested."""
         values = parse(value)
         seed = {"seed": secrets.randbelow(SEEDS)}
         return {
@@ -165,7 +165,7 @@ class VotesTab:
         return {self.write: gr.update(visible=True)} | self.stop.end()
 
     def on_vote(self, name: str, event: gr.EventData, request: gr.Request) -> Updates:
-        """A second vote on the same round, or one that is none, changes nothing."""
+        """Save the vote: a second vote on the same round, or one that is none, changes nothing."""
         services, data = self.services.for_visitor(request), event_data(event)
         if data.get("choice") not in list(Choice):
             return {self.name: name}

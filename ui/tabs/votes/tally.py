@@ -101,8 +101,8 @@ def results_table(pairs: Iterable[PairResult]) -> Iterator[Sequence[Any]]:
 def tally_html(
     pairs: Iterable[PairResult] = (), votes: tuple[StoredVote, ...] = (), message: str = NONE_YET
 ) -> str:
-    """The value of the component. ``votes``: the latest; ``message`` is displayed where there is
-    nothing."""
+    """Return the value of the component. ``votes``: the latest; ``message`` is displayed where
+    there is nothing."""
     pairs = tuple(pairs)
     total = sum(pair.votes for pair in pairs)
     return render(
@@ -117,7 +117,7 @@ def tally_html(
 
 
 def tally_now(order: Services) -> str:
-    """The results as they are; what went wrong where they cannot be read."""
+    """Return the results as they are; what went wrong where they cannot be read."""
     try:
         return tally_html(tally(order.store.vote_counts()), order.store.votes(limit=RECENT))
     except StorageError as error:

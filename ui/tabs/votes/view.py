@@ -92,15 +92,15 @@ def revealed(round_: Round, choice: Choice | None) -> RoundView:
 
 
 def reveal_strip(round_: Round, choice: Choice) -> Strip:
-    """The vote in words, then how the two runs compare."""
+    """Return the vote in words, then how the two runs compare."""
     words = {Choice.TIE: "You called it a tie.", Choice.BOTH_BAD: "You found both bad."}.get(choice)
     words = words or f"You preferred {lane_label(round_.sides[_SIDES[choice]].config)}."
     return _compared(round_, words)
 
 
 def same_strip(round_: Round) -> Strip:
-    """Where there is nothing to vote on; the comparison says that texts of the same tokens are the
-    same."""
+    """Return the strip where there is nothing to vote on; the comparison says that texts of the same tokens
+    are the same."""
     ids = [trace.token_ids for trace in round_.traces]
     if ids[0] == ids[1]:
         return _compared(round_, "Nothing to vote on.")
