@@ -19,6 +19,7 @@ from mars_core.decoder.linear import PlainLinear, freeze, joined
 
 # attention sums fewer rows in another order: blocks of them on a CPU, a single one on a GPU
 _ROWS = {"cpu": 4, "cuda": 2}
+_FOLDS = {"cpu"}  # where copying queries is cheaper than reading the keys once for every token
 
 Attend = Callable[[Tensor, Tensor], Tensor]
 
@@ -145,18 +146,20 @@ def attend(
         )
         return mixed.transpose(1, 2).reshape(batch, n, -1)
     # The query heads that share a key head become rows: keys are not repeated, and every kernel
-    # supports it.
-    split = queries.reshape(batch, n, heads.key, group, heads.size).transpose(1, 2)
-    rows = split.reshape(batch, heads.key, n * group, heads.size)
-    if missing := -n * group % _ROWS.get(rows.device.type, 1):
-        rows, mask = (
-            nn.functional.pad(rows, (0, 0, 0, missing)),
-            nn.functional.pad(mask, (0, 0, 0, missing)),
-        )
-    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, : n * group]
-    return (
-        mixed.reshape(batch, heads.key, n, group, heads.size).transpose(1, 2).reshape(batch, n, -1)
-    )
+    # supports it. Without a copy each token is a text of its own.
+    split = queries.unflatten(2, (heads.key, group))
+    if alone := batch == 1 < group and queries.device.type not in _FOLDS:
+        rows, mask = split[0], mask.view(n, 1, group, -1)
+        keys, values = keys.expand(n, -1, -1, -1), values.expand(n, -1, -1, -1)
+    else:
+        rows = split.transpose(1, 2).reshape(batch, heads.key, n * group, heads.size)
+    count = rows.shape[2]
+    if missing := -count % _ROWS.get(rows.device.type, 1):
+        rows, mask = (nn.functional.pad(each, (0, 0, 0, missing)) for each in (rows, mask))
+    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, :count]
+    if not alone:
+        mixed = mixed.unflatten(2, (n, group)).transpose(1, 2)
+    return mixed.reshape(batch, n, -1)
 
 
 class FastLayer(nn.Module):
