@@ -17,7 +17,7 @@ from mars_core.run import Checked, Run, Seat
 
 
 def takes_batches(pair: Pair) -> bool:
-    """Whether its models decode several texts in one pass; transformers' modules do not."""
+    """Return whether its models decode several texts in one pass; transformers' modules do not."""
     return is_fast(pair.target) and (pair.draft is None or is_fast(pair.draft))
 
 
@@ -53,7 +53,7 @@ class _Batch:
         self._engine: tuple[Kind, Engine] | None = None
 
     def has_room(self, checked: Checked) -> bool:
-        """Whether the run can begin now; without running ones, an engine for it is opened."""
+        """Return whether the run can begin now; without running ones, an engine for it is opened."""
         kind = kind_of(self._pair, checked.config, checked.tokens, self._slots)
         if self._engine is not None:
             present = self._engine[0]
@@ -80,7 +80,7 @@ class _Batch:
         yield from self._ended()
 
     def step(self) -> Iterator[tuple[int, Run]]:
-        """One step of all runs; yields those that have ended."""
+        """Take one step of all runs; yields those that have ended."""
         for _, run in self.running.values():
             if run.cancelled:
                 run.close()

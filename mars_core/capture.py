@@ -90,14 +90,14 @@ class Graphs:
 
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream of all warm-ups and captures: libraries allocate a workspace per stream."""
+    """Return the stream of all warm-ups and captures: libraries allocate a workspace per stream."""
     return torch.cuda.Stream(device)
 
 
 @cache
 def _pool(device: torch.device) -> Any:
-    """The memory pool shared by the graphs of a device: what a graph needs only while it runs is
-    free for the outputs of later ones."""
+    """Return the memory pool shared by the graphs of a device: what a graph needs only while it
+    runs is free for the outputs of later ones."""
     with torch.cuda.device(device):
         return torch.cuda.graph_pool_handle()
 
@@ -114,8 +114,8 @@ class PinnedBuffer:
         )
 
     def send(self, values: Sequence[float] | Tensor) -> Tensor:
-        """The values [n] on the device, copied asynchronously. Call it only after the previous copy
-        is complete."""
+        """Return the values [n] on the device, copied asynchronously. Call it only after the
+        previous copy is complete."""
         host_values = torch.as_tensor(values, dtype=self._host.dtype)
         there = self._device[: len(host_values)]
         self._host[: len(host_values)] = host_values
@@ -127,7 +127,7 @@ class PinnedBuffer:
 
 
 def received(values: Tensor) -> Tensor:
-    """A copy of device values on the host, valid once the device has reached this point."""
+    """Return a copy of device values on the host, valid once the device has reached this point."""
     if values.device.type != "cuda":
         return values
     return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(

@@ -61,7 +61,7 @@ class Ending(NamedTuple):
 
 
 def relaxed_positions(run: Trace) -> list[int]:
-    """The output positions of its relaxed tokens."""
+    """Return the output positions of its relaxed tokens."""
     return [token.position for token in run.tokens if token.outcome is Outcome.RELAXED]
 
 
@@ -77,7 +77,7 @@ def rejected_tokens(run: Trace) -> dict[int, Token]:
 
 
 def relaxed_alone(run: Trace, token: Token, eos: Collection[int]) -> Trace:
-    """The beginning of a text of strict, up to one of its rejected tokens, which is relaxed
+    """Return the beginning of a text of strict, up to one of its rejected tokens, which is relaxed
     instead. It ends the text if it is one of ``eos``, or ends a stop string."""
     at, ends = token.position - len(run.given), token.id in eos
     text = run.text[: token.start] + ("" if ends else token.piece)
@@ -131,8 +131,8 @@ def continued(run: Trace, start: int) -> RunConfig | None:
 
 
 def ending(run: Trace, continuation: Trace, position: int) -> Ending | None:
-    """Of a continuation of ``run``, or of the run itself, from ``position`` on; None if it failed,
-    or if rounding made another text of the tokens before."""
+    """Return what a continuation of ``run``, or the run itself, wrote from ``position`` on; None if
+    it failed, or if rounding made another text of the tokens before."""
     before, there = (
         (*each.config.prefix, *each.token_ids)[:position] for each in (run, continuation)
     )
@@ -167,10 +167,10 @@ def compared(run: Trace, position: int, strict: Ending, relaxed: Ending) -> Coun
 
 
 def meets_after(one: Ending, other: Ending) -> int | None:
-    """After how many tokens two texts are the same up to their ends: the tokens before an equal
-    ending, in the longer of the two beginnings. The ending has LEAST tokens, or all but the first
-    token of a shorter text. Where the token limit cut a text, the other may have tokens after the
-    equal ones. None without such an ending."""
+    """Return after how many tokens two texts are the same up to their ends: the tokens before an
+    equal ending, in the longer of the two beginnings. The ending has LEAST tokens, or all but the
+    first token of a shorter text. Where the token limit cut a text, the other may have tokens after
+    the equal ones. None without such an ending."""
     trims = [(0, 0)]
     trims += [(cut, 0) for cut in range(1, len(one.ids))] if not other.ended else []
     trims += [(0, cut) for cut in range(1, len(other.ids))] if not one.ended else []
@@ -183,7 +183,7 @@ def meets_after(one: Ending, other: Ending) -> int | None:
 
 
 def _equal_before(one: Sequence[int], other: Sequence[int], end: int, other_end: int) -> int:
-    """How many tokens before two ends are the same."""
+    """Return how many tokens before two ends are the same."""
     equal = 0
     while equal < min(end, other_end) and one[end - 1 - equal] == other[other_end - 1 - equal]:
         equal += 1
@@ -191,8 +191,8 @@ def _equal_before(one: Sequence[int], other: Sequence[int], end: int, other_end:
 
 
 def kind_of_token(before: str, piece: str) -> str:
-    """Of a token after the text ``before``: code within a fence, else number if it has a digit, word
-    if it has a letter, else punctuation, which has spaces too."""
+    """Return the kind of a token after the text ``before``: code within a fence, else number if it
+    has a digit, word if it has a letter, else punctuation, which has spaces too."""
     if before.count("```") % 2:
         return "code"
     if any(map(str.isdigit, piece)):

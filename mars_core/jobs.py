@@ -91,8 +91,9 @@ class Accelerator(Protocol):
     loads: bool
 
     def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
-        """The events of ``job``: for every run Began, Wrote …, Ended. Closing the generator ends
-        the current run before its next step. Raises AcceleratorError if no run could be started."""
+        """Yield the events of ``job``: for every run Began, Wrote …, Ended. Closing the generator
+        ends the current run before its next step. Raises AcceleratorError if no run could be
+        started."""
         ...
 
 
@@ -124,7 +125,7 @@ class RecordedRun:
             )
 
     def trace(self) -> Trace:
-        """The trace so far; its status is cancelled until the run has ended."""
+        """Return the trace so far; its status is cancelled until the run has ended."""
         summary = summarise(
             self.steps,
             prompt_tokens=len(self.prompt_ids),

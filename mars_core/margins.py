@@ -33,9 +33,8 @@ def finite(margins: Iterable[Sequence[float]]) -> Margins:
 
 
 def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
-    """None for a rule without such a threshold, for one that is an expression, and for fewer than 2
-    positions. Raises ValueError
-    for values outside their range."""
+    """Return None for a rule without such a threshold, for one that is an expression, and for fewer
+    than 2 positions. Raises ValueError for values outside their range."""
     known = RULES.get(rule.name)
     if known is None or known.margin_threshold is None or len(margins) < 2:
         return None

@@ -21,8 +21,8 @@ MAX_LANES = 256  # of one command or study
 
 
 def number_of(value: object) -> float | None:
-    """A finite number, or the text of one; None for anything else. A whole number is an int, which
-    is exact."""
+    """Return a finite number, or the text of one; None for anything else. A whole number is an int,
+    which is exact."""
     if isinstance(value, str):
         text = value.strip()
         if len(text) > LONGEST_NUMBER or not text.isascii() or "_" in text:
@@ -50,8 +50,8 @@ def read_integer(
     high: int = LARGEST_INTEGER,
     word: str = "",
 ) -> int:
-    """A whole number, which may be written as 5.0. ``word``: what the field takes instead of one, which
-    only the sentence says. Raises ValueError."""
+    """Read a whole number, which may be written as 5.0. ``word``: what the field takes instead of
+    one, which only the sentence says. Raises ValueError."""
     number = number_of(value)
     if not isinstance(number, int) or not low <= number <= high:
         kind = _sentence(name, value, "a whole number", low, high)
@@ -60,7 +60,7 @@ def read_integer(
 
 
 def read_bias(text: str, name: str) -> tuple[str, float]:
-    """``WORD=VALUE``; the value -inf bans the word. Raises ValueError."""
+    """Read ``WORD=VALUE``; the value -inf bans the word. Raises ValueError."""
     word, _, value = text.rpartition("=")
     number = -math.inf if value.strip() == "-inf" else number_of(value)
     if not word or number is None:
@@ -71,7 +71,8 @@ def read_bias(text: str, name: str) -> tuple[str, float]:
 
 
 def read_numbers(text: str, name: str) -> tuple[float, ...]:
-    """``0.8, 0.9`` or ``0.8:0.98:0.02`` (first:last:step), mixed as one likes. Raises ValueError."""
+    """Read ``0.8, 0.9`` or ``0.8:0.98:0.02`` (first:last:step), mixed as one likes. Raises
+    ValueError."""
     if len(text) > LONGEST_LIST:
         raise ValueError(
             f"The list of {name} has {len(text):,} characters; {LONGEST_LIST:,} are the most."
@@ -88,14 +89,14 @@ def read_numbers(text: str, name: str) -> tuple[float, ...]:
 def read_integers(
     text: str, name: str, low: int = -LARGEST_INTEGER, high: int = LARGEST_INTEGER
 ) -> tuple[int, ...]:
-    """As ``read_numbers``. Raises ValueError."""
+    """Read as ``read_numbers``. Raises ValueError."""
     return tuple(
         read_integer(number_of(each), name, low, high) for each in read_numbers(text, name)
     )
 
 
 def check_lanes(count: int) -> None:
-    """Before they are built. Raises ValueError."""
+    """Check it before they are built. Raises ValueError."""
     if count > MAX_LANES:
         raise ValueError(
             f"The rules, their values and the drafters make {count:,} lanes; {MAX_LANES} are the most."
@@ -103,7 +104,7 @@ def check_lanes(count: int) -> None:
 
 
 def quoted(value: object) -> str:
-    """For a sentence."""
+    """Quote it for a sentence."""
     if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         return number_text(value)
     return repr(value[:80] if isinstance(value, str) else value)[:80]

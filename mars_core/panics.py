@@ -16,8 +16,8 @@ class Panic(ValueError):
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """What is raised within it is an ``Exception``, or ends the program, the generator or the task:
-    a panic becomes Panic, so that handlers of errors handle it too."""
+    """Let what is raised within it be an ``Exception``, or ends the program, the generator or the
+    task: a panic becomes Panic, so that handlers of errors handle it too."""
     try:
         yield
     except (Exception, KeyboardInterrupt, SystemExit, GeneratorExit, CancelledError):

@@ -27,7 +27,7 @@ _IDS = re.compile(r"\[(0|[1-9]\d{0,8})(, *(0|[1-9]\d{0,8}))*\]")
 
 @contained()
 def word_ids(tokenizer: PreTrainedTokenizerBase, word: str) -> list[int]:
-    """The ids of a word of ``Processors``."""
+    """Return the ids of a word of ``Processors``."""
     return (
         [*json.loads(word)]
         if _IDS.fullmatch(word)
@@ -62,17 +62,17 @@ class Processor:
         self._prompt, self._text = self._buffer.send([0] * (tokens + 1)).split((1, tokens))
 
     def load(self, ids: Sequence[int]) -> None:
-        """The text, prompt and output; asynchronously."""
+        """Send the text, prompt and output; asynchronously."""
         self._buffer.send([self.prompt, *ids])
 
     def row(self, root: Start, *after: Tensor) -> Tensor:
-        """The text up to position ``root``, and the tokens ``after`` it, [1] each: [1, T]."""
+        """Return the text up to position ``root``, and the tokens ``after`` it, [1] each: [1, T]."""
         positions = root - self._offsets
         text = torch.where(positions >= 0, self._text[positions.clamp(min=0)], _NONE)
         return torch.cat([*after[::-1], text])[None, : len(text)]
 
     def rows(self, root: Start, draft: Draft) -> Tensor:
-        """The text up to every node of its draft [1, …], through its ancestors, [N + 1, T]."""
+        """Return the text up to every node of its draft [1, …], through its ancestors, [N + 1, T]."""
         row, x, parents = self.row(root), draft.ids[0, 1:, None], draft.parents.flatten()
         rows = row.expand(draft.size + 1, -1)
         for _ in range(draft.depth):
@@ -80,13 +80,13 @@ class Processor:
         return rows
 
     def apply(self, logits: Tensor, rows: Tensor) -> Tensor:
-        """The processed logits [N, V] after N texts. Ids from V on, which a draft model lacks, are
-        passed over."""
+        """Return the processed logits [N, V] after N texts. Ids from V on, which a draft model
+        lacks, are passed over."""
         chosen, size, z = self._chosen, logits.shape[-1], logits.clone()
         ids, known = rows.clamp(max=size), rows < _NONE
 
         def count(marks: Tensor) -> Tensor:
-            """How many of a text's latest ids are marked, by id: [N, V] from bool [N, ≤ T]."""
+            """Return how many of a text's latest ids are marked, by id: [N, V] from bool [N, ≤ T]."""
             counts = z.new_zeros(len(z), size + 1)
             return counts.scatter_add_(-1, ids[:, : marks.shape[-1]], marks.float())[:, :size]
 

@@ -30,9 +30,9 @@ def decode(
     seed: int = 0,
     ends: Collection[int] = (),
 ) -> list[int]:
-    """At most ``new`` token ids after ``prompt``, up to the first one in ``ends``. ``theta``: a
-    drafted token that is one of the target's two best is accepted where z₂/z₁ > θ; 1 is strict
-    verification, whose text is the target's."""
+    """Return at most ``new`` token ids after ``prompt``, up to the first one in ``ends``.
+    ``theta``: a drafted token that is one of the target's two best is accepted where z₂/z₁ > θ; 1
+    is strict verification, whose text is the target's."""
     ids = list(prompt)
     while len(ids) - len(prompt) < new:
         # 1. The draft model proposes up to k tokens, one after the other.
@@ -56,10 +56,10 @@ def decode(
 
 
 def choose(z: Tensor, temperature: float, seed: int, position: int) -> int:
-    """The most likely token of logits z [V] or, above temperature 0, a draw from softmax(z/T): the
-    token with the largest p/E, where E is exponential noise that depends on seed, output position
-    and token id only. Draft and target use the same noise, so that they mostly draw the same
-    token."""
+    """Return the most likely token of logits z [V] or, above temperature 0, a draw from
+    softmax(z/T): the token with the largest p/E, where E is exponential noise that depends on seed,
+    output position and token id only. Draft and target use the same noise, so that they mostly draw
+    the same token."""
     if temperature == 0:
         return int(z.argmax())
     key = torch.tensor([words(seed, position, 1)[Use.DRAW]])
@@ -67,12 +67,12 @@ def choose(z: Tensor, temperature: float, seed: int, position: int) -> int:
 
 
 def relaxes(z: Tensor, token: int, theta: float) -> bool:
-    """Whether ``token`` is one of the two best of logits z [V], and these nearly tie."""
+    """Return whether ``token`` is one of the two best of logits z [V], and these nearly tie."""
     (first, second), best = z.topk(2)
     return bool(first > 0 and second / first > theta and token in best.tolist())
 
 
 def _logits(model: PreTrainedModel, ids: Sequence[int]) -> Tensor:
-    """[tokens, V]"""
+    """Return [tokens, V]."""
     output: Tensor = model(torch.tensor([ids])).logits[0].float()
     return output

@@ -87,7 +87,7 @@ class Run(RecordedRun):
 
     @contextmanager
     def failing(self) -> Iterator[None]:
-        """An error within ends the run and is raised again."""
+        """End the run with an error within, which is raised again."""
         try:
             with contained():
                 yield
@@ -138,7 +138,7 @@ class Run(RecordedRun):
         self.prefill_s = self._elapsed_s = time.perf_counter() - started
 
     def take(self, raw: RawStep | InvalidLogitsError, started: float) -> Step:
-        """The next step, from the engine's; ``started``: when the engine began it."""
+        """Return the next step, from the engine's; ``started``: when the engine began it."""
         if isinstance(raw, InvalidLogitsError):
             raise raw
         config, prefix = self.config, len(self.config.prefix)
@@ -164,7 +164,7 @@ class Run(RecordedRun):
 
 
 def failure(error: Exception, device: str) -> str:
-    """Why a run failed, in one sentence without the stack trace in a library's message."""
+    """Return why a run failed, in one sentence without the stack trace in a library's message."""
     if is_out_of_memory(error):
         return f"The memory of {device} ran out; take a shorter prompt, fewer new tokens or a smaller pair."
     return brief(error)

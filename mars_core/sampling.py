@@ -49,7 +49,7 @@ def words(seed: int, position: int, count: int) -> list[int]:
 
 
 def _mix(word: int) -> int:
-    """A bijection of 64-bit words (the finaliser of SplitMix64)."""
+    """Apply a bijection of 64-bit words (the finaliser of SplitMix64)."""
     word = (word + 0x9E3779B97F4A7C15) & _MASK
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -80,7 +80,7 @@ def noise(keys: Tensor, size: int) -> Tensor:
 
 @cache
 def _ids(size: int, device: torch.device) -> Tensor:
-    """The ids, mixed, int32 [size]. Do not write to it."""
+    """Return the ids, mixed, int32 [size]. Do not write to it."""
     return torch.arange(size, dtype=torch.int32, device=device).mul_(-1640531527)
 
 
@@ -94,13 +94,13 @@ class Chance:
     draft: Tensor | None  # [N, V] of the drafter's; None: it takes its most likely tokens
 
     def of(self, rows: Sequence[int]) -> Chance:
-        """Of some of the texts, ascending."""
+        """Return those of some of the texts, ascending."""
         parts = (self.uniform, self.noise, self.draft)
         return Chance(*(None if part is None else picked(part, rows) for part in parts))  # type: ignore[arg-type]
 
 
 def chance(words: Tensor, size: int, mode: DraftMode, temperature: float) -> Chance:
-    """The random numbers that follow from words [.., N, 3]; ``size``: of the vocabulary."""
+    """Return the random numbers that follow from words [.., N, 3]; ``size``: of the vocabulary."""
     uniform = (words[..., Use.ACCEPT] & (2**53 - 1)).double() * 2.0**-53
     if temperature == 0:
         return Chance(uniform, None, None)
@@ -119,7 +119,7 @@ def picked(values: Tensor, rows: Sequence[int]) -> Tensor:
 
 
 def joined(parts: Sequence[Tensor], rows: Sequence[Sequence[int]]) -> Tensor:
-    """The rows that were ``picked`` as these parts, in order."""
+    """Return the rows that were ``picked`` as these parts, in order."""
     if len(parts) == 1:
         return parts[0]
     by_row = {
@@ -171,8 +171,8 @@ def target_distribution(logits: Tensor, sampling: Sampling) -> Tensor:
 
 
 def displayed_distribution(logits: Tensor, p: Tensor, sampling: Sampling) -> Tensor:
-    """The distribution displayed beside a token, [N, V]: p itself; at temperature 0, where p is
-    one-hot, softmax(z)."""
+    """Return the distribution displayed beside a token, [N, V]: p itself; at temperature 0, where p
+    is one-hot, softmax(z)."""
     return logits.softmax(-1) if sampling.temperature == 0 else p
 
 
@@ -194,15 +194,15 @@ class Draws(NamedTuple):
 
 
 def draw(distribution: Tensor, noise: Tensor) -> Draws:
-    """The token of each row with the largest p/E, that is, with the largest ln p + Gumbel noise: it
-    has distribution p. Ties go to the lowest id; an id of probability 0 is never drawn.
+    """Draw the token of each row with the largest p/E, that is, with the largest ln p + Gumbel
+    noise: it has distribution p. Ties go to the lowest id; an id of probability 0 is never drawn.
     distribution [N, V], noise [N, ≥ V]."""
     race = distribution / noise[:, : distribution.shape[-1]]
     return Draws(lowest_argmax(race), race)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """norm((p − q)₊) row by row, [N, V]; p itself where the residual is zero (p = q)."""
+    """Return norm((p − q)₊) row by row, [N, V]; p itself where the residual is zero (p = q)."""
     rest = (p - q).clamp(min=0)
     mass = rest.sum(-1, keepdim=True)
     return torch.where(mass > 0, rest / mass.clamp(min=torch.finfo(rest.dtype).tiny), p)

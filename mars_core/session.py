@@ -39,7 +39,7 @@ def run_config(
     max_new_tokens: int,
     seed: int,
 ) -> RunConfig:
-    """A RunConfig that names this pair's models, device, dtype and the versions of the
+    """Return a RunConfig that names this pair's models, device, dtype and the versions of the
     libraries. Raises ValueError for an unknown drafter."""
     model = drafter_kind(drafter.kind).ref(pair)
     return RunConfig(
@@ -125,13 +125,13 @@ class Session:
         return Checked(config, tuple(ids))
 
     def start(self, config: RunConfig, *, telemetry: bool = True) -> Run:
-        """A run that is ready to be iterated, with its caches. Raises ValueError as ``check``, and
-        out-of-memory errors. Without ``telemetry`` only times and outcomes are recorded, to measure
-        the cost of the telemetry."""
+        """Return a run that is ready to be iterated, with its caches. Raises ValueError as
+        ``check``, and out-of-memory errors. Without ``telemetry`` only times and outcomes are
+        recorded, to measure the cost of the telemetry."""
         return self.open(self.check(config), telemetry=telemetry)
 
     def open(self, checked: Checked, *, telemetry: bool = True) -> Run:
-        """As ``start``, of what is already checked."""
+        """Do as ``start``, of what is already checked."""
         kind = kind_of(self.pair, checked.config, checked.tokens)
         engine = self.pair.engines.take(kind) or build(self.pair, kind)
         return Run(self.pair, checked, telemetry, Seat(kind, engine))
@@ -144,11 +144,11 @@ class Session:
         telemetry: bool = True,
         began: Callable[[int, Run], None] = lambda _number, _run: None,
     ) -> Iterator[tuple[int, Run]]:
-        """The runs of the configurations, ``slots`` at a time; each is yielded with its number when
-        it has ended, in that order. A configuration is taken when there is room for it, and
-        ``began`` called with its number and run, which can be cancelled; one with another drafter,
-        or longer than its engine can hold, waits until the others have ended. Raises ValueError as
-        ``check``, and out-of-memory errors."""
+        """Execute the runs of the configurations, ``slots`` at a time; each is yielded with its
+        number when it has ended, in that order. A configuration is taken when there is room for it,
+        and ``began`` called with its number and run, which can be cancelled; one with another
+        drafter, or longer than its engine can hold, waits until the others have ended. Raises
+        ValueError as ``check``, and out-of-memory errors."""
         return together(self.pair, map(self.check, configs), slots, telemetry, began)
 
     def warm_up(self, config: RunConfig) -> None:
@@ -162,7 +162,8 @@ class Session:
             run.close()
 
     def began(self, run: int, config: RunConfig) -> Began:
-        """The first event of a run that could not be started. Raises ValueError as ``check``."""
+        """Return the first event of a run that could not be started. Raises ValueError as
+        ``check``."""
         checked = self.check(config)
         assembler = Assembler(
             self.pair.tokenizer, self.pair.pieces, config.prompt.stop, config.prefix

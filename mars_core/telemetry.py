@@ -30,9 +30,9 @@ HEAD_CONTEXT = "head context"  # in a run's environment: tokens, by the head's c
 def summarise(
     steps: Sequence[Step], *, prompt_tokens: int, prefill_s: float, peak_memory_bytes: int
 ) -> Summary:
-    """All numbers of a run from its steps. The wall time ends with the last step. A sum of times,
-    distances or log probabilities, a share, mean or maximum over an empty set is nan, a count 0;
-    values that the run did not measure (nan) propagate."""
+    """Compute all numbers of a run from its steps. The wall time ends with the last step. A sum of
+    times, distances or log probabilities, a share, mean or maximum over an empty set is nan, a
+    count 0; values that the run did not measure (nan) propagate."""
     tokens = [token for step in steps for token in step.emitted]
     new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
@@ -93,15 +93,15 @@ def _before(steps: Sequence[Step], position: int) -> tuple[float, float]:
 
 
 def loop_of(ids: Sequence[int]) -> tuple[int, int]:
-    """``Summary.loop_tokens`` and ``loop_start``, in linear time; UNKNOWN where an id is. The last
-    token may be another, as an end of turn."""
+    """Return ``Summary.loop_tokens`` and ``loop_start``, in linear time; UNKNOWN where an id is.
+    The last token may be another, as an end of turn."""
     if UNKNOWN in ids:
         return UNKNOWN, UNKNOWN
     return max(_repeated_end(ids), _repeated_end(ids[:-1]))
 
 
 def _repeated_end(ids: Sequence[int]) -> tuple[int, int]:
-    """Of the longest end that is a span three times or more in a row."""
+    """Return span and start of the longest end that is a span three times or more in a row."""
     backwards, span, length = ids[::-1], 0, 0
     borders = [0]  # of each beginning: the longest end of it that it begins with (Knuth)
     for at in range(1, len(ids)):
@@ -148,9 +148,9 @@ def _exp(x: float) -> float:
 
 
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
-    """The first output position at which the texts differ, and why; None where the token ids are
-    the same. Given tokens are the beginning of the text: a difference at a given token of either
-    run has the cause CHOSEN."""
+    """Return the first output position at which the texts differ, and why; None where the token ids
+    are the same. Given tokens are the beginning of the text: a difference at a given token of
+    either run has the cause CHOSEN."""
     one: tuple[PrefixToken | Token, ...] = (*baseline.given, *baseline.tokens)
     two: tuple[PrefixToken | Token, ...] = (*other.given, *other.tokens)
     # By their pieces where a server did not report an id.
@@ -175,7 +175,7 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
 
 
 def _cause(left: Token, right: Token) -> Cause:
-    """The cause. Both runs have read the same text up to here, so p is the same except for
+    """Return the cause. Both runs have read the same text up to here, so p is the same except for
     rounding."""
     if Outcome.RELAXED in (left.outcome, right.outcome):
         return Cause.RELAXED
@@ -188,8 +188,8 @@ def _cause(left: Token, right: Token) -> Cause:
 
 
 def spent_before(trace: Trace, position: int) -> tuple[float, ...]:
-    """``RunConfig.spent`` of a run that continues at an output position of this one; within given
-    tokens what all of them have spent. Empty where no rule reads it."""
+    """Return ``RunConfig.spent`` of a run that continues at an output position of this one; within
+    given tokens what all of them have spent. Empty where no rule reads it."""
     at = max(0, position - len(trace.given))
     tokens = trace.tokens
     charged = tokens[at].regret if at < len(tokens) else math.nan
@@ -202,8 +202,8 @@ def spent_before(trace: Trace, position: int) -> tuple[float, ...]:
 
 
 def beyond_head(trace: Trace) -> str:
-    """Why drafts of an EAGLE-3 head may be worse than it can be; empty where it was trained for
-    texts as long as this one."""
+    """Return why drafts of an EAGLE-3 head may be worse than it can be; empty where it was trained
+    for texts as long as this one."""
     trained = int(trace.config.environment.get(HEAD_CONTEXT, 0))
     length = len(trace.prompt_ids) + len(trace.token_ids)
     if trace.config.drafter.kind != "eagle3" or not trained or length <= trained:

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """Every command with its options, and ``module``: the one of this package that runs it."""
+    """Return every command with its options, and ``module``: the one of this package that runs it."""
     import shtab
 
     root = argparse.ArgumentParser(

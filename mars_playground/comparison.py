@@ -65,7 +65,8 @@ class Comparison:
         return comparison
 
     def to_html(self, *, figures: bool = True) -> str:
-        """One HTML file that needs nothing else: the page's sentence, texts, numbers, figures."""
+        """Return one HTML file that needs nothing else: the page's sentence, texts, numbers,
+        figures."""
         from ui.report.page import report_html
 
         runs = (
@@ -93,7 +94,7 @@ def compare(
     dtype: str = "auto",
     **settings: Any,
 ) -> Comparison:
-    """The strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
+    """Run the strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
 
     ``rules``: texts such as ``mars`` and ``mars(theta=0.9)``, or ``RuleConfig("mars", {"theta":
     0.9})``; one stands for a list of one. Models stay loaded for later calls. Raises ValueError

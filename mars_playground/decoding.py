@@ -50,8 +50,8 @@ def main(options: Namespace) -> int:
 
 
 def _run_all(pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig]) -> list[Trace]:
-    """The traces in the order of the configs, run in random order. Ctrl-C ends the current run and
-    skips the rest."""
+    """Return the traces in the order of the configs, run in random order. Ctrl-C ends the current
+    run and skips the rest."""
     job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)
     records: dict[int, RecordedRun] = {}
     with suppress(KeyboardInterrupt):
@@ -96,7 +96,7 @@ def _document(traces: list[Trace], pair: Pair) -> str:
 
 
 def _report(traces: list[Trace], pair: Pair) -> str:
-    """The texts, what the thresholds mean on the pair, and a table of the numbers."""
+    """Return the texts, what the thresholds mean on the pair, and a table of the numbers."""
     lines = [
         f"── {_label(trace.config)} ──\n{trace.text}\n{_ending(traces[0], trace)}\n"
         for trace in traces

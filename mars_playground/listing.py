@@ -37,7 +37,7 @@ def _models_table(pool: ModelPool) -> str:
 
 
 def _rules_table() -> str:
-    """Every rule: summary, formula, supported drafts, parameters and source."""
+    """List every rule: summary, formula, supported drafts, parameters and source."""
     blocks = []
     for rule in RULES.values():
         shapes = "chains only" if rule.siblings is Siblings.REFUSED else "chains and trees"

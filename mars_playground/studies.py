@@ -127,7 +127,7 @@ def _choose(options: Namespace, store: RunStore) -> int:
 def _planned(
     options: Namespace, read: Callable[[Namespace, Pair], Plan]
 ) -> tuple[PairSpec, Session, Plan]:
-    """The models of the options, and the plan of those prompts that fit, with its batch."""
+    """Return the models of the options, and the plan of those prompts that fit, with its batch."""
     from evaluation.study.batch import AUTO, batch_of
     from evaluation.study.check import longest, without_long
     from evaluation.study.launch import open_session
@@ -150,7 +150,7 @@ def _planned(
 
 
 def _stored(store: RunStore, plan: Plan, session: Session) -> str:
-    """The id of a new study, all of whose settings can be run. Raises ValueError."""
+    """Return the id of a new study, all of whose settings can be run. Raises ValueError."""
     from evaluation.study.check import check
     from mars_core.settings.command_line import threshold_lines
 
@@ -161,7 +161,7 @@ def _stored(store: RunStore, plan: Plan, session: Session) -> str:
 
 
 def _needed(plan: Plan) -> list[str]:
-    """How many prompts the verdicts of a comparison take."""
+    """Say how many prompts the verdicts of a comparison take."""
     from evaluation.report.document.verdicts import prompts_needed
 
     return [] if plan.advice or plan.matching else [prompts_needed(plan)]
@@ -206,7 +206,7 @@ def _resume(options: Namespace, store: RunStore) -> int:
 def _work(
     options: Namespace, work: Work, plan: Plan, spec: PairSpec, session: Session | None = None
 ) -> int:
-    """In this process, or on a cluster, which needs no ``session`` here."""
+    """Run the lanes in this process, or on a cluster, which needs no ``session`` here."""
     from evaluation.advise.conduct import in_sequence
     from evaluation.study.engine import InProcess
     from evaluation.study.launch import follow, in_threads, open_session
@@ -234,7 +234,7 @@ def _work(
 
 
 def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> int:
-    """After all lanes: relax rejected tokens of strict's texts, each alone."""
+    """Relax, after all lanes, rejected tokens of strict's texts, each alone."""
     from evaluation.study.follow import intervene
     from evaluation.study.launch import INTERRUPTED
 
@@ -367,8 +367,8 @@ _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
 
 
 def _find(store: RunStore, name: str) -> str:
-    """The id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises ValueError
-    for none or several matches."""
+    """Return the id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises
+    ValueError for none or several matches."""
     studies = store.studies(limit=10_000)
     if name == "latest" and studies:
         return studies[0].id

@@ -87,8 +87,8 @@ class ZeroGpu:
         )
 
     def run(self, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
-        """As ``Accelerator.run``. If the process dies, the current run is reported as failed and
-        the job ends."""
+        """Run as ``Accelerator.run``. If the process dies, the current run is reported as failed
+        and the job ends."""
         if job.pair not in self._pairs:
             raise AcceleratorError(
                 f"The pair {job.pair.title!r} was not loaded onto the GPU when this page started; "
@@ -120,7 +120,7 @@ class ZeroGpu:
                 events.close()
 
     def granted(self, job: Job) -> Job:
-        """The job with ``seconds`` set to the requested duration."""
+        """Return the job with ``seconds`` set to the requested duration."""
         pace = self._pace_s.get(job.pair.key, self.PACE_S)
         tokens = sum(job.configs[run].max_new_tokens + self.WARM_UP for run in job.order)
         needed = max(self.MIN_S, math.ceil(1.5 * pace * tokens))
@@ -133,7 +133,7 @@ class ZeroGpu:
 
 @contextmanager
 def _stop_file(stop: Stop) -> Iterator[str]:
-    """A path at which a file is created once ``stop`` is requested; watched by a separate
+    """Yield a path at which a file is created once ``stop`` is requested; watched by a separate
     thread."""
     over = threading.Event()
     with TemporaryDirectory(prefix="mars-stop-") as folder:
@@ -155,7 +155,7 @@ def _stop_file(stop: Stop) -> Iterator[str]:
 
 
 def _sentence(error: Exception) -> str:
-    """The message of an exception of ``spaces`` as plain text: it may contain HTML links."""
+    """Return the message of an exception of ``spaces`` as plain text: it may contain HTML links."""
     message = re.sub(r"<[^<>]*>", "", str(getattr(error, "message", error))).strip().splitlines()
     reason = (message or [type(error).__name__])[0][:300].rstrip(".")
     return f"The GPU is not available or was taken away: {reason}."

@@ -19,7 +19,7 @@ Why = Callable[[], StopReason | None]  # reason to end before the next step, or 
 def perform(
     pool: ModelPool, job: Job, stopped: Callable[[], bool]
 ) -> Generator[JobEvent, None, None]:
-    """The runs of ``job``, one after the other; a warm-up precedes the first run of each
+    """Execute the runs of ``job``, one after the other; a warm-up precedes the first run of each
     configuration. Raises ModelError if the pair cannot be loaded. The deadline is checked after the
     first step of a run at the earliest, so that the trace has that reason. A failed run frees its
     memory."""
@@ -55,9 +55,9 @@ def perform(
 
 
 def _run(session: Session, job: Job, number: int, why: Why) -> Generator[JobEvent, None, Ended]:
-    """One run. Its last event is returned, not yielded: its caches have been released by then. The
-    first step is reported alone, then those of each interval. Raises ValueError for an invalid
-    configuration."""
+    """Execute one run. Its last event is returned, not yielded: its caches have been released by
+    then. The first step is reported alone, then those of each interval. Raises ValueError for an
+    invalid configuration."""
     try:
         run = session.start(job.configs[number])
     except RUN_FAILURES as error:  # e.g. not enough memory for its caches

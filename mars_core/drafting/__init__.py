@@ -52,15 +52,16 @@ def drafter_kind(name: str) -> DrafterKind:
 
 
 def described(name: str) -> DrafterKind:
-    """Of a stored run: what is not known here, such as the drafter of a server, has chains of K."""
+    """Return the kind of a stored run: what is not known here, such as the drafter of a server, has
+    chains of K."""
     return DRAFTERS.get(name) or replace(
         NONE, name=name, title=name, drafts=f"{name} drafts", chains=True
     )
 
 
 def offered(models: object) -> list[str]:
-    """The drafters of which a pair (its description, or loaded) has the models, in the order of
-    menus, ``none`` last; None: all. The first is the one that a run begins with."""
+    """Return the drafters of which a pair (its description, or loaded) has the models, in the order
+    of menus, ``none`` last; None: all. The first is the one that a run begins with."""
     first = getattr(getattr(models, "spec", models), "drafter", "")
     names = [
         name

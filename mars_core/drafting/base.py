@@ -66,7 +66,7 @@ class TextLookup:
     """Finds drafts in one text, without a model."""
 
     def continuation(self, ids: Sequence[int], limit: int) -> Sequence[int]:
-        """At most ``limit`` tokens that may follow ``ids``, which only grow."""
+        """Return at most ``limit`` tokens that may follow ``ids``, which only grow."""
         return ()
 
 
@@ -86,7 +86,7 @@ class Drafter:
         self._lookups[slot] = self._lookup()
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:
-        """The inputs for a draft after each text; at least one limit is above 0."""
+        """Return the inputs for a draft after each text; at least one limit is above 0."""
         drafted = [
             list(self._lookups[each.slot].continuation(each.ids, min(each.limit, self.longest)))
             for each in requests
@@ -103,17 +103,17 @@ class Drafter:
         return size
 
     def draft(self, inputs: DraftInputs) -> Draft:
-        """A draft for each text, with ``nodes(size)`` nodes; those that are deeper than the
-        text's limit come last and mean nothing. Uses device operations only, whose shapes depend
-        on ``size`` and m only; may be called again with the same inputs."""
+        """Return a draft for each text, with ``nodes(size)`` nodes; those that are deeper than the
+        text's limit come last and mean nothing. Uses device operations only, whose shapes depend on
+        ``size`` and m only; may be called again with the same inputs."""
         from mars_core.verification import certain, chain_draft  # imported here: they load torch
 
         ids = inputs.numbers[:, : inputs.size + 1]
         return chain_draft(ids, certain(inputs.size, ids.device).expand(len(ids), -1))
 
     def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
-        """Of the nodes drafted after ``ids``, those on ``path`` (root 0 first) are now part of the
-        text; the others are discarded."""
+        """Take the nodes on ``path`` (root 0 first), of those drafted after ``ids``, into the text;
+        the others are discarded."""
 
 
 class Parts(NamedTuple):
@@ -148,13 +148,13 @@ class DrafterKind:
     vllm: str = ""  # its name in vLLM
 
     def model(self, models: object) -> Any:
-        """The model that it needs, of a pair or of a study; None where there is none."""
+        """Return the model that it needs, of a pair or of a study; None where there is none."""
         return getattr(models, self.part) if self.part else None
 
     def ref(self, pair: Pair) -> Any:
-        """The resolved reference of that model."""
+        """Return the resolved reference of that model."""
         return getattr(pair, f"{self.part}_ref") if self.part else None
 
     def mode(self, wanted: DraftMode) -> DraftMode:
-        """The mode, or the default where it does not draft in that way."""
+        """Return the mode, or the default where it does not draft in that way."""
         return wanted if wanted in self.modes else self.modes[0]

@@ -54,8 +54,8 @@ class ModelDrafter(Drafter):
         self._vocabulary = pair.vocabulary
 
     def begin(self, slot: int, ids: Sequence[int], features: Tensor, prefix: int = 0, /) -> None:
-        """What the original run read in drafts, from the last token but one of its prompt on, is
-        read in passes of as few rows."""
+        """Read the text; what the original run read in drafts, from the last token but one of its
+        prompt on, in passes of as few rows."""
         if len(ids) > 1:
             read = torch.tensor(self._known(ids[:-1]), device=self._cache.device)
             begun = len(read) - prefix
@@ -65,8 +65,8 @@ class ModelDrafter(Drafter):
                 self._cache.reread(read[drafted:], drafted, slot)
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:
-        """The root, and the two ids to be read, which end with it; a text of one token is read
-        twice at its position."""
+        """Return the root, and the two ids to be read, which end with it; a text of one token is
+        read twice at its position."""
         sizes = [min(each.limit, self.longest) for each in requests]
         starts = [len(each.ids) - 2 for each in requests]
         numbers = [
@@ -95,13 +95,14 @@ class ModelDrafter(Drafter):
         return chain_draft(ids, distribution.gather(-1, ids[:, 1:, None])[..., 0], distribution)
 
     def _known(self, ids: Sequence[int]) -> list[int]:
-        """The ids as the draft model can read them: ids beyond its embedding become its last id."""
+        """Return the ids as the draft model can read them: ids beyond its embedding become its last
+        id."""
         return [min(token, self._rows - 1) for token in ids]
 
 
 def _drawn(texts: Conditions, logits: Tensor, roots: Rows, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The next tokens of some texts [a], after the root and the tokens drafted so far, ids [A, m],
-    and q [a, V], or the logits where the most likely tokens are taken."""
+    """Return the next tokens of some texts [a], after the root and the tokens drafted so far, ids
+    [A, m], and q [a, V], or the logits where the most likely tokens are taken."""
     if texts.processors:
         each = zip(texts.processors, texts.rows, logits.split(1), strict=True)
         logits = torch.cat(

@@ -62,9 +62,9 @@ class Eagle3Drafter(Drafter):
             self._cache.read(following, fused, slot)
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:
-        """The root, the number of entries to cache, and for each its row of the features and the id
-        that follows; padded to the largest number, or with CUDA graphs to the maximum. After a
-        prompt of one token there is no entry, and no draft."""
+        """Return the root, the number of entries to cache, and for each its row of the features and
+        the id that follows; padded to the largest number, or with CUDA graphs to the maximum. After
+        a prompt of one token there is no entry, and no draft."""
         size, uncached = self._target.size, [self._uncached[each.slot] for each in requests]
         most = self.longest + 1 if size.full_width else max(map(len, uncached))
         sizes, numbers = [], []
@@ -101,7 +101,7 @@ class Eagle3Drafter(Drafter):
         return growth.trees(root, self.nodes(size), limits)
 
     def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
-        """The accepted nodes now have features computed by the target."""
+        """Note that the accepted nodes now have features computed by the target."""
         self._length[slot], self._uncached[slot] = len(ids) - 1, path
 
 
@@ -121,7 +121,7 @@ class _Odds:
         self._rows = [each.rows for each in conditions]
 
     def _of(self, compute: Callable[[Tensor, Conditions], Tensor], logits: Tensor) -> Tensor:
-        """[A, n, V'], computed for the texts in equal conditions together."""
+        """Return [A, n, V'], computed for the texts in equal conditions together."""
         logits = logits.float()
         parts = [compute(picked(logits, each.rows), each) for each in self._conditions]
         return joined(parts, self._rows)
@@ -131,7 +131,7 @@ class _Odds:
         return self._of(_distribution, logits)
 
     def q(self, logits: Tensor, ids: Tensor, odds: Tensor) -> Tensor:
-        """Of drafted tokens ids [A, n, k], whose ``odds`` it is without noise."""
+        """Return q of drafted tokens ids [A, n, k], whose ``odds`` it is without noise."""
         drawn = self.distribution(logits).gather(-1, ids) if self.noisy else odds
         parts = [
             picked(odds if each.noise is None else drawn, each.rows) for each in self._conditions
@@ -139,7 +139,7 @@ class _Odds:
         return joined(parts, self._rows)
 
     def scores(self, logits: Tensor, depth: int) -> Tensor:
-        """The logarithms [A, n, V'] by which tokens of a tree are compared."""
+        """Return the logarithms [A, n, V'] by which tokens of a tree are compared."""
 
         def compared(rows: Tensor, texts: Conditions) -> Tensor:
             if texts.noise is None:
@@ -166,7 +166,7 @@ def _chains(
     depth: int,
     odds: _Odds,
 ) -> Draft:
-    """The best token at every depth. output [A, 1, H], root [A, 1]."""
+    """Draft the best token at every depth. output [A, 1, H], root [A, 1]."""
     drafted, levels = [root], []
     for ahead in range(depth):
         hidden, logits = cache.predict(output)
@@ -206,7 +206,7 @@ class _Growth:
         self._count = 0
 
     def begin(self, output: Tensor) -> None:
-        """The first depth: the best continuations of each root, whose entry has the output
+        """Add the first depth: the best continuations of each root, whose entry has the output
         ``output`` [A, 1, H]."""
         count, device = len(output), output.device
         self._scores = torch.zeros(count, 1, dtype=torch.float64, device=device)
@@ -242,7 +242,7 @@ class _Growth:
         self._count += scores.shape[1]
 
     def trees(self, root: Tensor, tokens: int, limits: Tensor) -> Draft:
-        """The best ``tokens`` candidates that are at most ``limits`` [A] deep, then others. A
+        """Draft the best ``tokens`` candidates that are at most ``limits`` [A] deep, then others. A
         parent scores at least as high as its child and is added before it, so it is included."""
         added = _Level(*(torch.cat(parts, 1) for parts in zip(*self._added, strict=True)))
         levels = _levels(tuple(each.scores.shape[1] for each in self._added), root.device)
@@ -266,8 +266,8 @@ class _Growth:
 
 @cache
 def _levels(counts: tuple[int, ...], device: torch.device) -> Tensor:
-    """The depth of each candidate, from 1 on; ``counts``: candidates a depth. Not to be written
-    to."""
+    """Return the depth of each candidate, from 1 on; ``counts``: candidates a depth. Do not write
+    to it."""
     return torch.arange(1, len(counts) + 1, device=device).repeat_interleave(
         torch.tensor(counts, device=device)
     )

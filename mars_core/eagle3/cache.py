@@ -74,7 +74,7 @@ class HeadCache:
         self._store = Store(1, heads, size.slots, size.capacity, like)
 
     def read(self, ids: Tensor, hidden: Tensor, slot: int = 0) -> None:
-        """The entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
+        """Read the entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
         start = 0
         for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
             rows = Rows.one(start, slot)

@@ -61,8 +61,8 @@ class Eagle3Head(nn.Module):
         self.register_buffer("d2t", torch.zeros(config.draft_vocabulary, dtype=torch.long))
 
     def fuse(self, features: Tensor) -> Tensor:
-        """The target's tapped hidden states, concatenated [..., layers · T], as the head's hidden
-        state [..., H]."""
+        """Return the target's tapped hidden states, concatenated [..., layers · T], as the head's
+        hidden state [..., H]."""
         if self.input_norm is not None:
             features = self.input_norm(features)
         if self.fc_norm is not None:

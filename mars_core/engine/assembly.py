@@ -43,8 +43,8 @@ class Assembler:
         )
 
     def step(self, raw: RawStep, elapsed_s: float) -> tuple[Step, bool]:
-        """The Step, and whether a stop string ended the text in it (the text keeps the token that
-        completes it)."""
+        """Return the Step, and whether a stop string ended the text in it (the text keeps the token
+        that completes it)."""
         tokens: list[Token] = []
         accepted, stopped = 0, False
         for at in range(len(raw.emitted)):
@@ -74,7 +74,7 @@ class Assembler:
         return step, stopped
 
     def close(self, step: Step) -> Step:
-        """The last step, with the rest of an unfinished character added to its last token."""
+        """Return the last step, with the rest of an unfinished character added to its last token."""
         rest = self._detokenizer.flush()
         self.text += rest
         last = step.tokens[-1]
@@ -88,13 +88,13 @@ class Assembler:
         return start
 
     def _ends(self, token: Token) -> bool:
-        """Whether a stop string ends within the characters of this token, or equals its name:
-        special tokens have no characters."""
+        """Return whether a stop string ends within the characters of this token, or equals its
+        name: special tokens have no characters."""
         ends = (stop in self.text[max(0, token.start - len(stop) + 1) :] for stop in self._stop)
         return token.id in self._stop_ids or any(ends)
 
     def _nodes(self, raw: RawStep, accepted: int) -> tuple[DraftNode, ...]:
-        """The full draft; nodes after the end of the text count as rejected."""
+        """Return the full draft; nodes after the end of the text count as rejected."""
         nodes, path = raw.verdict.nodes, raw.verdict.path[1 : accepted + 1]
         depths, drafted = [0], []
         columns = zip(
@@ -114,7 +114,7 @@ class Assembler:
         return tuple(drafted)
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:
-        """The step's token number ``at``, judged by the logits after path[at]."""
+        """Return the step's token number ``at``, judged by the logits after path[at]."""
         verdict, start = raw.verdict, self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
@@ -160,5 +160,5 @@ def _ln(x: float) -> float:
 
 
 def _accepted_as(strict: float) -> Outcome:
-    """The outcome of a token that the rule keeps."""
+    """Return the outcome of a token that the rule keeps."""
     return Outcome.ACCEPTED if strict else Outcome.RELAXED

@@ -35,7 +35,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
-    """For texts of at most ``tokens`` tokens, the prompt included."""
+    """Return the kind for texts of at most ``tokens`` tokens, the prompt included."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
     shared = pair.graphs or slots > 1
     longest = min(round_up(tokens, _WIDTHS), context_limit(pair, config.drafter).tokens)
@@ -46,7 +46,7 @@ def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
 
 
 def protected(pair: Pair, protect: Sequence[str]) -> frozenset[int]:
-    """The ids that ``Processors.protect`` names."""
+    """Return the ids that ``Processors.protect`` names."""
     size = input_embedding(pair.target).num_embeddings
     return protected_ids(pair.tokenizer, pair.pieces, pair.eos_ids, size, protect)
 
@@ -60,8 +60,8 @@ def build(pair: Pair, kind: Kind) -> Engine:
 
 
 def thinking_span(pair: Pair, parameters: Parameters) -> Span | None:
-    """The tokens of the phase that the parameters read as ``thinking``; None if none does. Raises
-    ValueError where the target has no such token, where both are the same, and for several
+    """Return the tokens of the phase that the parameters read as ``thinking``; None if none does.
+    Raises ValueError where the target has no such token, where both are the same, and for several
     phases."""
     spans = {each.span for each in expressions(parameters).values() if each.span}
     if not spans:
@@ -86,7 +86,8 @@ def thinking_span(pair: Pair, parameters: Parameters) -> Span | None:
 
 
 def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> Verifier:
-    """For a run in an engine of the kind. TV is computed where a parameter reads it."""
+    """Return the verifier of a run in an engine of the kind. TV is computed where a parameter reads
+    it."""
     telemetry |= any("tv" in each.names for each in expressions(config.rule.parameters).values())
     rule, size = RULES[config.rule.name], input_embedding(pair.target).num_embeddings
     parameters, mode = config.rule.parameters, config.drafter.mode

@@ -128,8 +128,8 @@ class Engine:
 
     @torch.inference_mode()
     def step(self) -> list[tuple[int, RawStep | InvalidLogitsError]]:
-        """One step of every text, by slot. A text ends with an id of ``eos``, after its last token,
-        and when the target fails on it."""
+        """Take one step of every text, by slot. A text ends with an id of ``eos``, after its last
+        token, and when the target fails on it."""
         started = time.perf_counter()
         device, texts = self._target.device, self._texts
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
@@ -168,7 +168,7 @@ class Engine:
         )
 
     def _decide(self) -> tuple[list[tuple[int, StepVerdict]], float]:
-        """The verdicts by slot, and the drafting time in seconds."""
+        """Return the verdicts by slot, and the drafting time in seconds."""
         if self._graphs.begin_step():
             self._verifiers = {
                 (slot, text.verifier.kind): text.verifier for slot, text in self._texts.items()
@@ -196,7 +196,7 @@ class Engine:
         return sorted(verdicts), draft_s
 
     def _groups(self, step: StepInputs) -> dict[Hashable, TextGroup]:
-        """The texts by how they are drafted, with their random numbers."""
+        """Return the texts by how they are drafted, with their random numbers."""
         rows_of, groups = defaultdict[Hashable, list[int]](list), dict[Hashable, TextGroup]()
         verifiers = [*step.verifiers.values()]
         for row, verifier in enumerate(verifiers):
@@ -217,9 +217,9 @@ class Engine:
     def _judge(
         self, step: StepInputs, groups: Mapping[Hashable, TextGroup], draft: Draft, logits: Tensor
     ) -> dict[int, Tensor]:
-        """The result row of every text, by slot; logits [A, N + 1, V]. Texts with verifiers of one
-        kind are judged together. A capture judges all texts that are drafted as they are, so that
-        it serves whoever of them is there."""
+        """Compute the result row of every text, by slot; logits [A, N + 1, V]. Texts with verifiers
+        of one kind are judged together. A capture judges all texts that are drafted as they are, so
+        that it serves whoever of them is there."""
         drafting, slots = self._drafting(step), [*step.verifiers]
         wanted = defaultdict[tuple[VerifierKind, int], list[int]](list)
         for row, (slot, verifier) in enumerate(step.verifiers.items()):
@@ -245,8 +245,8 @@ class Engine:
         return judged
 
     def _inputs(self) -> StepInputs:
-        """The inputs of a step, on their way to the device. Where every step must have the same
-        shape, empty slots repeat the numbers of another one."""
+        """Return the inputs of a step, on their way to the device. Where every step must have the
+        same shape, empty slots repeat the numbers of another one."""
         drafter, texts = self.drafter, dict(sorted(self._texts.items()))
         inputs = text_inputs(drafter, texts)
         size, first = max(each.size for each in inputs.values()), next(iter(inputs.values()))
@@ -269,7 +269,7 @@ class Engine:
         return sent
 
     def _draft(self, step: StepInputs, groups: Iterable[TextGroup]) -> Callable[[], Draft]:
-        """The call that drafts for all texts, as deep as the longest draft."""
+        """Return the call that drafts for all texts, as deep as the longest draft."""
         if not step.size:
             none = step.words[:, :0].float()
             return lambda: chain_draft(step.numbers[:, :1], none)
@@ -294,7 +294,7 @@ class Engine:
 
 
 def _logits(target: ModelCache, draft: Draft, roots: Rows) -> Tensor:
-    """The target's logits after every node of the drafts, [A, N + 1, V]."""
+    """Compute the target's logits after every node of the drafts, [A, N + 1, V]."""
     if draft.is_chain:
         return target.chains(draft.ids, roots)
     return target.trees(draft.ids, roots, draft.depths, ancestors(draft.parents, draft.depth))
@@ -310,8 +310,8 @@ def _judged(
     features: Tensor,
     step: StepInputs,
 ) -> Tensor:
-    """The result rows of some texts of the group; ``shape``: nodes and depth of their drafts;
-    features: of the slots."""
+    """Compute the result rows of some texts of the group; ``shape``: nodes and depth of their
+    drafts; features: of the slots."""
     slots = [*step.verifiers]
     row_drafts, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
     return verifier.judge(

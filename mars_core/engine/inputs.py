@@ -54,7 +54,7 @@ class TextInputs(NamedTuple):
 
 
 def text_inputs(drafter: Drafter, texts: Mapping[int, WrittenText]) -> dict[int, TextInputs]:
-    """By slot. Never drafts past the last token that may be written."""
+    """Return the inputs by slot. Never drafts past the last token that may be written."""
     requests = [
         Request(slot, text.ids, min(text.end - len(text.ids) - 1, drafter.longest))
         for slot, text in texts.items()

@@ -51,7 +51,7 @@ class Verifier:
         return self.kind if self.processor else (self.sampling, self.mode)
 
     def chance(self, words: Tensor, rows: Sequence[int]) -> Chance:
-        """The random numbers of some texts in a step; words [A, positions · 3]."""
+        """Return the random numbers of some texts in a step; words [A, positions · 3]."""
         uses = picked(words, rows).unflatten(-1, (-1, len(Use)))
         return chance(uses, self.vocabulary, self.mode, self.sampling.temperature)
 
@@ -65,9 +65,9 @@ class Verifier:
         runs: Tensor,
         signals: Signals,
     ) -> Tensor:
-        """The result rows [A, M] of texts with verifiers of this kind, for ``verification.walk``.
-        raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots; runs: numbers of
-        RunStates, [A, 5]; ``signals``: as below."""
+        """Compute the result rows [A, M] of texts with verifiers of this kind, for
+        ``verification.walk``. raw: logits [A, N + 1, V]; ``roots``: positions of the drafts' roots;
+        runs: numbers of RunStates, [A, 5]; ``signals``: as below."""
         z = raw
         if processors:
             texts = enumerate(zip(processors, raw, roots, strict=True))
@@ -93,9 +93,9 @@ class Verifier:
         )
 
     def signals(self, features: Tensor, slots: Sequence[int], count: int) -> Signals:
-        """What the rule or a parameter reads of the first ``count`` nodes of the texts in these slots,
-        [A, count, F], each text by itself, so that the others do not change its rounding. features
-        [slots, rows, …]: of the target."""
+        """Return what the rule or a parameter reads of the first ``count`` nodes of the texts in
+        these slots, [A, count, F], each text by itself, so that the others do not change its
+        rounding. features [slots, rows, …]: of the target."""
         if self.classifier is None:
             return NO_SIGNALS
         return {SCORE: torch.stack([self.classifier(features[slot, :count]) for slot in slots])}

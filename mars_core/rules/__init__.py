@@ -25,8 +25,8 @@ _FIRST = (
 
 
 def _load_rules() -> dict[str, Rule]:
-    """Every rule in the files of this folder, by name; those of ``_FIRST`` first, the others in
-    alphabetical order."""
+    """Return every rule in the files of this folder, by name; those of ``_FIRST`` first, the others
+    in alphabetical order."""
     modules = [import_module(f"{__name__}.{file.name}") for file in pkgutil.iter_modules(__path__)]
     rules = {
         value.name: value
@@ -41,7 +41,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(_load_rules())
 
 
 def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKind:
-    """What TV and KL of such a run are."""
+    """Return what TV and KL of such a run are."""
     known = drafter.mode is DraftMode.GREEDY or RULES[rule].reach is not Reach.DRAFTED
     if temperature == 0 or (known and drafter.mode is not DraftMode.COUPLED):
         return ShiftKind.EXACT
@@ -49,7 +49,7 @@ def shift_kind(rule: str, drafter: DrafterConfig, temperature: float) -> ShiftKi
 
 
 def reads_score(rule: RuleConfig) -> bool:
-    """Whether the rule or a parameter reads the pair's classifier."""
+    """Return whether the rule or a parameter reads the pair's classifier."""
     read = any(SCORE in each.names for each in expressions(rule.parameters).values())
     return read or (rule.name in RULES and RULES[rule.name].reach is Reach.DRAFTED)
 

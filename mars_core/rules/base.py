@@ -68,7 +68,7 @@ class Evidence:
     signals: Signals = field(default_factory=dict)
 
     def resolved(self, values: Values) -> Values:
-        """The values, with those that are expressions, [E, 1]."""
+        """Return the values, with those that are expressions, [E, 1]."""
         if self.state is None:
             return values
         dynamic: Mapping[str, Any] = {
@@ -108,7 +108,7 @@ class Evidence:
         return self.of(self.distribution)
 
     def largest(self, distribution: torch.Tensor) -> torch.Tensor:
-        """The largest value of a distribution at the position of each row, [P, V] → [E, 1]."""
+        """Return the largest value of a distribution at the position of each row, [P, V] → [E, 1]."""
         return self.per_row(distribution.amax(-1, keepdim=True))
 
     def over_q(self, values: torch.Tensor) -> torch.Tensor:
@@ -126,12 +126,12 @@ class Evidence:
         return self.ratio.clamp(max=1)
 
     def z(self, rank: int) -> torch.Tensor:
-        """The logit of that rank, 1 or 2, at the position of each row, [E, 1], float64."""
+        """Return the logit of that rank, 1 or 2, at the position of each row, [E, 1], float64."""
         return self.per_row(self.top_z)[:, rank - 1 : rank].double()
 
     def is_top(self, rank: int) -> torch.Tensor:
-        """Whether the candidate is the target's best token (1) or its second best (2), bool [E,
-        C]."""
+        """Return whether the candidate is the target's best token (1) or its second best (2), bool
+        [E, C]."""
         return self.x == self.per_row(self.top_ids)[:, rank - 1 : rank]
 
 
@@ -247,7 +247,7 @@ class Rule:
         return self.relaxes == 0
 
     def shift_kind(self, chain: bool) -> ShiftKind:
-        """Of TV and KL on coupled drafts above temperature 0, chains or trees
+        """Return the kind of TV and KL on coupled drafts above temperature 0, chains or trees
         (``verification.coupled``)."""
         mixes = self.chance is not None or self.switch is not None  # P is made of p and q
         if self.lossless or (chain and (self.emits_top1 or self.relaxes == 2 or mixes)):
@@ -264,8 +264,8 @@ class Rule:
         return self.parameters if self.lossless else (*self.parameters, WHERE)
 
     def values(self, overrides: Parameters) -> dict[str, float | str]:
-        """All parameters: defaults, overridden by ``overrides``; an expression is a string. Raises
-        ValueError with name, value and range."""
+        """Return all parameters: defaults, overridden by ``overrides``; an expression is a string.
+        Raises ValueError with name, value and range."""
         known = {parameter.name: parameter for parameter in self.settable}
         read = {name: as_value(value) for name, value in overrides.items()}
         if WHERE.name in read:
@@ -290,7 +290,7 @@ class Rule:
 
 
 def as_value(value: float | str) -> float | str:
-    """A number, or an expression."""
+    """Read a number, or an expression."""
     try:
         return float(value)
     except ValueError:
@@ -309,12 +309,12 @@ def _check(name: str, text: str, is_integer: bool) -> None:
 
 
 def entropy_of(distribution: torch.Tensor) -> torch.Tensor:
-    """In nats, [N, V] → [N, 1]."""
+    """Return it in nats, [N, V] → [N, 1]."""
     return -torch.xlogy(distribution, distribution).sum(-1, keepdim=True)
 
 
 def strict(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, p/q), the lossless acceptance probability."""
+    """Return min(1, p/q), the lossless acceptance probability."""
     return evidence.strict
 
 
@@ -325,5 +325,5 @@ def keeping(test: Function) -> Function:
 
 
 def everywhere(evidence: Evidence, values: Values) -> torch.Tensor:
-    """True everywhere: a rejected token is always replaced by a draw from p itself."""
+    """Return true everywhere: a rejected token is always replaced by a draw from p itself."""
     return torch.ones_like(evidence.tried, dtype=torch.bool)

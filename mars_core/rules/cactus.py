@@ -13,12 +13,12 @@ def raised(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def cactus(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, h/q)."""
+    """Return min(1, h/q)."""
     return evidence.over_q(raised(evidence, values)).clamp(max=1)
 
 
 def left(evidence: Evidence, values: Values) -> torch.Tensor:
-    """(1 − h)/(1 − p): what the tokens other than x keep of p."""
+    """Return (1 − h)/(1 − p): what the tokens other than x keep of p."""
     return ((1 - raised(evidence, values)) / (1 - evidence.p)).nan_to_num(1.0)
 
 

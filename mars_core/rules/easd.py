@@ -8,7 +8,7 @@ from mars_core.types import DraftMode
 
 
 def easd(evidence: Evidence, values: Values) -> torch.Tensor:
-    """0 where both are unsure, else strict; at temperature 0 strict."""
+    """Return 0 where both are unsure, else strict; at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
     return torch.where(unsure(evidence, values), 0.0, evidence.strict)

@@ -64,7 +64,7 @@ class Expression:
     span: tuple[str, str] | None
 
     def value(self, variables: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """At each position, [P, 1], from the variables that it reads, [P, 1] float64."""
+        """Return it at each position, [P, 1], from the variables that it reads, [P, 1] float64."""
         like = next(iter(variables.values()))
 
         def of(node: ast.AST) -> Any:
@@ -120,7 +120,7 @@ def split_values(text: str) -> list[str]:
 
 
 def expressions(parameters: Parameters) -> dict[str, Expression]:
-    """Those of the parameters that are expressions."""
+    """Return those of the parameters that are expressions."""
     return {name: parse(text) for name, text in parameters.items() if isinstance(text, str)}
 
 
@@ -129,7 +129,8 @@ class _RefusedError(ValueError):
 
 
 def _spans(node: ast.AST, depth: int) -> Iterator[tuple[str, str]]:
-    """The tokens of each ``thinking``. Raises _RefusedError for anything that is not arithmetic."""
+    """Yield the tokens of each ``thinking``. Raises _RefusedError for anything that is not
+    arithmetic."""
     below: list[ast.expr] = []
     match node:
         case ast.Constant(int() | float() as number) if not isinstance(number, bool):

@@ -48,7 +48,7 @@ def released_tie(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def two_best_at(low_margin: Function) -> Function:
-    """At low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS,
+    """Accept at low margin 1 for the two best tokens and 0 for others, elsewhere strict (MARS,
     2601.15498)."""
     return lambda evidence, values: torch.where(
         low_margin(evidence, values), _one_of_two(evidence), evidence.strict
@@ -56,15 +56,15 @@ def two_best_at(low_margin: Function) -> Function:
 
 
 def algorithm_1(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 for top-1, and for top-2 at low margin; else 0."""
+    """Return 1 for top-1, and for top-2 at low margin; else 0."""
     return (evidence.is_top(1) | (near_tie(evidence, values) & evidence.is_top(2))).to(
         evidence.q.dtype
     )
 
 
 def released(evidence: Evidence, values: Values) -> torch.Tensor:
-    """As the released code: at low margin only the two best; elsewhere min(1, p/q), p without the
-    siblings tried."""
+    """Decide as the released code: at low margin only the two best; elsewhere min(1, p/q), p
+    without the siblings tried."""
     if evidence.greedy:
         return evidence.strict
     left = evidence.p / (1 - evidence.tried).clamp(min=torch.finfo(evidence.q.dtype).tiny)
@@ -73,17 +73,17 @@ def released(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def ratio_room(z1: float, values: Values) -> float:
-    """z₁ − z₂ < (1 − θ)·z₁ is z₂/z₁ > θ; never where z₁ ≤ 0."""
+    """Return the room: z₁ − z₂ < (1 − θ)·z₁ is z₂/z₁ > θ; never where z₁ ≤ 0."""
     return (1 - values["theta"]) * z1
 
 
 def released_room(z1: float, values: Values) -> float:
-    """As ``ratio_room``, but two negative logits have a ratio of 1 or more: always."""
+    """Return it as ``ratio_room``, but two negative logits have a ratio of 1 or more: always."""
     return ratio_room(z1, values) if z1 >= 0 else math.inf
 
 
 def _one_of_two(evidence: Evidence) -> torch.Tensor:
-    """1 for the two best tokens, else 0, [E, C]."""
+    """Return 1 for the two best tokens, else 0, [E, C]."""
     return (evidence.is_top(1) | evidence.is_top(2)).to(evidence.q.dtype)
 
 

@@ -9,7 +9,8 @@ from mars_core.types import DraftMode
 
 
 def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
-    """(1 − w) + w·min(1, p/q); at temperature 0 1 if x is the best token of the mixture, else 0."""
+    """Return (1 − w) + w·min(1, p/q); at temperature 0 1 if x is the best token of the mixture,
+    else 0."""
     if evidence.greedy and evidence.drafter is not None:
         best = ensemble_distribution(evidence, values).argmax(-1, keepdim=True)
         return (evidence.x == best).to(evidence.q.dtype)
@@ -17,13 +18,13 @@ def ensemble(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def ensemble_distribution(evidence: Evidence, values: Values) -> torch.Tensor:
-    """w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
+    """Return w·p + (1 − w)·q over the vocabulary, [E, V]; at temperature 0 of both softmaxes."""
     target, drafter = evidence.both
     return values["weight"] * target + (1 - values["weight"]) * drafter
 
 
 def cascade_token(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, π/q) with π = q·1_A + η·p: 1 for tokens of A."""
+    """Return min(1, π/q) with π = q·1_A + η·p: 1 for tokens of A."""
     deferred = 1 - (evidence.q * _good(evidence, values)).sum(-1, keepdim=True)
     elsewhere = evidence.over_q(deferred * evidence.p).clamp(max=1)
     return torch.where(_good(evidence, values), 1.0, elsewhere)
@@ -43,7 +44,7 @@ def _good(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def contrastive(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, π/q); at temperature 0 1 if x is the best token of π, else 0."""
+    """Return min(1, π/q); at temperature 0 1 if x is the best token of π, else 0."""
     goal = contrastive_distribution(evidence, values)
     if evidence.greedy:
         return (evidence.x == goal.argmax(-1, keepdim=True)).to(evidence.q.dtype)

@@ -25,7 +25,7 @@ def random(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def eligible(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 where the candidate is of the rank that may be relaxed, else 0, float64 [E, C]."""
+    """Return 1 where the candidate is of the rank that may be relaxed, else 0, float64 [E, C]."""
     if not values["best"]:
         return torch.ones_like(evidence.strict, dtype=torch.float64)
     ranks = range(1, int(values["best"]) + 1)
@@ -48,7 +48,7 @@ def _drawn(relaxed: int, of: int, draw: int) -> tuple[int, ...]:
 
 
 def by_lot(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 at the eligible rejections whose number was drawn; else strict."""
+    """Return 1 at the eligible rejections whose number was drawn; else strict."""
     assert evidence.state is not None, "the rule has a ledger"
     due, before = map(evidence.per_row, (evidence.state.lot, evidence.state.relaxed))
     drawn = (due / 2**before).floor() % 2 > 0
@@ -56,7 +56,7 @@ def by_lot(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def always(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1."""
+    """Return 1."""
     return torch.ones_like(evidence.strict)
 
 

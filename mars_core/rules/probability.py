@@ -15,7 +15,7 @@ from mars_core.rules.base import (
 
 
 def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, p/(ℓ·q)); at temperature 0 1 if p(x) ≥ ℓ·max p with p = softmax(z), else 0."""
+    """Return min(1, p/(ℓ·q)); at temperature 0 1 if p(x) ≥ ℓ·max p with p = softmax(z), else 0."""
     if evidence.greedy:
         near = evidence.of(evidence.soft) >= values["lenience"] * evidence.largest(evidence.soft)
         return near.to(evidence.q.dtype)
@@ -23,20 +23,20 @@ def lenience(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def ears(evidence: Evidence, values: Values) -> torch.Tensor:
-    """P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never accepted."""
+    """Return P(u ≤ p/q + τ₀·(1 − max p)); a token that p excludes is never accepted."""
     raised = evidence.ratio + values["tolerance"] * (1 - evidence.largest(evidence.distribution))
     return torch.where(evidence.p > 0, raised.clamp(max=1), 0.0)
 
 
 def entropy(evidence: Evidence, values: Values) -> torch.Tensor:
-    """P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
+    """Return P(u·min(e^(−αH), t) ≤ p/q), H the entropy of p in nats."""
     spread = evidence.per_row(entropy_of(evidence.distribution))
     bar = (-values["alpha"] * spread).exp().clamp(max=values["limit"])
     return (evidence.ratio / bar).clamp(max=1)
 
 
 def typical(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
+    """Return 1 where p(x) > min(ε, δ·e^(−H)), H = −Σ p·ln(p + 1e-5); at temperature 0 strict."""
     if evidence.greedy:
         return evidence.strict
     spread = evidence.per_row(
@@ -47,21 +47,22 @@ def typical(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def topk_delta(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 for top-1, and for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every temperature."""
+    """Return 1 for top-1, and for the N best with p₁ − p(x) ≤ δ; p = softmax(z) at every
+    temperature."""
     p = evidence.logits.softmax(-1)
     near = evidence.largest(p) - evidence.of(p) <= values["delta"]
     return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
 def topk_ratio(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 for top-1, and for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
+    """Return 1 for top-1, and for the K best with p(x) ≥ ρ·p₁; at temperature 0 p = softmax(z)."""
     near = evidence.of(evidence.soft) >= values["ratio"] * evidence.largest(evidence.soft)
     return (evidence.is_top(1) | (near & _among(evidence, int(values["n"])))).to(evidence.q.dtype)
 
 
 def threshold(evidence: Evidence, values: Values) -> torch.Tensor:
-    """min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 if p(x) ≥
-    θ_single. Sampled drafts: p/q for p."""
+    """Return min(1, Σp/θ_acc) over the siblings up to x, minus the share of those before it; 1 if
+    p(x) ≥ θ_single. Sampled drafts: p/q for p."""
     if evidence.greedy:
         return ((evidence.of(evidence.soft) >= values["single"]) | evidence.is_top(1)).to(
             evidence.q.dtype

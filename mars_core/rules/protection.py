@@ -9,7 +9,7 @@ from mars_core.rules.base import Evidence, Rule, Values
 
 
 def protecting(rule: Rule, protected: torch.Tensor) -> Rule:
-    """The rule with the protected tokens, bool [V], accepted as by strict."""
+    """Return the rule with the protected tokens, bool [V], accepted as by strict."""
     if rule.lossless:
         return rule
 

@@ -13,8 +13,8 @@ def regret(evidence: Evidence, values: Values) -> torch.Tensor:
 
 
 def asd(evidence: Evidence, values: Values) -> torch.Tensor:
-    """1 where the regret is at most g for each drafted token from x on, B has room for it, and
-    fewer than M tokens of the draft were relaxed before; else strict."""
+    """Return 1 where the regret is at most g for each drafted token from x on, B has room for it,
+    and fewer than M tokens of the draft were relaxed before; else strict."""
     assert evidence.state is not None, "the rule has a ledger"
     state, charge = evidence.state, regret(evidence, values)
     left, spent, relaxed = map(evidence.per_row, (state.left, state.regret, state.relaxed))

@@ -121,7 +121,7 @@ def add_options(command: argparse.ArgumentParser, table: OptionTable) -> None:
 
 
 def _argument(read: Callable[[str, str], Any], name: str, text: str) -> Any:
-    """With the sentence of the reader."""
+    """Read an argument, with the sentence of the reader."""
     try:
         return read(text, name)
     except ValueError as error:
@@ -213,7 +213,7 @@ def read_rules(names: Sequence[str], options: argparse.Namespace) -> list[RuleCo
 
 
 def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[float | str, ...]]:
-    """(rule, parameter) → values; an empty rule name stands for every rule."""
+    """Return (rule, parameter) → values; an empty rule name stands for every rule."""
     values_of = {}
     if options.theta:
         values_of["", "theta"] = _values(options.theta)

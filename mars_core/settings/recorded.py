@@ -102,7 +102,8 @@ def _models(
 
 
 def _offers(offered: ModelRef | None, used: ModelRef) -> bool:
-    """Whether a catalog entry matches the model used; one without a pinned revision matches any."""
+    """Return whether a catalog entry matches the model used; one without a pinned revision matches
+    any."""
     return (
         offered is not None
         and offered.name == used.name

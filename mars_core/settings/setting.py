@@ -153,7 +153,7 @@ class Words(SettingKind):
         return list(value)
 
     def text(self, value: Any) -> str:
-        """One a line."""
+        """Write one a line."""
         return "\n".join(self.plain(value))
 
     def option(self) -> dict[str, Any]:

@@ -21,7 +21,7 @@ class Detokenizer:
         self._ahead = 0  # characters that were returned of the ids after ``_complete``
 
     def add(self, token: int) -> str:
-        """The characters that become complete with this token."""
+        """Return the characters that become complete with this token."""
         self._ids.append(token)
         piece = self._pending()
         if not piece.endswith(_BROKEN):
@@ -32,7 +32,7 @@ class Detokenizer:
         return piece[:-1]
 
     def flush(self) -> str:
-        """The rest of an incomplete character at the end."""
+        """Return the rest of an incomplete character at the end."""
         return self._take(self._pending())
 
     def _pending(self) -> str:

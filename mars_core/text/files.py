@@ -19,8 +19,8 @@ _BOM = "\ufeff"
 def read_lines(
     file: Path | BinaryIO, most: int = MAX_BYTES, longest: int | None = None
 ) -> Iterator[str]:
-    """The lines, each with its LF, one at a time. ``most``: bytes of the file, ``longest``: of a
-    line. Raises ValueError, one sentence with the file and the line."""
+    """Yield the lines, each with its LF, one at a time. ``most``: bytes of the file, ``longest``:
+    of a line. Raises ValueError, one sentence with the file and the line."""
     name = file if isinstance(file, Path) else file.name
     longest, size, number = longest or most, 0, 0
     too_large = ValueError(f"{name} has more than {most:,} bytes.")
@@ -56,12 +56,13 @@ def _decoded(line: bytes, where: str) -> str:
 
 
 def read_text(file: Path | BinaryIO, most: int = MAX_BYTES) -> str:
-    """The full text. Raises as ``read_lines``."""
+    """Read the full text. Raises as ``read_lines``."""
     return "".join(read_lines(file, most))
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text. Raises ValueError, and RecursionError for one nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError, and RecursionError for one nested too
+    deeply."""
     return json.loads(text, parse_constant=_no_constant)
 
 
@@ -70,5 +71,5 @@ def _no_constant(word: str) -> NoReturn:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a field, without their ends."""
+    """Return the lines of a field, without their ends."""
     return text.replace("\r\n", "\n").split("\n")

@@ -41,7 +41,7 @@ def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int
 
 
 def messages_of(prompt: PromptConfig) -> list[dict[str, str]]:
-    """The conversation as a list of chat messages; the last one is the user's."""
+    """Return the conversation as a list of chat messages; the last one is the user's."""
     turns = [
         turn for user, answer in prompt.history for turn in (("user", user), ("assistant", answer))
     ]
@@ -53,7 +53,7 @@ def messages_of(prompt: PromptConfig) -> list[dict[str, str]]:
 
 
 def joined(messages: list[dict[str, str]]) -> str:
-    """The prompt without a chat template."""
+    """Return the prompt without a chat template."""
     return "\n\n".join(message["content"] for message in messages if message["content"])
 
 

@@ -33,8 +33,8 @@ LONGEST = 10_000_000  # characters
 def render(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], **options: Any
 ) -> str:
-    """The text that ``tokenizer.apply_chat_template`` would encode. Raises TemplateError, also
-    where there is no template."""
+    """Return the text that ``tokenizer.apply_chat_template`` would encode. Raises TemplateError,
+    also where there is no template."""
     try:
         template = tokenizer.get_chat_template()
     except ValueError as error:
@@ -92,7 +92,8 @@ class _Renderer:
         return self._process
 
     def _exchange(self, process: subprocess.Popen[bytes], line: bytes, seconds: float) -> bytes:
-        """The answer to a line, within ``seconds``; else the process ends. Raises TemplateError."""
+        """Return the answer to a line, within ``seconds``; else the process ends. Raises
+        TemplateError."""
         assert process.stdin and process.stdout
         late, answer = Timer(seconds, process.kill), b""
         late.daemon = True
@@ -121,7 +122,7 @@ class _Renderer:
 
 @cache
 def _renderer(_process_id: int) -> _Renderer:
-    """A forked process has another id, and so a separate renderer."""
+    """Return a renderer: a forked process has another id, and so a separate one."""
     return _Renderer()
 
 

@@ -81,12 +81,12 @@ Parameters = Mapping[str, float | str]
 
 
 def numbers(parameters: Parameters) -> dict[str, float]:
-    """Those that are not expressions."""
+    """Return those that are not expressions."""
     return {name: value for name, value in parameters.items() if not isinstance(value, str)}
 
 
 def number_text(value: float) -> str:
-    """For messages: short, but never another number; also integers beyond all floats."""
+    """Write it for messages: short, but never another number; also integers beyond all floats."""
     with suppress(OverflowError):
         short = f"{value:g}"
         return short if float(short) == value or value != value else repr(value)
@@ -94,7 +94,7 @@ def number_text(value: float) -> str:
 
 
 def value_text(value: float | str) -> str:
-    """A parameter's value as users write it."""
+    """Return a parameter's value as users write it."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -149,7 +149,7 @@ class ShiftKind(StrEnum):
 
     @classmethod
     def recorded(cls, environment: Mapping[str, str]) -> ShiftKind:
-        """Of a run with this environment."""
+        """Return the kind of a run with this environment."""
         kind = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
         return cls(kind) if kind in list(cls) else cls.UNKNOWN
 

@@ -215,8 +215,8 @@ class Token:
     ] = math.nan
 
     def displayed_p(self, *, greedy: bool) -> float:
-        """Its probability in the distribution of ``top``: at temperature 0 (``greedy``), where p is
-        0 or 1, that of the model."""
+        """Return its probability in the distribution of ``top``: at temperature 0 (``greedy``),
+        where p is 0 or 1, that of the model."""
         if not greedy:
             return self.p
         return next((p for id_, _, p in self.top if id_ == self.id), math.exp(self.logprob))

@@ -39,11 +39,11 @@ class Chain:
         return torch.nn.functional.pad(values, (0, self.texts))
 
     def most(self, values: Tensor) -> Tensor:
-        """The largest value of the children of each node, [N] → [N + A]; at least 0."""
+        """Return the largest value of the children of each node, [N] → [N + A]; at least 0."""
         return self.by_node(values)
 
     def any(self, marks: Tensor) -> Tensor:
-        """Whether any child of each node is marked, bool [N] → bool [N + A]."""
+        """Return whether any child of each node is marked, bool [N] → bool [N + A]."""
         return self.by_node(marks)
 
     def repeated(self, values: Tensor) -> Tensor:

@@ -56,9 +56,9 @@ COLUMNS: tuple[RowColumn, ...] = tuple(
 def pack(
     values: Mapping[str, Tensor], contents: Contents, count: int, width: int, texts: int = 1
 ) -> Tensor:
-    """The rows, float64 [A, M], of A = ``texts`` texts with N = ``count`` drafted tokens each and T
-    = ``width``. ``values``: every column of ``contents``, one-dimensional, in the order of
-    ``FlatDrafts``. Raises KeyError where one is missing."""
+    """Return the rows, float64 [A, M], of A = ``texts`` texts with N = ``count`` drafted tokens
+    each and T = ``width``. ``values``: every column of ``contents``, one-dimensional, in the order
+    of ``FlatDrafts``. Raises KeyError where one is missing."""
     head, order = _order(count, contents, width, texts, values["id"].device)
     groups = (torch.cat([values[column.name] for column in group]) for group in _groups(contents))
     return torch.cat([head, *groups]).take(order)
@@ -68,8 +68,8 @@ def pack(
 def _order(
     count: int, contents: Contents, width: int, texts: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """The first numbers of every row, and where each number of the rows is, [A, M]: after these
-    come the columns of all texts."""
+    """Return the first numbers of every row, and where each number of the rows is, [A, M]: after
+    these come the columns of all texts."""
     parts = (count,), (count, 1), (count, count, 1), (count * width, width)  # by Of
     columns = (column for group in _groups(contents) for column in group)
     blocks, start = [torch.arange(HEAD, device=device).expand(texts, -1)], HEAD
@@ -82,7 +82,7 @@ def _order(
 
 @cache
 def _groups(contents: int) -> tuple[tuple[RowColumn, ...], ...]:
-    """The columns of each dtype, in the order of the row."""
+    """Return the columns of each dtype, in the order of the row."""
     there = [column for column in COLUMNS if column.when in Contents(contents)]
     dtypes = dict.fromkeys(column.dtype for column in there)
     return tuple(tuple(column for column in there if column.dtype == dtype) for dtype in dtypes)
@@ -100,7 +100,7 @@ class Layout(NamedTuple):
 
 @cache
 def layout(count: int, contents: int, width: int) -> Layout:
-    """The layout of rows with N = ``count`` drafted tokens and T = ``width``."""
+    """Return the layout of rows with N = ``count`` drafted tokens and T = ``width``."""
     lengths, at = (count, count + 1, 2 * count + 1, (count + 1) * width), HEAD
     starts: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for column in (column for group in _groups(contents) for column in group):

@@ -36,9 +36,9 @@ def coupled_shift(
     values: Mapping[str, float],
     emit: Tensor,
 ) -> Shift:
-    """Of ``rule.shift_kind``, for a rule that relaxes. Missing (nan) in trees, since what may be
-    relaxed at a position depends on the noise of later ones, and for rules that look ahead. A rule
-    that emits top-1 is bounded there: it emits nothing but what it may keep."""
+    """Compute what ``rule.shift_kind`` says, for a rule that relaxes. Missing (nan) in trees, since
+    what may be relaxed at a position depends on the noise of later ones, and for rules that look
+    ahead. A rule that emits top-1 is bounded there: it emits nothing but what it may keep."""
     unknown = unknown_shift(target, draft, emit)
     if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
         return unknown
@@ -73,7 +73,8 @@ def coupled_shift(
 
 
 def _chance(evidence: Evidence, rule: Rule, values: Values) -> Tensor | float:
-    """With which any token at the position of each row is relaxed, [E, 1] or for all."""
+    """Return the probability with which any token at the position of each row is relaxed, [E, 1] or
+    for all."""
     if rule.chance is not None:
         return rule.chance(values)
     assert rule.switch is not None
@@ -89,9 +90,9 @@ def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) ->
 
 
 def _least(target: TargetValues, rule: Rule, values: Mapping[str, float]) -> Tensor:
-    """[P]: the least p of a token that a rule which emits top-1 may emit, whatever is drafted.
-    A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at most −ln
-    p, since both are convex."""
+    """Return [P]: the least p of a token that a rule which emits top-1 may emit, whatever is
+    drafted. A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at
+    most −ln p, since both are convex."""
     x = torch.arange(target.p.shape[-1], device=target.p.device).expand(len(target.p), -1)
     evidence = target.evidence(x, None, target.p)
     accepted = rule.accept(evidence, evidence.resolved(values)) > 0
@@ -128,7 +129,7 @@ def _relaxed(
     values: Mapping[str, float],
     emit: Tensor,
 ) -> Shift:
-    """Of a chain, under a rule that relaxes the two best tokens only."""
+    """Compute that of a chain, under a rule that relaxes the two best tokens only."""
     assert draft.distribution is not None
     best, drafter = target.top_ids[: draft.size, :2], padded(draft.distribution, target.p.shape[-1])
     known = drafter.gather(-1, best)
@@ -150,9 +151,9 @@ def _relaxed(
 def _moved(
     p: Tensor, integral: Tensor, best: Tensor, weight: Tensor, x: Tensor, emit: Tensor
 ) -> Shift:
-    """Where weight[k]·(G(b) − G(best[k]))₊ of every p(b) goes to the token best[k], k = 1, 2, so that
-    only these can be above their p. p, G [R, V]; best, weight [R, 2]; x and emit [R]: the tokens
-    with ``mass``, [2 R]."""
+    """Compute it where weight[k]·(G(b) − G(best[k]))₊ of every p(b) goes to the token best[k], k =
+    1, 2, so that only these can be above their p. p, G [R, V]; best, weight [R, 2]; x and emit [R]:
+    the tokens with ``mass``, [2 R]."""
     left, gained = torch.ones_like(p), []  # P/p without what a token gets
     for each, at in zip(weight.split(1, 1), integral.gather(-1, best).split(1, 1), strict=True):
         ahead = (integral - at).clamp_(min=0).mul_(each)
@@ -178,9 +179,9 @@ def _moved(
 
 
 def _protected_draws(evidence: Evidence, protected: Tensor) -> tuple[Tensor, Tensor]:
-    """P(x = y = a) of protected tokens a, and P(y = b, x another protected token), [N, V] each,
-    from the ratios in order: between two of them N is linear. 0 at positions where that is less
-    than LEAST."""
+    """Return P(x = y = a) of protected tokens a, and P(y = b, x another protected token), [N, V]
+    each, from the ratios in order: between two of them N is linear. 0 at positions where that is
+    less than LEAST."""
     p, q = evidence.distribution, evidence.q
     rows = chain(len(p), p.device)[0]
     both, others = torch.zeros_like(p), torch.zeros_like(p)
@@ -210,8 +211,8 @@ def joint_integral(p: Tensor, q: Tensor) -> Tensor:
 
 
 def _lines(p: Tensor, q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The cell of every token's w and its position within, from 0 to 1, [N, V]; N at the edges of
-    the cells, [N, CELLS + 1]."""
+    """Return the cell of every token's w and its position within, from 0 to 1, [N, V]; N at the
+    edges of the cells, [N, CELLS + 1]."""
     at = (p + q).clamp_(min=torch.finfo(p.dtype).tiny)
     torch.div(p, at, out=at).mul_(CELLS)
     cell = at.long().clamp_(max=CELLS - 1)

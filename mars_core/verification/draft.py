@@ -45,8 +45,8 @@ class Draft:
         return self.parents.shape[-1]
 
     def of(self, rows: Sequence[int], count: int, depth: int) -> Draft:
-        """Of some of the texts, ascending, the first ``count`` nodes, none of them deeper than
-        ``depth``."""
+        """Return those of some of the texts, ascending, the first ``count`` nodes, none of them
+        deeper than ``depth``."""
         if count == 0:
             return chain_draft(picked(self.ids, rows)[:, :1], picked(self.q, rows)[:, :0])
 
@@ -83,14 +83,14 @@ class FlatDrafts(NamedTuple):
         return len(self.x)
 
     def tokens(self, emit: Tensor, size: int) -> Tensor:
-        """The drafted tokens at their parents, and then those emitted after the nodes, [P], in the
-        flattened values [P, V], V = ``size``."""
+        """Return the drafted tokens at their parents, and then those emitted after the nodes, [P],
+        in the flattened values [P, V], V = ``size``."""
         nodes = torch.cat([self.parents, chain(len(emit), emit.device)[0]])
         return torch.cat([self.x, emit]).add_(nodes, alpha=size)
 
     @staticmethod
     def of(draft: Draft, texts: int) -> FlatDrafts:
-        """Those of ``texts`` texts, or of one text as often."""
+        """Return those of ``texts`` texts, or of one text as often."""
         count, known, ids = draft.size, draft.distribution, draft.ids
         parents = chain(texts * count, ids.device)[0]
         if not draft.is_chain:
@@ -115,8 +115,8 @@ def chain(length: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def chain_draft(ids: Tensor, q: Tensor, distribution: Tensor | None = None) -> Draft:
-    """A draft with one path, or one for each text: ids [.., N + 1], q [.., N], distribution [.., N,
-    V']."""
+    """Return a draft with one path, or one for each text: ids [.., N + 1], q [.., N], distribution
+    [.., N, V']."""
     count = ids.shape[-1] - 1
     parents, depths = chain(count, ids.device)
     return Draft(ids, parents, depths, q, count, True, distribution)
@@ -208,7 +208,8 @@ class Decision(NamedTuple):
     state: State | None  # of the nodes, with the ledger
 
     def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
-        """This decision after the nodes that are ``inside``, bool [N + 1], strict's after others."""
+        """Return this decision after the nodes that are ``inside``, bool [N + 1], strict's after
+        others."""
         drafted = inside[parents]
         tokens = torch.cat([drafted, inside])
 

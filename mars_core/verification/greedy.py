@@ -133,8 +133,8 @@ def _replacement(
     redraws: Tensor | None,
     guarded: Tensor | None,
 ) -> tuple[Tensor, bool]:
-    """The token after each node if no child is accepted, [P], and whether it gets all of the rest
-    of P. After guarded nodes it is that of the target, or top-1."""
+    """Return the token after each node if no child is accepted, [P], and whether it gets all of the
+    rest of P. After guarded nodes it is that of the target, or top-1."""
     if rule.emits_top1:
         return target.top_ids[:, 0], True
     if redraws is not None and rule.redraw is not everywhere and not target.greedy:
@@ -149,7 +149,7 @@ def _replacement(
 
 
 def _draw_others(target: TargetValues, draft: FlatDrafts) -> Tensor:
-    """After each node a draw from p without its children, [P]."""
+    """Draw after each node from p without its children, [P]."""
     others = target.p.index_put((draft.parents, draft.x), target.p.new_zeros(()))
     return draw(others, target.noise).ids
 
@@ -162,7 +162,7 @@ def _children(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Children:
     p = target.p[parents, x].double()
 
     def pairs(values: Tensor) -> tuple[Tensor, Tensor]:
-        """Of two nodes of one text, the row's and the column's."""
+        """Return values of two nodes of one text, the row's and the column's."""
         by_text = values.view(draft.texts, -1)
         return by_text[:, :, None], by_text[:, None]
 

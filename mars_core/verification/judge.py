@@ -47,12 +47,11 @@ def judge(
     span: Span | None = None,
     signals: Signals = NO_SIGNALS,
 ) -> Tensor:
-    """The result row, float64 [M], for ``walk``; of drafts for A texts, whose inputs have this
-    dimension too, [A, M]. logits [N + 1, V] float32, ``raw``: before processors, None where there
-    are none; ``chance``: of draft.depth + 1 positions or more, from this step's on; ``run``:
-    numbers of a RunState, None of the beginning; ``signals`` [N + 1, F]: of each node.
-    At temperature 0, and from a drafter without probabilities, every draft is
-    greedy."""
+    """Return the result row, float64 [M], for ``walk``; of drafts for A texts, whose inputs have
+    this dimension too, [A, M]. logits [N + 1, V] float32, ``raw``: before processors, None where
+    there are none; ``chance``: of draft.depth + 1 positions or more, from this step's on; ``run``:
+    numbers of a RunState, None of the beginning; ``signals`` [N + 1, F]: of each node. At
+    temperature 0, and from a drafter without probabilities, every draft is greedy."""
     noisy = sampling.temperature > 0 and mode is not DraftMode.GREEDY
     sampled = noisy and mode is DraftMode.SAMPLED and draft.distribution is not None
     coupled = (
@@ -174,9 +173,9 @@ def _target_values(
 
 
 def _best(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The TOP largest logits, descending, and their ids; of equal logits the lowest id is first or
-    second, as for argmax. At least two columns: with a vocabulary of one token the second is
-    -inf."""
+    """Return the TOP largest logits, descending, and their ids; of equal logits the lowest id is
+    first or second, as for argmax. At least two columns: with a vocabulary of one token the second
+    is -inf."""
     columns, left = [], logits
     for _ in range(2):
         id_ = lowest_argmax(left)[:, None]
@@ -193,7 +192,7 @@ def _measures(
     sampling: Sampling,
     raw: Tensor | None,
 ) -> dict[str, Tensor]:
-    """The columns that exist only with ``telemetry``."""
+    """Return the columns that exist only with ``telemetry``."""
     logits, count, size = target.logits, draft.size, target.logits.shape[-1]
     likelihood = (logits if raw is None else raw).log_softmax(-1)
     at = draft.tokens(decision.emit, size)

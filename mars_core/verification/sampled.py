@@ -101,8 +101,8 @@ def _sums(values: Tensor, order: Tensor) -> Tensor:
 
 
 def full_vocabulary(target: TargetValues, draft: FlatDrafts) -> Evidence:
-    """The full vocabulary at every drafted position of a chain, in float64, so that TV is 0 where P
-    is p. Temperature > 0."""
+    """Return the full vocabulary at every drafted position of a chain, in float64, so that TV is 0
+    where P is p. Temperature > 0."""
     assert draft.distribution is not None and draft.is_chain
     count, size = draft.size, target.p.shape[-1]
     q, p = exact(padded(draft.distribution, size)), exact(target.p[:count])
@@ -131,7 +131,7 @@ def padded(drafter: Tensor, size: int) -> Tensor:
 
 
 def exact(distribution: Tensor) -> Tensor:
-    """float64, summing to 1."""
+    """Return it in float64, summing to 1."""
     distribution = distribution.double()
     return distribution / row_sums(distribution)[:, None]
 
@@ -171,8 +171,8 @@ def chain_shift(
     p: Tensor,
     distribution: Tensor,
 ) -> Shift:
-    """Of chains, from P and p [N, V] after the drafted positions, float64. A rule that emits top-1
-    does that after the last one too."""
+    """Compute that of chains, from P and p [N, V] after the drafted positions, float64. A rule that
+    emits top-1 does that after the last one too."""
     count, end = draft.size, target.p_of(draft, emit)[2 * draft.size :]
     one = torch.ones_like(end)
     sure, mass = (end, one) if rule.emits_top1 else (one, end)

@@ -18,13 +18,13 @@ _ROUNDING = 1e-12
 
 
 def no_shift(target: TargetValues, draft: FlatDrafts, emit: Tensor) -> Shift:
-    """Where P is p."""
+    """Return that of P = p."""
     zero, p = torch.zeros_like(target.uniform), target.p_of(draft, emit)
     return {"tv": zero, "kl": zero, "overshoot": zero + 1, "mass": p}
 
 
 def unknown_shift(target: TargetValues, draft: FlatDrafts, emit: Tensor) -> Shift:
-    """Where P is not known."""
+    """Return that of an unknown P."""
     return {name: column * torch.nan for name, column in no_shift(target, draft, emit).items()}
 
 
@@ -38,9 +38,9 @@ def share_shift(
     single: bool,
     to_p: Tensor | None,
 ) -> Shift:
-    """Of greedy drafts. shares Q [N]; emit [P]: the tokens after the nodes of which no child is
-    accepted. The rest of P goes to that token (``single``), to p itself after the nodes ``to_p``,
-    bool [P], or to p without the children."""
+    """Compute that of greedy drafts. shares Q [N]; emit [P]: the tokens after the nodes of which no
+    child is accepted. The rest of P goes to that token (``single``), to p itself after the nodes
+    ``to_p``, bool [P], or to p without the children."""
     of_emitted = target.p_of(draft, emit)[draft.size :]
     emits = draft.x == children.at_parent(emit)
     missed, left = (_rest(1 - children.by_node(each)) for each in (children.p, shares))
@@ -67,7 +67,7 @@ def share_shift(
 
 
 def _rest(mass: Tensor) -> Tensor:
-    """0 if it is within rounding."""
+    """Return 0 if it is within rounding."""
     return torch.where(mass > _ROUNDING, mass, 0.0)
 
 

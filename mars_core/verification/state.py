@@ -28,7 +28,7 @@ class Span(NamedTuple):
     end: int
 
     def inside(self, ids: Iterable[int], before: bool = False) -> bool:
-        """Whether the text goes on within the phase after these tokens."""
+        """Return whether the text goes on within the phase after these tokens."""
         for each in ids:
             before = each != self.end and (before or each == self.begin)
         return before
@@ -53,7 +53,7 @@ class RunState(NamedTuple):
     def after(
         self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None, rule: Rule
     ) -> RunState:
-        """After a step that has emitted these tokens under the rule."""
+        """Return it after a step that has emitted these tokens under the rule."""
         nodes, path, ids = verdict.nodes, verdict.path, [*emitted]
         tv = nodes.column("tv")
         return RunState(
@@ -70,7 +70,7 @@ class RunState(NamedTuple):
 
 
 def received_states(words: Tensor) -> Tensor:
-    """The numbers of ``RunState.words``, float64 in the same memory."""
+    """Return the numbers of ``RunState.words``, float64 in the same memory."""
     return words.view(torch.float64)
 
 
@@ -162,7 +162,7 @@ def _before_in_tree(draft: FlatDrafts, charge: Tensor, strict: Tensor) -> Tensor
 
 
 def _variables(target: TargetValues, state: State, expression: Expression) -> dict[str, Tensor]:
-    """[P, 1] float64, those that it reads, and the position."""
+    """Return [P, 1] float64, those that it reads, and the position."""
     p = target.soft.double()
     known = {
         "entropy": lambda: -row_sums(torch.xlogy(p, p))[:, None],
@@ -183,8 +183,8 @@ def _variables(target: TargetValues, state: State, expression: Expression) -> di
 
 
 def _phases(draft: Draft, before: Tensor, span: Span) -> Tensor:
-    """Whether the text goes on within the phase after each node, [P, 1]; before: after the root,
-    [A, N + 1]."""
+    """Return whether the text goes on within the phase after each node, [P, 1]; before: after the
+    root, [A, N + 1]."""
     ids, parents = draft.ids[..., 1:], draft.parents.expand(len(before), -1)
     begins, ends = (ids == each for each in span)
     phases = before

@@ -31,7 +31,7 @@ class Nodes:
         return self._count + 1
 
     def column(self, name: str) -> list[float]:
-        """The values of a column for all nodes; nan without ``telemetry``."""
+        """Return the values of a column for all nodes; nan without ``telemetry``."""
         drafted, node, token, _ = self._starts
         if name in node:
             return list(self._row[node[name] : node[name] + len(self)])
@@ -40,8 +40,8 @@ class Nodes:
         return [self._layout.root.get(name, math.nan), *drafts]
 
     def charge(self, path: Sequence[int], *, rejected: bool) -> float:
-        """What the relaxed tokens of a path have charged, and those that were ``rejected`` at its
-        end."""
+        """Return what the relaxed tokens of a path have charged, and those that were ``rejected``
+        at its end."""
         if "charge" not in self._starts[Of.DRAFTED]:
             return 0.0
         charge, strict = self.column("charge"), self.column("strict")
@@ -52,13 +52,13 @@ class Nodes:
         return relaxed + max((charge[child] for child in children), default=0.0)
 
     def drafted(self, number: int) -> JudgedToken:
-        """The drafted token of node 1 … N; its position is that after its parent."""
+        """Return the drafted token of node 1 … N; its position is that after its parent."""
         identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
         drafted = self._read(Of.DRAFTED, number - 1)
         return self._judged(self.parents[number], number - 1, drafted | identity)
 
     def emitted(self, number: int) -> JudgedToken:
-        """The token that is emitted after a node if the step ends there."""
+        """Return the token that is emitted after a node if the step ends there."""
         identity = {"id": self._row[self._starts[Of.NODE]["emit"] + number], "parent": number}
         return self._judged(number, self._count + number, self._layout.emitted | identity)
 
@@ -94,8 +94,8 @@ class StepVerdict(NamedTuple):
 
 
 def walk(row: Sequence[float]) -> StepVerdict:
-    """The accepted path, from each node to the child that is accepted after it. ``row``: the result
-    of ``judge``."""
+    """Return the accepted path, from each node to the child that is accepted after it. ``row``: the
+    result of ``judge``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
     while accepted := [child for child in nodes.children[path[-1]] if keep[child]]:

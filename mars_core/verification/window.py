@@ -23,9 +23,9 @@ def window_keep(matches: Tensor, passes: Tensor, gate: Tensor, window: int) -> T
 
 
 def window_chance(p: Tensor, window: int) -> Tensor:
-    """[N]: the probability, before any draw, that the window after each drafted token will pass; p
-    [N] of the drafted tokens. The product over the ``window`` values after each; 0 where there are
-    fewer."""
+    """Return [N]: the probability, before any draw, that the window after each drafted token will
+    pass; p [N] of the drafted tokens. The product over the ``window`` values after each; 0 where
+    there are fewer."""
     if p.shape[-1] <= window:
         return torch.zeros_like(p)
     after = p[..., 1:].unfold(-1, window, 1).prod(-1)
