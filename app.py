@@ -209,7 +209,7 @@ class Application:
         return f"pushed {pushed_at:%Y-%m-%d %H:%M} UTC" if pushed_at else "nothing pushed yet"
 
     def _damaged(self) -> str:
-        """The rows that could not be read since the start, by id."""
+        """Return the rows that could not be read since the start, by id."""
         return ", ".join(self.services.store.damaged) or "nothing"
 
 

@@ -40,7 +40,8 @@ GOALS = {  # of the real pair, at temperature 0: method, baseline, least ratio
 
 
 def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
-    """By name; ``none`` first, then strict and MARS with each drafter that the pair has."""
+    """Return our methods by name; ``none`` first, then strict and MARS with each drafter that the
+    pair has."""
     there = {"model": pair.draft is not None, "eagle3": pair.head is not None, "ngram": True}
     methods: dict[str, Method] = {"none": Ours(pair, "", DRAFTERS["none"], temperature, tokens)}
     for name, usual in DRAFTERS.items():
@@ -53,7 +54,7 @@ def ours(pair: Pair, temperature: float, tokens: int) -> dict[str, Method]:
 
 
 def peers(pair: Pair, tokens: int) -> dict[str, Method]:
-    """transformers' generation in both dtypes, on models as it loads them."""
+    """Return transformers' generation in both dtypes, on models as it loads them."""
     methods = {}
     for name, dtype in (("float32", torch.float32), ("bfloat16", torch.bfloat16)):
         decoder = greedy(opened(pair.spec.target, dtype))
@@ -62,7 +63,7 @@ def peers(pair: Pair, tokens: int) -> dict[str, Method]:
 
 
 def goals(samples: Samples) -> Figures:
-    """Of the methods that were measured. ``best``: the lossless one with a drafter that is
+    """Yield the goals of the measured methods. ``best``: the lossless one with a drafter that is
     fastest."""
     lossless = [name for name in samples if name.startswith("strict")]
     best = max(lossless, key=lambda name: ratio(samples, name, "none").median)

@@ -96,8 +96,8 @@ def together(method: Ours) -> Writer:
 
 
 def generated(pair: Pair, new: int) -> Writer:
-    """transformers' generation, on the model as it loads it in float32: each batch is as long as
-    its longest text."""
+    """Return transformers' generation, on the model as it loads it in float32: each batch is as
+    long as its longest text."""
     decode = generation(opened(pair.spec.target, torch.float32))
 
     def write(prompts: Prompts, slots: int) -> list[Ids]:
@@ -109,7 +109,7 @@ def generated(pair: Pair, new: int) -> Writer:
 
 
 def beside_vllm(name: str, ours: Ours, prompts: Prompts, rounds: int) -> MeasuredFigure:
-    """Of batches of VLLM_SLOTS."""
+    """Return the figures of batches of VLLM_SLOTS."""
     spec, drafter = ours.pair.spec, ours.drafter
     draft = folder(spec.draft) if spec.draft and drafter.kind == "model" else ""
     with vllm_batches(folder(spec.target), draft, drafter.k, VLLM_SLOTS) as decode:

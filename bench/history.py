@@ -87,7 +87,7 @@ def comparison(number: int, rng: random.Random) -> dict[str, Any]:
 
 
 def run(trace: Trace, of: Mapping[str, Any], lane: int, rng: random.Random) -> dict[str, Any]:
-    """What History does not show is the trace's."""
+    """Make a run; what History does not show is the trace's."""
     return run_row(trace) | {
         "id": new_id(),
         "lane": lane,
@@ -119,7 +119,7 @@ def fill(store: RunStore, count: int) -> None:
 
 
 def actions(store: RunStore) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The queries of History, by name."""
+    """Yield the queries of History, by name."""
     yield "choices", store.choices
     yield "counts", store.counts
     for name, search in SEARCHES.items():

@@ -30,7 +30,7 @@ def together(samples: Samples, name: str) -> float:
 
 
 def cost(method: Ours) -> MeasuredFigure:
-    """Of making the random numbers of a step, beside the step."""
+    """Measure the cost of making the random numbers of a step, beside the step."""
     size = method.pair.vocabulary
     random_words = torch.tensor(words(0, 0, K + 1)).view(-1, len(Use))
     seconds = timed(lambda: words(0, 0, K + 1), 200)

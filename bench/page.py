@@ -49,7 +49,7 @@ class PageStart(NamedTuple):
 
 
 def start(browser: Browser, folder: Path, clicks: int) -> PageStart:
-    """The window is opened first, since Chromium loads its interface for it, as a visitor's has
+    """Start, the window first, since Chromium loads its interface for it, as a visitor's has
     long before."""
     window, tokens = browser.new_page(reduced_motion="reduce", viewport=VIEWPORT), []
     window.set_default_timeout(1000 * PATIENCE_S)
@@ -73,7 +73,7 @@ def start(browser: Browser, folder: Path, clicks: int) -> PageStart:
 
 
 def figures(starts: Sequence[PageStart]) -> list[MeasuredFigure]:
-    """The first click of each start is cold."""
+    """Measure; the first click of each start is cold."""
     usable, examples, clicks = zip(*starts, strict=True)
     first, *later = zip(*clicks, strict=True)
     return [

@@ -60,7 +60,7 @@ class Repeating:
 
 
 def build(store: RunStore, runs: int, tokens: int) -> str:
-    """The id of a finished study of ``runs`` runs, rounded down to full items."""
+    """Build and return the id of a finished study of ``runs`` runs, rounded down to full items."""
     pair = replace(loaded(), eos_ids=frozenset())  # no text ends before its last token
     problems = held_out(runs // (len(LANES) * len(TEMPERATURES)))
     items = (
@@ -77,7 +77,7 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
 
 
 def one_run(store: RunStore, count: int) -> Figures:
-    """The time of saving one more run, and of reading it."""
+    """Yield the time of saving one more run, and of reading it."""
     last = store.load(str(store.comparisons(limit=1)["id"].item()))
     trace = max((run.trace for run in last.runs), key=lambda trace: len(trace.steps))
     ids = [store.new_comparison(trace.config.prompt) for _ in range(count)]

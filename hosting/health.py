@@ -104,7 +104,7 @@ class _Readiness:
 
 
 def database_probe(store: RunStore) -> Probe:
-    """A probe that reads, and starts a write without changes. A server (PostgreSQL) is only
+    """Return a probe that reads, and starts a write without changes. A server (PostgreSQL) is only
     read."""
 
     def probe() -> str:

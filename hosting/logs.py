@@ -72,8 +72,8 @@ def set_up(*, json: bool, public: bool, stream: TextIO | None = None) -> None:
 
 
 def _cleaned(record: logging.LogRecord, public: bool) -> logging.LogRecord:
-    """The record with its exception as plain values; in public mode without texts that may quote a
-    visitor."""
+    """Return the record with its exception as plain values; in public mode without texts that may
+    quote a visitor."""
     record.trail = trail(record.exc_info[1] if record.exc_info else None, messages=not public)
     if public:
         record.exc_info = record.exc_text = record.stack_info = None
@@ -104,7 +104,7 @@ class _Printed(io.TextIOBase):
 
 
 def fields(record: logging.LogRecord) -> dict[str, Any]:
-    """The written fields of a record, in order."""
+    """Return the written fields of a record, in order."""
     written: dict[str, Any] = {
         "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
         "level": record.levelname.lower(),

@@ -83,7 +83,7 @@ _TIMES: Mapping[str, tuple[str, tuple[float, ...], str]] = {
 
 
 def _values(run: Trace) -> dict[str, float]:
-    """What the tables above name. ``token_s``: nan without a token after the first step."""
+    """Return what the tables above name. ``token_s``: nan without a token after the first step."""
     summary = run.summary
     later = summary.new_tokens - sum(len(step.emitted) for step in run.steps[:1])
     return asdict(summary) | {

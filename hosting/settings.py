@@ -85,12 +85,12 @@ class ServerSettings:
     zero_gpu: bool = False
 
     def __repr__(self) -> str:
-        """Without the secrets, so that they cannot be logged."""
+        """Return a text without the secrets, so that they cannot be logged."""
         return f"Settings(host={self.host!r}, port={self.port}, public={self.public})"
 
 
 def described() -> str:
-    """The list of docs/reference/settings.md and of ``mars-playground --help``."""
+    """Return the list of docs/reference/settings.md and of ``mars-playground --help``."""
     return "".join(f"* `{name}`: {meaning}\n" for name, meaning in SETTINGS.items())
 
 
@@ -150,7 +150,7 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
 
 
 def offered(chosen: ServerSettings, catalog: Sequence[PairSpec]) -> tuple[PairSpec, ...]:
-    """The available pairs, the default first. Raises ValueError."""
+    """Return the available pairs, the default first. Raises ValueError."""
     by_key = {pair.key: pair for pair in catalog}
     strangers = [key for key in PUBLIC_PAIRS if key in by_key] if chosen.public else []
     keys = dict.fromkeys(chosen.pairs or strangers or by_key)

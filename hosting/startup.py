@@ -17,7 +17,7 @@ LOG = logging.getLogger("mars")
 
 
 def fetched(pairs: tuple[PairSpec, ...]) -> tuple[tuple[PairSpec, ...], str]:
-    """The default model is fetched. Where it cannot be, the bundled pair becomes the first, and the
+    """Fetch the default model. Where it cannot be, the bundled pair becomes the first, and the
     page says so."""
     if not pairs or pairs[0].target.name != smollm2.NAME:
         return pairs, ""
@@ -54,8 +54,8 @@ def zero_gpu(
 
 
 def opened_store(chosen: ServerSettings) -> tuple[RunStore, str, Backup | None]:
-    """The store, its backup restored first where the disk is empty, and the notice about it. Raises
-    ValueError, StorageError."""
+    """Open the store, its backup restored first where the disk is empty, and the notice about it.
+    Raises ValueError, StorageError."""
     log = logging.getLogger("mars.backup")
     database = database_file(chosen.database)
     backup = backup_of(

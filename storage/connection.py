@@ -51,8 +51,8 @@ class Connected:
         self.left_out = self.damaged
 
     def scoped(self, scope: Scope) -> Self:
-        """The same connections and the same lock for writers, with another scope. It does not have
-        to be closed."""
+        """Return the same connections and the same lock for writers, with another scope. It does
+        not have to be closed."""
         narrowed = copy.copy(self)
         narrowed.scope, narrowed._borrowed = scope, True
         return narrowed
@@ -72,8 +72,8 @@ class Connected:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection with a consistent snapshot of the database. Keep it short: on SQLite writers
-        wait for it."""
+        """Open a connection with a consistent snapshot of the database. Keep it short: on SQLite
+        writers wait for it."""
         self._check_open(_NOT_READ)
         with self._reading(), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
@@ -84,8 +84,8 @@ class Connected:
     def intact(
         self, read: Callable[[list[Key]], Iterable[T]], what: str, keys: Sequence[Key]
     ) -> list[T]:
-        """What ``read`` gives for these keys together. Where that meets a damaged row, what it gives
-        for all others; ``what`` with its key names the one."""
+        """Return what ``read`` gives for these keys together. Where that meets a damaged row, what
+        it gives for all others; ``what`` with its key names the one."""
         try:
             return [*read([*keys])]
         except (StorageError, *UNREADABLE) as error:
@@ -125,7 +125,7 @@ class Connected:
 
     @contextmanager
     def _write(self, failure: str, patience_s: float = 0.0) -> Iterator[Connection]:
-        """A writing transaction. ``patience_s``: additional seconds to wait for others."""
+        """Open a writing transaction. ``patience_s``: additional seconds to wait for others."""
         if not self.scope.writable:
             raise StorageError(f"{failure}: a link gives read access only.")
         self._check_open(failure)

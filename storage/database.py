@@ -88,7 +88,7 @@ def parse_url(url: str | None) -> URL:
 
 
 def url_of(path: Path) -> str:
-    """The URL of a SQLite file, whatever is in its name."""
+    """Return the URL of a SQLite file, whatever is in its name."""
     return f"sqlite:///{quote(str(path))}"
 
 
@@ -96,25 +96,25 @@ _FORMS = "Use sqlite:////folder/file.db or postgresql://user:password@host/datab
 
 
 def file_of(url: URL) -> Path | None:
-    """The database file, absolute and without symbolic links; None for a server."""
+    """Return the database file, absolute and without symbolic links; None for a server."""
     if url.get_backend_name() != "sqlite" or url.database is None:
         return None
     return Path(os.path.realpath(url.database.removeprefix("file:")))
 
 
 def location_of(url: URL) -> str:
-    """For messages: the file, or the URL without its password."""
+    """Return, for messages, the file, or the URL without its password."""
     return str(file_of(url) or url.render_as_string(hide_password=True))
 
 
 def database_file(url: str | None = None) -> Path | None:
-    """The file of a store with this URL; None for a server. Raises StorageError."""
+    """Return the file of a store with this URL; None for a server. Raises StorageError."""
     return file_of(parse_url(url))
 
 
 def open_database(url: URL) -> tuple[Engine, str]:
-    """An engine on the current schema, and a warning about its file system, if any, without a path;
-    creates the folder of a SQLite file. Raises StorageError."""
+    """Open an engine on the current schema, and a warning about its file system, if any, without a
+    path; creates the folder of a SQLite file. Raises StorageError."""
     location, path, warning = location_of(url), file_of(url), ""
     with explained("The database could not be opened", location):
         if path is not None:
@@ -132,8 +132,8 @@ def open_database(url: URL) -> tuple[Engine, str]:
 
 
 def clock(connection: Connection) -> datetime:
-    """The time in UTC by the clock of the database, which all its users share (SQLite: of the
-    machine)."""
+    """Return the time in UTC by the clock of the database, which all its users share (SQLite: of
+    the machine)."""
     if connection.dialect.name == "sqlite":
         return datetime.now(UTC)
     return connection.execute(select(func.clock_timestamp(type_=UtcTime))).scalar_one()
@@ -141,8 +141,8 @@ def clock(connection: Connection) -> datetime:
 
 @cache
 def known_schemas() -> tuple[str, ...]:
-    """The revisions that this version can read or migrate, the current one last: the numbers of the
-    migration files."""
+    """Return the revisions that this version can read or migrate, the current one last: the numbers
+    of the migration files."""
     return tuple(
         sorted(path.name.partition("_")[0] for path in (_MIGRATIONS / "versions").glob("[0-9]*.py"))
     )
@@ -177,7 +177,7 @@ def _set_pragmas(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _as_text(stored: bytes) -> str:
-    """A text whose bytes are not UTF-8 is read too, so that its row can be named: the columns
+    """Read a text whose bytes are not UTF-8 too, so that its row can be named: the columns
     refuse it."""
     return stored.decode("utf-8", "surrogateescape")
 
@@ -191,14 +191,14 @@ def _begin(connection: Connection) -> None:
 
 
 def _commit(connection: Connection) -> None:
-    """A writer waits for the end of other writers when it begins, and for readers when it
+    """Commit: a writer waits for the end of other writers when it begins, and for readers when it
     commits."""
     if until := connection.get_execution_options().get(UNTIL):
         patiently(partial(connection.connection.cursor().execute, "COMMIT"), until)
 
 
 def _limit_waits(connection: Connection) -> None:
-    """For locks of PostgreSQL."""
+    """Limit the waits for locks of PostgreSQL."""
     if until := connection.get_execution_options().get(UNTIL):
         left_ms = max(1, int(1000 * (until - time.monotonic())))
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {left_ms}")
@@ -219,7 +219,7 @@ def _prepare(engine: Engine, location: str) -> None:
 
 @contextmanager
 def _migrating(engine: Engine) -> Iterator[Connection]:
-    """A transaction that excludes migrations by other processes."""
+    """Open a transaction that excludes migrations by other processes."""
     until = time.monotonic() + BUSY_TIMEOUT_S
     with (
         _MIGRATING.taken(until),
@@ -239,7 +239,7 @@ def _versions(connection: Connection) -> Sequence[str]:
 
 
 def _is_current(connection: Connection, location: str) -> bool:
-    """Whether the schema is current. Raises StorageError for an unknown revision."""
+    """Return whether the schema is current. Raises StorageError for an unknown revision."""
     present = _versions(connection)
     if unknown := sorted(set(present) - {*known_schemas()}):
         raise StorageError(

@@ -35,7 +35,7 @@ UNREADABLE = (LookupError, TypeError, ValueError)
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether a row could not be read because of what is stored in it."""
+    """Return whether a row could not be read because of what is stored in it."""
     cause = error.__cause__ if isinstance(error, StorageError) else error
     return isinstance(cause, UNREADABLE) and not isinstance(cause, KeyError | IndexError)
 
@@ -69,8 +69,8 @@ def explained(action: str, location: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of the driver's message, because SQLAlchemy's contains the statement and
-    stored texts."""
+    """Return the first line of the driver's message, because SQLAlchemy's contains the statement
+    and stored texts."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     line = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
     return line.encode("utf-8", "backslashreplace").decode()  # of a text that is not UTF-8

@@ -124,8 +124,8 @@ def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any
 
 
 def containing(connection: sa.Connection, wanted: str) -> list[sa.ColumnElement[bool]]:
-    """The conditions that ``comparisons.search`` contains ``wanted``, which is folded. Texts of one
-    or two characters are read one by one: no index has them."""
+    """Return the conditions that ``comparisons.search`` contains ``wanted``, which is folded. Texts
+    of one or two characters are read one by one: no index has them."""
     if connection.dialect.name != "sqlite":
         return [ComparisonRow.search.contains(wanted, autoescape=True)]
     there = sa.func.instr(ComparisonRow.search, wanted) > 0
@@ -140,8 +140,8 @@ def containing(connection: sa.Connection, wanted: str) -> list[sa.ColumnElement[
 
 
 def forget_texts(connection: sa.Connection, *, begin: bool = False) -> int:
-    """On SQLite, merge some pages of the full-text index, which removes deleted texts; 0 when there
-    is nothing to merge."""
+    """Merge, on SQLite, some pages of the full-text index, which removes deleted texts; 0 when
+    there is nothing to merge."""
     merge = sa.text(
         "INSERT INTO comparison_texts (comparison_texts, rank) VALUES ('merge', :pages)"
     )

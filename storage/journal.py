@@ -45,7 +45,8 @@ LOG = logging.getLogger("mars.storage")
 
 
 def mount_of(path: Path) -> Any:
-    """The deepest mount that ``path`` is on, the last one if there are several; None if unknown."""
+    """Return the deepest mount that ``path`` is on, the last one if there are several; None if
+    unknown."""
     real, mounts = path.resolve(), psutil.disk_partitions(all=True)
     containing = [mount for mount in mounts if real.is_relative_to(mount.mountpoint)]
     return max(
@@ -54,8 +55,8 @@ def mount_of(path: Path) -> Any:
 
 
 def keeps_locks(folder: Path) -> bool:
-    """Whether a lock on a file in ``folder`` excludes others; True where it cannot be tried. Raises
-    OSError where there are no locks, with which SQLite would take the file for locked.
+    """Return whether a lock on a file in ``folder`` excludes others; True where it cannot be tried.
+    Raises OSError where there are no locks, with which SQLite would take the file for locked.
 
     Not tried on the database itself, whose locks that would drop, and with locks of open files:
     those of SQLite do not exclude others within one process."""

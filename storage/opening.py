@@ -64,7 +64,7 @@ class TemporaryStore(RunStore):
 
 
 def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
-    """A writable store, and a message: empty if it is the requested one, unchanged.
+    """Open a writable store, and a message: empty if it is the requested one, unchanged.
 
     Raises StorageError for an invalid URL and for a server that cannot be used.
     """
@@ -84,7 +84,7 @@ def open_or_set_aside(url: str | None = None) -> tuple[RunStore, str]:
 
 
 def _earlier(path: Path) -> str:
-    """Where a damaged database of this name is, if there is one."""
+    """Return where a damaged database of this name is, if there is one."""
     names = [each.name for each in path.parent.iterdir() if not each.name.endswith(SIDES)]
     damaged = [name for name in names if name.startswith(f"{path.name}.damaged-")]
     if not damaged:
@@ -175,7 +175,7 @@ def _damaged(error: StorageError) -> bool:
 
 
 def _is_sqlite(path: Path) -> bool:
-    """Whether it is a database: other files are not renamed."""
+    """Return whether it is a database: other files are not renamed."""
     try:
         with path.open("rb") as file:
             return file.read(len(_HEADER)) == _HEADER

@@ -83,7 +83,7 @@ class Linked:
         return tasks.where(StudyTask.study_id.in_(self._linked(Link.study_id)))
 
     def _linked(self, column: InstrumentedAttribute[str | None]) -> Select[str | None]:
-        """The id that the link shares; no row after the link is removed."""
+        """Return the id that the link shares; no row after the link is removed."""
         return select(column).where(Link.token_hash == self.token_hash, column.is_not(None))
 
 
@@ -91,12 +91,12 @@ Scope = Everything | Owned | Linked
 
 
 def live(scope: Scope) -> WhereConditions:
-    """Of the comparisons in the scope that are not deleted."""
+    """Return the conditions of the comparisons in the scope that are not deleted."""
     return ComparisonRow.deleted_at.is_(None), *scope.of(ComparisonRow)
 
 
 def scope_of(connection: Connection) -> Scope:
-    """The scope of the store of a connection."""
+    """Return the scope of the store of a connection."""
     scope: Scope = connection.get_execution_options()[SCOPE]
     return scope
 

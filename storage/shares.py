@@ -47,7 +47,8 @@ class Shares(Connected):
     """Every method with an id raises StorageError for an unknown object."""
 
     def through(self, token: str) -> Self:
-        """A read-only store of what a link shows: one comparison, or a study with its comparisons.
+        """Return a read-only store of what a link shows: one comparison, or a study with its
+        comparisons.
 
         Name, tags and comment of a comparison are shared with it; votes are not. Access ends
         immediately with the link. Raises StorageError for an invalid or expired token.
@@ -82,7 +83,7 @@ class Shares(Connected):
             connection.execute(delete(Link).where(column == object_id))
 
     def shared(self, kind: Shared, object_id: str) -> bool:
-        """Whether an object has a link."""
+        """Return whether an object has a link."""
         with self.read() as connection:
             column, _owner = _link_column(connection, kind, object_id)
             there = exists().where(column == object_id, *self.scope.of(Link))
@@ -118,7 +119,7 @@ class Shares(Connected):
 def _link_column(
     connection: Connection, kind: Shared, object_id: str
 ) -> tuple[InstrumentedAttribute[str | None], str]:
-    """The column of this object in a link, and its owner. Raises StorageError for an unknown
+    """Return the column of this object in a link, and its owner. Raises StorageError for an unknown
     object."""
     if kind is Shared.COMPARISON:
         return Link.comparison_id, comparison_row(connection, object_id)["owner"]

@@ -63,8 +63,8 @@ class RunStore(Comparisons, Runs, Counterfactuals, Lists, Votes, Studies, Result
         return not self.scope.writable
 
     def of(self, owner: str | None) -> Self:
-        """The same database restricted to ``owner`` (1 to 64 characters); None: this store, which
-        must have everything.
+        """Return the same database restricted to ``owner`` (1 to 64 characters); None: this store,
+        which must have everything.
 
         Raises ValueError for another owner than the one it already has: a scope is never widened.
         """
@@ -77,7 +77,7 @@ class RunStore(Comparisons, Runs, Counterfactuals, Lists, Votes, Studies, Result
         return self.scoped(owned_by(owner))
 
     def counts(self) -> StoreCounts:
-        """The number of stored objects."""
+        """Return the number of stored objects."""
         live, visible = ComparisonRow.deleted_at.is_(None), self.scope.of(ComparisonRow)
         number = func.count()
         votes = select(number).select_from(Vote).join(ComparisonRow)

@@ -26,8 +26,8 @@ class Turns:
 
     @contextmanager
     def taken(self, until: float) -> Iterator[None]:
-        """``until``: by the monotonic clock. Raises sqlite3.OperationalError then. An exception
-        while waiting leaves nothing behind."""
+        """Take a turn, ``until`` then by the monotonic clock. Raises sqlite3.OperationalError then.
+        An exception while waiting leaves nothing behind."""
         request = object()
         try:
             with self._changed:
@@ -62,6 +62,6 @@ _OF_FILES: dict[tuple[Path, int], Turns] = {}
 
 
 def turns_of(path: Path) -> Turns:
-    """The lock of this file (its resolved path) in this process; a forked child has its own, since
-    no thread would release the parent's."""
+    """Return the lock of this file (its resolved path) in this process; a forked child has its own,
+    since no thread would release the parent's."""
     return _OF_FILES.setdefault((path, os.getpid()), Turns())

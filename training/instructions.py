@@ -117,7 +117,7 @@ def _suite(count: int, seed: int) -> Suite:
 
 
 def _reading(rng: random.Random) -> tuple[str, _Template]:
-    """A question, and the prompt with some of the facts in their order and it about one of
+    """Make a question, and the prompt with some of the facts in their order and it about one of
     them."""
     facts = [_FACTS[at] for at in sorted(rng.sample(range(len(_FACTS)), _FACTS_A_TEXT))]
     question, instructions = rng.choice(rng.choice(facts)[1])

@@ -81,8 +81,8 @@ class LabelSearch(NamedTuple):
 
 
 def mismatches(pair: Pair, configs: Sequence[RunConfig], suite: Suite) -> Iterator[Mismatch]:
-    """Of the prompts that strict answers rightly, one of each in turn. ``configs``: of the items of
-    ``suite``."""
+    """Yield the mismatches of the prompts that strict answers rightly, one of each in turn.
+    ``configs``: of the items of ``suite``."""
 
     def is_right(number: int, text: str) -> bool:
         by_metric = scores(suite, suite.items[number], [text], execute_code=False)
@@ -117,8 +117,8 @@ def _states(pair: Pair, ids: Sequence[int]) -> Tensor:
 
 
 def trained(examples: Sequence[Mismatch], reads: Reads, hidden: int, seed: int) -> Classifier:
-    """With the weight decay that ranks the held-out examples best. Raises ValueError where a part
-    has examples of one kind only."""
+    """Train with the weight decay that ranks the held-out examples best. Raises ValueError where a
+    part has examples of one kind only."""
     states = torch.stack([each.states[-1 if reads is Reads.TOKEN else 0] for each in examples])
     changes = torch.tensor([float(each.changes) for each in examples])
     prompts = torch.tensor([each.prompt for each in examples])
@@ -196,8 +196,8 @@ def save(classifier: Classifier, config: ClassifierConfig, target: str, folder: 
 
 
 def prompts(name: str | None, count: int, seed: int) -> Suite:
-    """At most so many of a suite, further ones of the built-in ``instructions``, or problems of the
-    kind that trained the bundled pair."""
+    """Return at most so many of a suite, further ones of the built-in ``instructions``, or problems
+    of the kind that trained the bundled pair."""
     if name == instructions.NAME:
         return instructions.further(count, seed)
     if name:

@@ -35,8 +35,8 @@ class MatrixOptimiser:
         scale: float,
         share: Callable[[Sequence[Tensor]], None] = lambda _gradients: None,
     ) -> None:
-        """One step. ``scale``: of the rates; ``share`` averages the gradients over the processes,
-        in place."""
+        """Make one step. ``scale``: of the rates; ``share`` averages the gradients over the
+        processes, in place."""
         for part, rate in zip(self.parts, self._rates, strict=True):
             part.param_groups[0]["lr"] = rate * scale
             part.zero_grad()

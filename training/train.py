@@ -86,7 +86,7 @@ TokenText = tuple[list[int], list[int]]  # token ids of prompt and answer
 def texts(
     tokenizer: PreTrainedTokenizerFast, seed: int, practice_share: float = 0.0
 ) -> Iterator[TokenText]:
-    """The corpus."""
+    """Yield the corpus."""
     for item in documents(seed, practice_share):
         request, written = (
             tokenizer.encode(part, add_special_tokens=False) for part in split_document(item)
@@ -126,7 +126,7 @@ def build(recipe: Recipe, tokenizer: PreTrainedTokenizerFast, layers: int) -> Ll
 
 
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
-    """For the configuration of a model, and of its generation."""
+    """Return those for the configuration of a model, and of its generation."""
     return {
         name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")
     }
@@ -135,7 +135,7 @@ def special_ids(tokenizer: PreTrainedTokenizerFast) -> dict[str, Any]:
 def optimise(
     model: nn.Module, loss: Loss, data: Iterator[TokenBatch], recipe: Recipe, stage: Stage
 ) -> None:
-    """One stage, after a warm-up of 40 steps."""
+    """Train one stage, after a warm-up of 40 steps."""
     optimiser = MatrixOptimiser(model, recipe.learning_rate, recipe.learning_rate)
     steps = max(1, stage.tokens // (recipe.batch * recipe.window))
     for step, (ids, weights) in enumerate(islice(data, steps)):
@@ -156,7 +156,7 @@ def train(
     seed: int,
     compiled: bool,
 ) -> None:
-    """All stages, each on different documents."""
+    """Train all stages, each on different documents."""
     step = torch.compile(loss) if compiled else loss
     for number, stage in enumerate(stages):
         data = pack(recipe, texts(tokenizer, seed + 10 * number, stage.practice_share))
@@ -185,8 +185,8 @@ def train_target(
 def distil_draft(
     recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, compiled: bool
 ) -> LlamaForCausalLM:
-    """The draft starts from the target's embedding and learns the target's distribution (forward
-    KL)."""
+    """Train the draft, which starts from the target's embedding and learns the target's
+    distribution (forward KL)."""
     draft = build(recipe, tokenizer, recipe.draft_layers)
     input_embedding(draft).weight.data.copy_(input_embedding(target).weight.data)
     target.eval().requires_grad_(False)
@@ -201,7 +201,7 @@ def distil_draft(
 
 
 def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """bf16 safetensors, tokenizer and a generation config: a checkpoint like any other."""
+    """Save bf16 safetensors, tokenizer and a generation config: a checkpoint like any other."""
     cast: Any = model.to  # its annotation allows devices only
     cast(torch.bfloat16).save_pretrained(folder)
     GenerationConfig(**special_ids(tokenizer), do_sample=False).save_pretrained(folder)

@@ -61,9 +61,9 @@ def measurement(module: str, description: str | None, **options: Any) -> Callabl
 
 
 def taking(default: Any) -> dict[str, Any]:
-    """What an option takes: nothing, for one that is off; an integer of at least 1; one of the
-    words of a tuple, the first by default; some of a list, all by default; else what has the type
-    of the default."""
+    """Return what an option takes: nothing, for one that is off; an integer of at least 1; one of
+    the words of a tuple, the first by default; some of a list, all by default; else what has the
+    type of the default."""
     match default:
         case bool():
             return {"action": "store_true"}

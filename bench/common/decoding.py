@@ -108,7 +108,7 @@ class Ours:
 
 
 def complete(pair: Pair, config: RunConfig) -> Trace:
-    """A complete run."""
+    """Make a complete run."""
     run = Session(pair).start(config)
     for _ in run:
         pass
@@ -116,21 +116,21 @@ def complete(pair: Pair, config: RunConfig) -> Trace:
 
 
 def loaded(name: str = "bundled", **options: Any) -> Pair:
-    """The bundled pair, or the ``real`` one, with which the page starts; ``options`` are those of
-    ``ModelPool``."""
+    """Load the bundled pair, or the ``real`` one, with which the page starts; ``options`` are those
+    of ``ModelPool``."""
     transformers_logging.set_verbosity_error()
     return ModelPool(**options).get(BUNDLED_PAIR if name == "bundled" else CATALOG[0])
 
 
 def prompts_for(name: str, count: int) -> list[PromptConfig]:
-    """For the pair of this name."""
+    """Return the prompts for the pair of this name."""
     if name == "bundled":
         return mixed_prompts(count)
     return [*islice(cycle(REAL_PROMPTS), count)]
 
 
 def mixed_prompts(count: int) -> list[PromptConfig]:
-    """Held-out problems and story requests of the bundled pair, half of each."""
+    """Return held-out problems and story requests of the bundled pair, half of each."""
     problems = [item.question for item in held_out(count - count // 2)]
     return [PromptConfig(text) for text in (*problems, *held_out_requests(count // 2))]
 
@@ -153,9 +153,9 @@ class Differences:
         continued: Collection[str],
         repeated: str = "",
     ) -> None:
-        """One text of each method. The first decodes without a draft. ``continued``: methods that
-        generate their text again from its middle; ``repeated``: one that starts after a text which
-        repeats its beginning, so that n-grams can draft."""
+        """Add one text of each method. The first decodes without a draft. ``continued``: methods
+        that generate their text again from its middle; ``repeated``: one that starts after a text
+        which repeats its beginning, so that n-grams can draft."""
         none = next(iter(methods))
         first_ids: tuple[int, ...] = ()
         for name, method in methods.items():

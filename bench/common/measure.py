@@ -97,12 +97,12 @@ def seconds(work: Callable[[], object], device: torch.device = CPU) -> float:
 
 
 def digest(ids: Sequence[int]) -> str:
-    """A hash of token ids."""
+    """Return a hash of token ids."""
     return hashlib.sha256(" ".join(map(str, ids)).encode()).hexdigest()[:16]
 
 
 def paired(samples: Samples, method: str, baseline: str) -> list[float]:
-    """The ratios of the speeds, method / baseline, of the same prompt and round."""
+    """Return the ratios of the speeds, method / baseline, of the same prompt and round."""
     both = zip(samples[method], samples[baseline], strict=True)
     return [each.speed / other.speed for each, other in both]
 

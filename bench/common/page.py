@@ -27,7 +27,7 @@ ARGUMENTS = (
 
 
 def wait(url: str) -> None:
-    """Until the address responds with 200. Raises TimeoutError."""
+    """Wait until the address responds with 200. Raises TimeoutError."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         with suppress(OSError), urllib.request.urlopen(url, timeout=5):
@@ -56,7 +56,7 @@ def chromium(*arguments: str) -> Iterator[Browser]:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The address of ``app.py`` with a database in ``folder``, once it responds. Python keeps what
+    """Serve ``app.py`` with a database in ``folder``, once it responds. Python keeps what
     it compiles, as by default. Raises TimeoutError."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -45,17 +45,17 @@ BatchDecoder = Callable[[Sequence[Sequence[int]], int], list[Ids]]
 
 
 def prompted(decoder: Decoder, tokenizer: PreTrainedTokenizerBase, new: int) -> Method:
-    """A decoder as a benchmark method, with the same prompt ids as our runs."""
+    """Return a decoder as a benchmark method, with the same prompt ids as our runs."""
     return lambda prompt, _seed: decoder(encode(tokenizer, prompt), new)
 
 
 def folder(model: ModelRef) -> Path:
-    """A model's files in Hugging Face's format."""
+    """Return a model's files in Hugging Face's format."""
     return weights(model, lambda _: None)[0]
 
 
 def opened(model: ModelRef, dtype: torch.dtype) -> PreTrainedModel:
-    """The model as transformers loads it, on the CPU."""
+    """Open the model as transformers loads it, on the CPU."""
     load: Any = AutoModelForCausalLM.from_pretrained
     read: PreTrainedModel = load(folder(model), dtype=dtype).eval()
     return read
@@ -63,8 +63,8 @@ def opened(model: ModelRef, dtype: torch.dtype) -> PreTrainedModel:
 
 @contextmanager
 def _answering(*command: object) -> Iterator[Callable[[str], str]]:
-    """A program that answers lines, with as many threads as torch. A question raises RuntimeError
-    once the program has ended."""
+    """Start a program that answers lines, with as many threads as torch. A question raises
+    RuntimeError once the program has ended."""
     line = [*map(str, command)]
     variables = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     with Popen(line, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, text=True, env=variables) as process:
@@ -81,7 +81,8 @@ def _answering(*command: object) -> Iterator[Callable[[str], str]]:
 
 @contextmanager
 def llama_server(model: Path) -> Iterator[Decoder]:
-    """A llama.cpp server without speculation, in the environment that ``make llama`` makes."""
+    """Start a llama.cpp server without speculation, in the environment that ``make llama``
+    makes."""
     script = ROOT / "integrations/llama/serve.py"
     with (
         _answering(LLAMA, script, model, "none", torch.get_num_threads()) as answer,
@@ -117,14 +118,14 @@ def vllm_batches(target: Path, draft: Path | str, k: int, slots: int) -> Iterato
 
 
 def greedy(target: PreTrainedModel, **options: Any) -> Decoder:
-    """transformers' ``generate``, by default without a draft model."""
+    """Return transformers' ``generate``, by default without a draft model."""
     decode = generation(target, **options)
     return lambda prompt, new: Decoded(decode([prompt], new)[0], 0)
 
 
 def generation(target: PreTrainedModel, **options: Any) -> BatchDecoder:
-    """As ``greedy``, of several prompts at once, padded on the left. Texts end as the model's own
-    configuration says."""
+    """Generate as ``greedy``, of several prompts at once, padded on the left. Texts end as the
+    model's own configuration says."""
     model: Any = target
     eos = model.generation_config.eos_token_id
     ends = {eos} if isinstance(eos, int) else {*(eos or ())}
@@ -150,7 +151,7 @@ def generation(target: PreTrainedModel, **options: Any) -> BatchDecoder:
 
 
 def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
-    """transformers' assisted generation: always K drafted tokens, independent of the draft's
+    """Return transformers' assisted generation: always K drafted tokens, independent of the draft's
     confidence. Configures ``draft``."""
     always: dict[str, Any] = {
         "num_assistant_tokens_schedule": "constant",
@@ -161,7 +162,7 @@ def assisted(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder
 
 
 def looped(target: PreTrainedModel, draft: PreTrainedModel, k: int) -> Decoder:
-    """The plain loop."""
+    """Run the plain loop."""
 
     @torch.inference_mode()
     def decode(prompt: Sequence[int], new: int) -> Decoded:

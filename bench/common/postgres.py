@@ -15,8 +15,8 @@ PROGRAMS = Path("/usr/lib/postgresql")
 
 @contextmanager
 def cluster(options: str = "") -> Iterator[Path | None]:
-    """The folder of its socket; None where PostgreSQL is not installed. It listens on no port.
-    ``options``: of the server, more."""
+    """Start a cluster; give the folder of its socket, None where PostgreSQL is not installed. It
+    listens on no port. ``options``: of the server, more."""
     programs = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
     if not programs:
         yield None

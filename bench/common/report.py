@@ -48,7 +48,7 @@ class MeasuredFigure(NamedTuple):
     def of(
         cls, name: str, values: Iterable[float], unit: str = "", **goal: float
     ) -> MeasuredFigure:
-        """The median of ``values``, with quartiles and count as note. ``goal``: ``least`` or
+        """Return the median of ``values``, with quartiles and count as note. ``goal``: ``least`` or
         ``most``."""
         samples = tuple(values)
         low, middle, high = spread(samples)
@@ -101,7 +101,7 @@ class BenchReport(NamedTuple):
 def figure_table(
     figures: Sequence[MeasuredFigure], title: str = "", text: Sequence[str] = ()
 ) -> ResultTable:
-    """A table of figures, with columns for goals if there are any."""
+    """Return a table of figures, with columns for goals if there are any."""
     answers = {None: "–", True: "yes", False: "no"}
     goals = any(one.goal for one in figures)
     heads = ("figure", "measured", *["goal", "reached"] * goals, "note")
@@ -143,7 +143,7 @@ def _row(cells: Sequence[Cell]) -> str:
 
 
 def figure_values(figures: Iterable[MeasuredFigure]) -> list[dict[str, Any]]:
-    """The figures for JSON, including whether goals are reached."""
+    """Return the figures for JSON, including whether goals are reached."""
     return [one._asdict() | {"reached": one.reached} for one in figures]
 
 

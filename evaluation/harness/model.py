@@ -97,8 +97,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def create_from_arg_obj(
         cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None
     ) -> Self:
-        """From lm-eval's ``--model_args`` and its other options. ``--model_args`` take precedence,
-        because lm-eval always sets a device."""
+        """Create the model from lm-eval's ``--model_args`` and its other options. ``--model_args``
+        take precedence, because lm-eval always sets a device."""
         beside = {
             name: value for name, value in (additional_config or {}).items() if value is not None
         }
@@ -113,8 +113,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
-        """The answers, in order. Random draws depend on seed, task, document and repeat, not on the
-        number of processes."""
+        """Generate the answers, in order. Random draws depend on seed, task, document and repeat,
+        not on the number of processes."""
         bar = tqdm(
             total=len(requests),
             disable=disable_tqdm or self.rank != 0,
@@ -156,7 +156,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return "cpu" if device_used.type == "cpu" else str(device_used)  # accelerate numbers CPUs
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """The values of all processes in order, at process ``dst``; None at the others."""
+        """Gather the values of all processes in order, at process ``dst``; None at the others."""
         if self.world_size == 1:
             return [obj]
         values: list[Any] | None = [None] * self.world_size if self.rank == dst else None
@@ -172,8 +172,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def _traces(
         self, questions: Mapping[QuestionKey, Question]
     ) -> Iterator[tuple[QuestionKey, Trace]]:
-        """Of answers in batches, and of those alone: what ends at a mark of the thinking part, and
-        prompts that lose their beginning."""
+        """Yield the traces of answers in batches, and of those alone: what ends at a mark of the
+        thinking part, and prompts that lose their beginning."""
         thought = self.options.think_end_token
         together = []
         for key, question in questions.items():
@@ -210,7 +210,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return trace
 
     def _answer(self, question: Question, trace: Trace) -> str:
-        """The text of an answer, which is saved."""
+        """Return the text of an answer, which is saved."""
         request, (context, settings) = question.request, question.request.args
         answer = self._visible_answer(trace.text, question.until)
         row = row_of(
@@ -229,7 +229,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return answer
 
     def _visible_answer(self, text: str, until: Sequence[str] = ()) -> str:
-        """The answer in a text: what follows the thinking part, up to the first stop string."""
+        """Return the answer in a text: what follows the thinking part, up to the first stop
+        string."""
         return str(postprocess_generated_text(text, list(until), self.options.think_end_token))
 
     def _save(self, trace: Trace) -> str | None:
@@ -241,7 +242,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         return self._store.save_run(comparison, trace, lane=0, order=0)
 
     def _config(self, context: str, generation: Generation, seed: int) -> RunConfig:
-        """The run's configuration. lm-eval has already applied chat template and examples to
+        """Return the run's configuration. lm-eval has already applied chat template and examples to
         ``context``. The stop strings of a task are for the answer; the engine would apply them to
         the thinking part before it too."""
         stop = () if self.options.think_end_token else generation.until
@@ -297,7 +298,7 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
     def apply_chat_template(
         self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
     ) -> str:
-        """The conversation formatted by the chat template, without the system prompt if the
+        """Return the conversation formatted by the chat template, without the system prompt if the
         template does not support one."""
         if not self.tokenizer.chat_template:
             raise OptionError(
@@ -317,8 +318,8 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             return render(self.tokenizer, rest, **options)
 
     def get_model_info(self) -> dict[str, Any]:
-        """For the ``config`` of lm-eval's results; ``mars`` has the telemetry of all answers,
-        pooled."""
+        """Return what is for the ``config`` of lm-eval's results; ``mars`` has the telemetry of all
+        answers, pooled."""
         return {
             "model_num_parameters": self.pair.target.num_parameters(),
             "model_dtype": str(self.pair.dtype),

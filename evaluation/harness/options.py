@@ -118,7 +118,7 @@ class Generation(NamedTuple):
 def read_generation(
     settings: Mapping[str, Any], eos: str | None, max_new_tokens: int
 ) -> Generation:
-    """As in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples;
+    """Read as in lm-eval's model ``hf``: without ``do_sample`` a temperature above 0 samples;
     ``do_sample: false`` is greedy.
 
     Raises OptionError for an argument that this engine does not have.
@@ -145,7 +145,7 @@ def read_generation(
 
 
 def _setting(name: str, value: Any) -> Any:
-    """A value of ``generation_kwargs``; numbers may be texts, as YAML reads 1e-5. Raises
+    """Read a value of ``generation_kwargs``; numbers may be texts, as YAML reads 1e-5. Raises
     OptionError, without regard to the range of a number."""
     if name == "until":
         texts = value if isinstance(value, list | tuple) else [value]
@@ -166,7 +166,7 @@ def _setting(name: str, value: Any) -> Any:
 
 
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:
-    """As ``generate`` takes them. Raises OptionError for something else."""
+    """Return the biases as ``generate`` takes them. Raises OptionError for something else."""
     pairs = sequence_bias.items() if isinstance(sequence_bias, Mapping) else sequence_bias
     try:
         biases = [
@@ -184,7 +184,7 @@ def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], 
 
 
 def seed_of(seed: int, request: Any, repeat: int) -> int:
-    """A separate seed for every answer to an lm-eval Instance, so that two documents do not share
-    their random draws."""
+    """Return a separate seed for every answer to an lm-eval Instance, so that two documents do not
+    share their random draws."""
     key = f"{seed}/{request.task_name}/{request.doc_id}/{request.idx}/{repeat}"
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:6], "big")

@@ -28,8 +28,8 @@ POOLED = (
 
 
 def row_of(trace: Trace, **known: Any) -> LoggedRow:
-    """The numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash (those
-    of lm-eval's samples).
+    """Return the numbers of one answer; ``known`` identifies it: task, doc_id, repeat, prompt_hash
+    (those of lm-eval's samples).
 
     Undefined rates and infinite KL are null, because JSON has no NaN or infinity.
     """

@@ -68,8 +68,8 @@ class Endpoint(Client):
     """Thread-safe client."""
 
     def answer(self, messages: list[dict[str, str]]) -> str:
-        """The answer to a conversation. Raises ServerError when all tries have failed. Some models
-        do not support a temperature."""
+        """Return the answer to a conversation. Raises ServerError when all tries have failed. Some
+        models do not support a temperature."""
         body = {"model": self.server.model, "messages": messages, "temperature": 0.0}
         answer = self.post(CHAT, body, optional=("temperature",))
         try:
@@ -153,7 +153,7 @@ def judge_study(
 def _missing(
     store: RunStore, study_id: str, judge: str, limit: int | None
 ) -> tuple[int, list[_Job]]:
-    """The number of all questions, and those without a verdict of this judge."""
+    """Return the number of all questions, and those without a verdict of this judge."""
     pairs = _pairs(store, study_id)
     random.Random(study_id).shuffle(pairs)
     stored = store.judgements(study_id)
@@ -196,7 +196,7 @@ def _answers(
 def question(
     item: Item, rule: Sequence[str], baseline: Sequence[str], *, swapped: bool
 ) -> list[dict[str, str]]:
-    """The messages for a judge. ``rule``, ``baseline``: the answers of both, one per turn;
+    """Return the messages for a judge. ``rule``, ``baseline``: the answers of both, one per turn;
     ``swapped``: the baseline's come first."""
     first, second = (baseline, rule) if swapped else (rule, baseline)
     references = [text for text in item.references if text.strip()]
@@ -212,7 +212,7 @@ def question(
 
 
 def preferred(answer: str, *, swapped: bool) -> Preferred | None:
-    """The answer preferred by the last verdict in a text; None without a verdict."""
+    """Return the answer preferred by the last verdict in a text; None without a verdict."""
     verdicts = _VERDICT.findall(answer)
     if not verdicts:
         return None
@@ -231,7 +231,7 @@ def _part(name: str, text: str) -> str:
 
 
 def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
-    """Every completed answer of a rule with its baseline's, if both texts are stored; plain
+    """Return every completed answer of a rule with its baseline's, if both texts are stored; plain
     decoding and placebos are not judged."""
     groups = list(read_answered(store, study_id, steps=False))
     answers = {(one.stored.task, group.lane): one for group in groups for one in group.answers}

@@ -63,7 +63,7 @@ def check(options: Namespace, key: str) -> int:
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """One prompt per line. Raises ValueError."""
+    """Read one prompt per line. Raises ValueError."""
     prompts = tuple(line.removesuffix("\n") for line in read_lines(path) if line.strip())
     if not 1 <= len(prompts) <= MOST_PROMPTS:
         raise ValueError(
@@ -104,7 +104,7 @@ def _document(
 
 
 def counters_of(server: Client) -> Counters | None:
-    """The counters of speculative decoding in ``/metrics``; None where the server has none."""
+    """Read the counters of speculative decoding in ``/metrics``; None where the server has none."""
     try:
         return read_counters(server.metrics())
     except (ServerError, ValueError):
@@ -112,8 +112,8 @@ def counters_of(server: Client) -> Counters | None:
 
 
 def counters_finding(before: Counters | None, after: Counters | None) -> Finding:
-    """What the requests of the check added to the counters; those of other clients in the meantime
-    are in it."""
+    """Return what the requests of the check added to the counters; those of other clients in the
+    meantime are in it."""
     if before is None or after is None or not after.drafts > 0:  # nan without counters
         return Finding(TITLE, LosslessVerdict.NOT_TESTED, "The server counts no drafts.")
     names = ("drafts", "drafted", "accepted")
@@ -129,7 +129,7 @@ def counters_finding(before: Counters | None, after: Counters | None) -> Finding
 
 
 def _doubts(drafts: int, drafted: int, accepted: int, by_position: list[int]) -> Iterator[str]:
-    """``by_position[i]``: drafts of which more than i tokens were accepted."""
+    """Yield the doubts. ``by_position[i]``: drafts of which more than i tokens were accepted."""
     if drafts < ENOUGH:
         yield (
             f"Fewer than {ENOUGH}: speculative decoding was hardly tested; prompts with which the "

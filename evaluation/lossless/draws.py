@@ -95,8 +95,8 @@ def same_p(
 def _monte_carlo(
     observed: float, simulated: Callable[[int], Array], width: int, least: float
 ) -> float:
-    """(1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening too (the
-    second sample is independent).
+    """Return (1 + simulated statistics ≥ the observed one) / (1 + all); valid with the screening
+    too (the second sample is independent).
 
     ``width``: numbers in memory for one of them."""
     p, rows = 1.0, max(1, BLOCK // width)

@@ -81,8 +81,8 @@ def greedy_findings(
 
 
 def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
-    """The largest gap that rounding can close: as far as the gap of two tokens moved between two
-    answers while these were equal."""
+    """Return the largest gap that rounding can close: as far as the gap of two tokens moved between
+    two answers while these were equal."""
     largest = TIE
     for one, other in zip(answers, again, strict=True):
         for here, there in zip(one.logprobs or (), other.logprobs or (), strict=False):
@@ -97,8 +97,8 @@ def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
 def difference(
     judge: Client, number: int, prompt: str, expected: Answer, actual: Answer
 ) -> Difference | None:
-    """The first token that differs, with the gap of both by ``judge``; the first character where
-    not every token is identified; None where all are equal."""
+    """Return the first token that differs, with the gap of both by ``judge``; the first character
+    where not every token is identified; None where all are equal."""
     texts = [answer.text.rstrip(CUT) for answer in (expected, actual)]
     start, unit, gap = _first(*texts), "character", math.nan
     at = start
@@ -126,12 +126,12 @@ def _difference(number: int, position: str, token: str, wanted: str, gap: float)
 
 
 def _first(one: Sequence[Any], other: Sequence[Any]) -> int | None:
-    """The first index at which two sequences differ."""
+    """Return the first index at which two sequences differ."""
     return next((at for at, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]), None)
 
 
 def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
-    """The token of an answer with the largest gap to the most probable one, by the log
+    """Return the token of an answer with the largest gap to the most probable one, by the log
     probabilities that a pass over the full text gives; None if every token is the most probable
     one. Raises ServerError, LookupError, TypeError, ValueError or AttributeError if the server does
     not report them."""

@@ -102,7 +102,7 @@ def sampled_findings(
 def _drawn(
     client: Client, prompts: Sequence[str], draws: int, seed: int, tokens: int = TOKENS
 ) -> list[list[Answer]]:
-    """The answers, by prompt."""
+    """Return the answers, by prompt."""
 
     def one(number: int) -> Answer:
         prompt = prompts[number // draws]
@@ -116,8 +116,8 @@ def _drawn(
 def _fit(
     judge: Client, prompt: str, answers: Sequence[Answer], seed: int, least: float
 ) -> SampleFit | None:
-    """None if the server does not identify every token, or the judge reports no log probabilities
-    or identifies tokens otherwise."""
+    """Return the fit; None if the server does not identify every token, or the judge reports no log
+    probabilities or identifies tokens otherwise."""
     counts: dict[Beginning, Counter[TokenKey]] = {}
     sources: dict[Beginning, Answer] = {}
     ended: set[Beginning] = set()
@@ -162,8 +162,8 @@ def _fit(
 
 
 def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
-    """The values of the RANKS most probable tokens, then of all others together: [RANKS + 1] from
-    [C], whose last one is a rest."""
+    """Return the values of the RANKS most probable tokens, then of all others together: [RANKS + 1]
+    from [C], whose last one is a rest."""
     first = values[:-1][:RANKS]
     return np.array([*first, *[0] * (RANKS - len(first)), values[len(first) :].sum()])
 
@@ -200,7 +200,7 @@ def _same(
 
 
 def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
-    """The draws of both servers for one prompt."""
+    """Return the draws of both servers for one prompt."""
     names = [answer.names for answer in answers if answer.names]
     if len(names) == len(answers) and len({type(name) for row in names for name in row}) == 1:
         return [*names]
@@ -208,8 +208,8 @@ def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
 
 
 def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
-    """For how many prompts an improbable answer was given for several seeds; empty where that is
-    not so for most. A server that ignores the temperature after the first token also repeats
+    """Return for how many prompts an improbable answer was given for several seeds; empty where
+    that is not so for most. A server that ignores the temperature after the first token also repeats
     itself, but goes on as at temperature 0: it has another distribution."""
     tested = repeated = 0
     for prompt, answers in zip(prompts, _drawn(client, prompts, REPEATS, seed, LONG), strict=True):
@@ -230,19 +230,19 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
 
 
 def _logprob(answer: Answer) -> float:
-    """At most: the sum of the log probabilities that are known."""
+    """Return at most the sum of the log probabilities that are known."""
     return math.fsum(each.logprob for each in answer.logprobs or () if each.logprob < 0)
 
 
 def _numbered(values: Sequence[Any] | Indices) -> Indices:
-    """The number of each value among the different ones."""
+    """Return the number of each value among the different ones."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values])
 
 
 def _ranks(strata: Indices, tokens: Indices) -> Indices:
-    """The rank of each draw's token among those of its stratum, by how often both servers drew it;
-    RANKS for all others."""
+    """Return the rank of each draw's token among those of its stratum, by how often both servers
+    drew it; RANKS for all others."""
     counts = np.bincount(tokens)
     order = sorted(
         dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)),

@@ -48,8 +48,8 @@ class Finding:
 
 
 def overall(findings: Sequence[Finding]) -> LosslessVerdict:
-    """The worst verdict of any check; not known if none was possible. Checks that were not tested
-    do not count."""
+    """Return the worst verdict of any check; not known if none was possible. Checks that were not
+    tested do not count."""
     verdicts = {finding.verdict for finding in findings} - {LosslessVerdict.NOT_TESTED}
     order = (
         LosslessVerdict.NOT_LOSSLESS,
@@ -63,9 +63,9 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
 def complete(
     client: Client, prompt: Prompt, max_tokens: int, temperature: float, **further: Any
 ) -> Answer:
-    """An answer with the sampling settings switched off that a server may have other defaults for,
-    and with tokens by id where a server can; in one piece, because llama.cpp names accepted drafts
-    only there. Raises ServerError."""
+    """Request an answer with the sampling settings switched off that a server may have other
+    defaults for, and with tokens by id where a server can; in one piece, because llama.cpp names
+    accepted drafts only there. Raises ServerError."""
     off = {
         "top_p": 1.0,
         "min_p": 0.0,
@@ -95,8 +95,8 @@ def at_once(
 def continued(
     client: Client, prompt: str, answer: Answer, tokens: int, **settings: Any
 ) -> Answer | None:
-    """What follows the prompt and the first ``tokens`` tokens of its answer; None where the server
-    cannot be sent these tokens, or reads others. Raises ServerDown."""
+    """Return what follows the prompt and the first ``tokens`` tokens of its answer; None where the
+    server cannot be sent these tokens, or reads others. Raises ServerDown."""
     names = (answer.names or ())[:tokens]
     ids = [name for name in names if isinstance(name, int)]
     try:
@@ -115,8 +115,8 @@ def continued(
 def next_token(
     judge: Client, prompt: str, answer: Answer, tokens: int, seed: int
 ) -> dict[TokenKey, float]:
-    """The log probabilities that a request for one token, which has no draft, reports after the
-    first ``tokens`` tokens of an answer; empty where they or the names of their tokens are not
+    """Return the log probabilities that a request for one token, which has no draft, reports after
+    the first ``tokens`` tokens of an answer; empty where they or the names of their tokens are not
     reported. A server may report none for a token that is a part of a character, so some seeds are
     tried. Raises ServerDown."""
     for trial in range(TRIALS):

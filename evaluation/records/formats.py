@@ -82,8 +82,8 @@ def number(value: Any) -> float:
 
 
 def read_line(row: RecordRow) -> Read:
-    """A line of mars-vllm: every step, with margins and relaxed tokens. The first token comes from
-    the prefill, which is not a step."""
+    """Read a line of mars-vllm: every step, with margins and relaxed tokens. The first token comes
+    from the prefill, which is not a step."""
     if row["format"] != FORMAT:
         raise ValueError(f"format is {str(row['format'])[:40]!r}; it must be {FORMAT!r}")
     steps = [_step(each) for each in row["steps"]]
@@ -142,8 +142,8 @@ class ServerCounts(NamedTuple):
 
 
 def choices_of(row: RecordRow) -> list[tuple[RecordRow, str]]:
-    """The answer of each choice, with what is to be said of it. What the server counted for all of
-    them together is no choice's."""
+    """Return the answer of each choice, with what is to be said of it. What the server counted for
+    all of them together is no choice's."""
     choices = row.get("choices")
     if not isinstance(choices, list) or len(choices) < 2:
         return [(row, "")]
@@ -162,7 +162,7 @@ def choices_of(row: RecordRow) -> list[tuple[RecordRow, str]]:
 
 
 def read_answer(row: RecordRow) -> Read:
-    """A completion or chat completion of vLLM; of SGLang, where it has its ``meta_info`` or
+    """Read a completion or chat completion of vLLM; of SGLang, where it has its ``meta_info`` or
     ``sglext``."""
     choice, usage = row["choices"][0], row.get("usage") or {}
     text = text_of(choice)
@@ -202,7 +202,7 @@ def _created(row: RecordRow) -> datetime | None:
 
 
 def read_sglang(row: RecordRow) -> Read:
-    """An answer of SGLang. Its names for the counts have changed twice."""
+    """Read an answer of SGLang. Its names for the counts have changed twice."""
     meta = row["meta_info"]
 
     def first(*names: str) -> Any:
@@ -238,8 +238,8 @@ def read_sglang(row: RecordRow) -> Read:
 
 
 def read_llama(row: RecordRow) -> Read:
-    """An answer of llama.cpp's server. It does not count passes: each one after the prefill adds
-    its accepted tokens and one more."""
+    """Read an answer of llama.cpp's server. It does not count passes: each one after the prefill
+    adds its accepted tokens and one more."""
     timings = row["timings"]
     counts = None
     if "draft_n" in timings:
@@ -295,8 +295,8 @@ def _run(
     wall_s: float = NAN,
     detail: Any = None,
 ) -> Trace:
-    """A run from an answer. Without ``detail``, or without token ids, its steps are unknown, and
-    only their counts are filled in."""
+    """Make a run from an answer. Without ``detail``, or without token ids, its steps are unknown,
+    and only their counts are filled in."""
     new = len(ids) if new_tokens is None else integer(new_tokens)
     trace = served_trace(
         config,

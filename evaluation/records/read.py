@@ -42,8 +42,8 @@ _FORMATS = {
 
 
 def read_records(path: Path) -> list[ImportedRun]:
-    """All runs of a file. Raises ValueError, with the line or entry, if anything in it cannot be
-    read."""
+    """Read all runs of a file. Raises ValueError, with the line or entry, if anything in it cannot
+    be read."""
     where = ""
     try:
         text = read_text(path, MAX_BYTES)
@@ -83,8 +83,8 @@ def read_records(path: Path) -> list[ImportedRun]:
 
 
 def _rows(text: str) -> Iterator[tuple[str, Any]]:
-    """The entries of a JSON value, or the lines of a file with one value per line, each with its
-    name."""
+    """Yield the entries of a JSON value, or the lines of a file with one value per line, each with
+    its name."""
     try:
         document = read_json(text)
     except json.JSONDecodeError:
@@ -99,7 +99,7 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _records(row: Any, file: str) -> list[ImportedRun]:
-    """The runs of an answer, one for each choice."""
+    """Return the runs of an answer, one for each choice."""
     if not isinstance(row, dict) or not _FORMATS.keys() & row:
         raise ValueError("it is not a record of mars-vllm, vLLM, SGLang or llama.cpp")
     records = []
@@ -112,7 +112,7 @@ def _records(row: Any, file: str) -> list[ImportedRun]:
 
 
 def _of_counters(text: str, file: str) -> ImportedRun:
-    """``/metrics`` as one run: all answers of the server together."""
+    """Return ``/metrics`` as one run: all answers of the server together."""
     counters = read_counters(text)
     config = config_of(
         counters.model,
@@ -155,7 +155,7 @@ def _of_counters(text: str, file: str) -> ImportedRun:
 
 
 def _comment(trace: Trace, file: str, source: str) -> str:
-    """Where a run came from, and what is not known of it."""
+    """Return where a run came from, and what is not known of it."""
     summary, config = trace.summary, trace.config
     known = {
         "prompt": bool(config.prompt.text),

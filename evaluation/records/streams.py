@@ -16,8 +16,8 @@ def is_stream(text: str) -> bool:
 
 
 def streamed_answers(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The answers of a file, each with its position. Events of one answer have the same id; where
-    they have none, an answer ends with its last event. Raises ValueError."""
+    """Yield the answers of a file, each with its position. Events of one answer have the same id;
+    where they have none, an answer ends with its last event. Raises ValueError."""
     answers: dict[Any, list[dict[str, Any]]] = {}
     began: dict[Any, int] = {}
     ended = 0
@@ -38,8 +38,9 @@ def streamed_answers(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of a stream of chats and completions, or of the servers' own endpoints: SGLang
-    repeats in each event what it wrote before, unless it was told not to; llama.cpp does not."""
+    """Return the answer of a stream of chats and completions, or of the servers' own endpoints:
+    SGLang repeats in each event what it wrote before, unless it was told not to; llama.cpp does
+    not."""
     row = assembled(events)
     ends = [choice.get("finish_reason") for choice in row.get("choices", ())]
     if "meta_info" in row:

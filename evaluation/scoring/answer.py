@@ -19,8 +19,8 @@ _DRESS = "$€£¥% \t\n.,:;!?()[]{}*`'\""
 
 
 def score(text: str, reference: str) -> bool:
-    """Whether ``text`` gives the answer ``reference``. Raises ValueError where the reference is
-    empty."""
+    """Return whether ``text`` gives the answer ``reference``. Raises ValueError where the reference
+    is empty."""
     if not reference.strip():
         raise ValueError("The reference answer is empty; give a number or words.")
     wanted = reference_number(reference)
@@ -28,19 +28,19 @@ def score(text: str, reference: str) -> bool:
 
 
 def after_reasoning(text: str) -> str:
-    """What follows the reasoning of a text; nothing where that does not end."""
+    """Return what follows the reasoning of a text; nothing where that does not end."""
     before, _, after = text.rpartition(THOUGHT)
     return "" if THINKS in after and not before else after
 
 
 def contains(text: str, reference: str) -> bool:
-    """Whether ``reference`` occurs in ``text`` as whole words, or is its final number. Raises
-    ValueError where it is empty."""
+    """Return whether ``reference`` occurs in ``text`` as whole words, or is its final number.
+    Raises ValueError where it is empty."""
     return score(text, reference) or _contains(text, reference)
 
 
 def reference_number(reference: str) -> Decimal | None:
-    """The number that a reference is, or that follows its last ``####``; None if it is not a
+    """Return the number that a reference is, or that follows its last ``####``; None if it is not a
     number."""
     if MARK in reference:
         return final_number(reference)
@@ -50,7 +50,8 @@ def reference_number(reference: str) -> Decimal | None:
 
 
 def final_number(text: str) -> Decimal | None:
-    """The last number of a text, or of what follows its last ``####``; None where there is none."""
+    """Return the last number of a text, or of what follows its last ``####``; None where there is
+    none."""
     numbers = [
         match.group()
         for match in _NUMBER.finditer(_plain_signs(text.rpartition(MARK)[2]))
@@ -60,8 +61,8 @@ def final_number(text: str) -> Decimal | None:
 
 
 def _plain_signs(text: str) -> str:
-    """Full-width digits and typographic minus signs as ASCII ones; a currency sign between sign and
-    digits is removed."""
+    """Return full-width digits and typographic minus signs as ASCII ones; a currency sign between
+    sign and digits is removed."""
     text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
     return re.sub(r"[$€£¥]", "", text)
 
@@ -81,5 +82,5 @@ def _contains(text: str, reference: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Lower-case words separated by single spaces."""
+    """Return lower-case words separated by single spaces."""
     return " ".join(re.findall(r"\w+", unicodedata.normalize("NFKC", text).casefold()))

@@ -19,7 +19,7 @@ _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 
 
 def calls_fit(text: str, tools: Iterable[Tool]) -> bool:
-    """Whether the text has calls, each of a tool with its required arguments and no unknown
+    """Return whether the text has calls, each of a tool with its required arguments and no unknown
     one."""
     known, calls = {tool.name: tool for tool in tools}, calls_of(text)
     return bool(calls) and all(

@@ -67,20 +67,20 @@ class _Task(NamedTuple):
 
 
 def has_tests(item: Item) -> bool:
-    """Whether the item has tests, or its prompt has examples."""
+    """Return whether the item has tests, or its prompt has examples."""
     return bool(item.tests.strip() or _task(item.turns[-1]).examples)
 
 
 def passes(item: Item, text: str) -> bool | None:
-    """Whether the answer passes; None without tests. Raises ValueError where code cannot be run
-    safely on this machine."""
+    """Return whether the answer passes; None without tests. Raises ValueError where code cannot be
+    run safely on this machine."""
     return _passes(item, text) if has_tests(item) and _sound(item) else None
 
 
 @lru_cache(maxsize=1024)
 def _sound(item: Item) -> bool:
-    """Whether the examples of a prompt agree with the reference solution; some of HumanEval's do
-    not, and are then ignored."""
+    """Return whether the examples of a prompt agree with the reference solution; some of
+    HumanEval's do not, and are then ignored."""
     alone = item.tests.strip() or not item.references
     return bool(alone) or any(_passes(item, solution) for solution in item.references)
 
@@ -116,7 +116,7 @@ def _programs(prompt: str, entry: str, text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _task(prompt: str) -> _Task:
-    """The code at the end of the prompt, as in HumanEval, or in its Markdown block."""
+    """Return the code at the end of the prompt, as in HumanEval, or in its Markdown block."""
     if "def " not in prompt or len(prompt) > MAX_TEXT:
         return _Task("", "", "")
     blocks = [match.group(1) + "\n" for match in _BLOCK.finditer(prompt)]
@@ -130,7 +130,7 @@ def _task(prompt: str) -> _Task:
 
 
 def _examples(docstring: str) -> str:
-    """The ``>>>`` examples as one program; empty if none has an expected result."""
+    """Return the ``>>>`` examples as one program; empty if none has an expected result."""
     try:
         examples = doctest.DocTestParser().get_examples(docstring)
     except ValueError:  # a line that resembles an example
@@ -147,15 +147,15 @@ def _examples(docstring: str) -> str:
 
 
 def _want(example: doctest.Example) -> str:
-    """The expected output. HumanEval also has ``f(1) == 2`` without an output line, which must be
-    true."""
+    """Return the expected output. HumanEval also has ``f(1) == 2`` without an output line, which
+    must be true."""
     last = tree.body[-1] if (tree := _tree(example.source)) else None
     compared = isinstance(last, ast.Expr) and isinstance(last.value, ast.Compare)
     return example.want.strip() or ("True" if compared else "")
 
 
 def _ends(prompt: str) -> Iterator[str]:
-    """The rest of the prompt from each line that may begin code."""
+    """Return the rest of the prompt from each line that may begin code."""
     lines = (match.start() for match in re.finditer(r"^", prompt, re.MULTILINE))
     return (
         prompt[start:]
@@ -164,8 +164,8 @@ def _ends(prompt: str) -> Iterator[str]:
 
 
 def _code_in(text: str) -> str:
-    """The longest piece of ``text`` that is code: from a line that may begin it, to the end or a
-    line at the margin."""
+    """Return the longest piece of ``text`` that is code: from a line that may begin it, to the end
+    or a line at the margin."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, line in enumerate(lines) if _BEGINS.match(line)]
     ends = [
@@ -185,7 +185,8 @@ def _functions(code: str) -> list[ast.FunctionDef]:
 
 
 def _parses(code: str) -> bool:
-    """Whether it is a valid program; compiled, because a ``return`` outside a function parses."""
+    """Return whether it is a valid program; compiled, because a ``return`` outside a function
+    parses."""
     return _compiled(code, 0) is not None
 
 
@@ -195,7 +196,7 @@ def _tree(code: str) -> ast.Module | None:
 
 
 def _compiled(code: str, flags: int) -> Any:
-    """The result of ``compile``; None where ``code`` is not valid."""
+    """Return the result of ``compile``; None where ``code`` is not valid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

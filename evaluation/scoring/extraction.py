@@ -29,7 +29,7 @@ class TextAnswers(NamedTuple):
 
 
 def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
-    """None where no answer of the same kind is found in both."""
+    """Return both answers in one form; None where no answer of the same kind is found in both."""
     lines = prompt.split("\n")
     chooses = sum(_CHOICE.match(line) is not None for line in lines) > 1
     counts = MARK in left + right or bool(_AMOUNT.search(prompt)) or any(map(_calculates, lines))
@@ -47,20 +47,20 @@ def answers(prompt: str, left: str, right: str) -> TextAnswers | None:
 
 
 def _calculates(line: str) -> bool:
-    """Whether a sign of arithmetic stands between two digits, with anything beside it."""
+    """Return whether a sign of arithmetic stands between two digits, with anything beside it."""
     digits = [at for at, character in enumerate(line) if character.isdecimal()]
     return bool(digits) and not _SIGNS.isdisjoint(line[digits[0] : digits[-1]])
 
 
 def _choice(text: str) -> str | None:
-    """The letter that is called the answer, else the one with which the text begins."""
+    """Return the letter that is called the answer, else the one with which the text begins."""
     named = _LETTER.findall(text)
     first = re.match(r"\s*\(?([A-J])(?:[).:]|\s*$)", text)
     return named[-1] if named else first[1] if first else None
 
 
 def json_of(text: str) -> str | None:
-    """An object or a list in one form: the full text or its first block."""
+    """Return an object or a list in one form: the full text or its first block."""
     for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
         try:
             value = json.loads(part)
@@ -72,7 +72,7 @@ def json_of(text: str) -> str | None:
 
 
 def _code(text: str) -> str | None:
-    """The first block of Python without its layout and comments."""
+    """Return the first block of Python without its layout and comments."""
     block = next((code for name, code in _BLOCK.findall(text) if name in ("python", "py", "")), "")
     try:
         return ast.dump(ast.parse(block)) if block.strip() else None

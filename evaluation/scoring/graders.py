@@ -26,8 +26,8 @@ _TASKS = {  # filter → the YAML that defines it
 
 
 def library(module: str) -> Any:
-    """The module of that name. Raises ValueError where its package, or one that it needs, is not
-    installed."""
+    """Import the module of that name. Raises ValueError where its package, or one that it needs, is
+    not installed."""
     package = module.partition(".")[0]
     try:
         with warnings.catch_warnings():
@@ -40,7 +40,7 @@ def library(module: str) -> Any:
 
 
 def exact_match(text: str, reference: str, filter_name: str) -> bool:
-    """lm-eval's ``exact_match,<filter_name>`` of one answer; the filter is one of _TASKS."""
+    """Return lm-eval's ``exact_match,<filter_name>`` of one answer; the filter is one of _TASKS."""
     filters, options = _grader(filter_name)
     instance = library("lm_eval.api.instance").Instance("generate_until", {}, (), 0, resps=[text])
     filters.apply([instance])
@@ -50,7 +50,7 @@ def exact_match(text: str, reference: str, filter_name: str) -> bool:
 
 
 def boxed(text: str, reference: str) -> bool:
-    """lm-eval's hendrycks_math: the last boxed answer of either side, compared as LaTeX; a
+    """Return lm-eval's hendrycks_math: the last boxed answer of either side, compared as LaTeX; a
     reference without a box is the answer itself.
 
     An answer without a box is graded by the task's process_results.
@@ -69,7 +69,7 @@ def boxed(text: str, reference: str) -> bool:
 
 
 def _in_box(math: Any, text: str) -> str | None:
-    """The content of the last box; None without a closed box."""
+    """Return the content of the last box; None without a closed box."""
     try:
         boxed = math.last_boxed_only_string(text)
         return None if boxed is None else str(math.remove_boxed(boxed))
@@ -79,8 +79,8 @@ def _in_box(math: Any, text: str) -> str | None:
 
 @cache
 def _grader(filter_name: str) -> tuple[Any, dict[str, Any]]:
-    """An ensemble of filters and the keyword arguments of exact_match, from the installed package;
-    only the first ``exact_match`` of the task is used."""
+    """Return an ensemble of filters and the keyword arguments of exact_match, from the installed
+    package; only the first ``exact_match`` of the task is used."""
     folder = Path(library("lm_eval.tasks").__file__).parent
     task = library("lm_eval.tasks._yaml_loader").load_yaml(
         folder / _TASKS[filter_name], resolve_func=False

@@ -18,7 +18,7 @@ _POINT = re.compile(r"^ *(?:[-*•]|\d+[.)]) +\S", re.MULTILINE)
 
 
 def is_instruction(reference: str) -> bool:
-    """Whether the reference is an instruction with a valid value."""
+    """Return whether the reference is an instruction with a valid value."""
     match = _NAMED.fullmatch(reference.strip())
     if not match or match[1] not in INSTRUCTIONS:
         return False
@@ -26,7 +26,7 @@ def is_instruction(reference: str) -> bool:
 
 
 def follows(text: str, reference: str) -> bool:
-    """Whether ``text`` follows an instruction; a reference that is none must occur in it."""
+    """Return whether ``text`` follows an instruction; a reference that is none must occur in it."""
     if not is_instruction(reference):
         return contains(text, reference)
     name, _, value = reference.strip().partition(":")
@@ -42,7 +42,8 @@ def _is_one_of(text: str, value: str) -> bool:
 
 
 def _has_keys(text: str, value: str) -> bool:
-    """Whether the text, or the first fenced block in it, is a JSON object with these keys only."""
+    """Return whether the text, or the first fenced block in it, is a JSON object with these keys
+    only."""
     fenced = _FENCED.search(text)
     try:
         written = json.loads(fenced[1] if fenced else text)

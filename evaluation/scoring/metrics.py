@@ -28,8 +28,8 @@ class Metric(NamedTuple):
 
 
 def metrics_of(suite: Suite, item: Item) -> tuple[str, ...]:
-    """The names of the metrics of an item, the main one first: the suite's, or those of the item in a mixed
-    suite."""
+    """Return the names of the metrics of an item, the main one first: the suite's, or those of the
+    item in a mixed suite."""
     return item.metrics if any(each.metrics for each in suite.items) else suite.metrics
 
 
@@ -87,7 +87,7 @@ def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> N
 
 
 def _pairs(item: Item, texts: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Each answer that is graded, with its references."""
+    """Return each answer that is graded, with its references."""
     answers = [*texts, *[""] * (len(item.turns) - len(texts))]
     pairs: list[tuple[str, tuple[str, ...]]]
     if len(item.turns) > 1 and len(item.references) == len(item.turns):

@@ -36,7 +36,7 @@ class Overlap(NamedTuple):
 
 
 def overlap(text: str, reference: str) -> Overlap:
-    """All scores; exactly 1 for equal texts, including empty ones. nan where sacrebleu or
+    """Compute all scores; exactly 1 for equal texts, including empty ones. nan where sacrebleu or
     rouge-score is not installed."""
     if not _installed():
         return Overlap(math.nan, math.nan, math.nan)
@@ -78,27 +78,27 @@ def chrf(text: str, references: Sequence[str]) -> float:
 
 
 def _sentence(scorer: Any, text: str, references: Sequence[str]) -> float:
-    """By a metric of sacrebleu."""
+    """Score by a metric of sacrebleu."""
     cut = [each[:MAX_TEXT] for each in references]
     return float(scorer.sentence_score(text[:MAX_TEXT], cut).score) / 100
 
 
 @_scorer
 def rouge_l(text: str, references: Sequence[str]) -> float:
-    """F1 of the longest common subsequence of words, the best of the references. Words of every
-    script, not only ASCII."""
+    """Return F1 of the longest common subsequence of words, the best of the references. Words of
+    every script, not only ASCII."""
     return float(_rouge().score_multi(list(references), text)["rougeL"].fmeasure)
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words; each letter of a script without spaces is a word. On ASCII the same as
-    rouge-score's tokenizer."""
+    """Return lower-case words; each letter of a script without spaces is a word. On ASCII the same
+    as rouge-score's tokenizer."""
     return _WORD.findall(unicodedata.normalize("NFC", text).lower())
 
 
 def bleu_tokenizer(text: str) -> str:
-    """sacrebleu's tokenizer for the script of ``text``: letters for Japanese and Southeast Asian
-    scripts, ``zh`` for Chinese.
+    """Return sacrebleu's tokenizer for the script of ``text``: letters for Japanese and Southeast
+    Asian scripts, ``zh`` for Chinese.
 
     A script is used if it has a tenth of the letters. Korean has spaces and uses 13a as all others;
     the tokenizers for Japanese and Korean words need dictionaries, and scores must not depend on

@@ -25,8 +25,8 @@ _ENVIRONMENT = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THR
 
 
 def runs(code: str) -> bool:
-    """Whether ``code`` runs to its end within the limits, without an exception. Raises ValueError
-    where code cannot be run safely."""
+    """Return whether ``code`` runs to its end within the limits, without an exception. Raises
+    ValueError where code cannot be run safely."""
     token = secrets.token_hex(16)
     output = _output(f"{token}\n{code}".encode(errors="replace"))
     if output is None:
@@ -50,7 +50,7 @@ def check_sandbox() -> None:
 
 
 def _output(message: bytes) -> str | None:
-    """The output of the process, via a file of limited size; None after a time-out."""
+    """Return the output of the process, via a file of limited size; None after a time-out."""
     environment = {
         name: os.environ[name] for name in _INHERITED if name in os.environ
     } | _ENVIRONMENT

@@ -89,8 +89,8 @@ class Answer:
 
 
 def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
-    """The body, decompressed. Raises ValueError for one that is too long and Broken for one that
-    takes too long."""
+    """Read the body, decompressed. Raises ValueError for one that is too long and Broken for one
+    that takes too long."""
     size = 0
     for data in answer.iter_bytes():
         if (size := size + len(data)) > MAX_BYTES:
@@ -141,8 +141,8 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
 
 
 def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """An answer in one piece from the events of its stream: texts and token ids of each choice
-    joined, of every other field the last value. Raises as ``read_answer``."""
+    """Return an answer in one piece from the events of its stream: texts and token ids of each
+    choice joined, of every other field the last value. Raises as ``read_answer``."""
     row: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     texts: defaultdict[int, list[str]] = defaultdict(list)
@@ -166,15 +166,15 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The other fields that have a value."""
+    """Return the other fields that have a value."""
     return {
         name: value for name, value in fields.items() if name not in names and value is not None
     }
 
 
 def text_of(choice: Mapping[str, Any]) -> str:
-    """The text of a completion, a chat message or a part of one, its reasoning first, as a model
-    writes it."""
+    """Return the text of a completion, a chat message or a part of one, its reasoning first, as a
+    model writes it."""
     if "text" in choice:
         return choice["text"] or ""
     message = choice.get("message") or choice.get("delta") or {}
@@ -185,8 +185,8 @@ def text_of(choice: Mapping[str, Any]) -> str:
 
 
 def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
-    """The JSON objects of the events, or the only one. Lines end with LF only: JSON may contain
-    U+2028 and U+0085 as they are."""
+    """Yield the JSON objects of the events, or the only one. Lines end with LF only: JSON may
+    contain U+2028 and U+0085 as they are."""
     if "text/event-stream" not in answer.headers.get("content-type", ""):
         yield dict(json.loads(b"".join(read_bytes(answer, started))).items())
         return
@@ -197,7 +197,7 @@ def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:
 
 
 def read_event(line: str) -> dict[str, Any] | None:
-    """The JSON object of a line of a stream; None where there is none. Raises ValueError or
+    """Return the JSON object of a line of a stream; None where there is none. Raises ValueError or
     AttributeError."""
     content = line.removeprefix("data:").strip()
     if not line.startswith("data:") or content in ("", "null", "[DONE]"):
@@ -218,8 +218,8 @@ def _token_ids(values: Any) -> tuple[int, ...]:
 
 
 def _positions(logprobs: Any) -> list[Position]:
-    """The tokens of an event, in the form of chats (``content``) or of completions (``tokens``,
-    ``top_logprobs``)."""
+    """Return the tokens of an event, in the form of chats (``content``) or of completions
+    (``tokens``, ``top_logprobs``)."""
     if not logprobs:
         return []
     if "content" in logprobs:

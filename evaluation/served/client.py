@@ -111,7 +111,7 @@ class Client:
         self._http.close()
 
     def models(self) -> tuple[str, ...]:
-        """The names of the served models. Raises ServerError."""
+        """Ask for the names of the served models. Raises ServerError."""
         answer = result_of(self._send("GET", f"{self.server.base}/models", {}, (), _read_json))
         try:
             return tuple(str(model["id"]) for model in answer["data"])
@@ -121,7 +121,7 @@ class Client:
             ) from None
 
     def metrics(self) -> str:
-        """The text of ``/metrics`` beside ``/v1``. Raises ServerError."""
+        """Fetch the text of ``/metrics`` beside ``/v1``. Raises ServerError."""
         return result_of(
             self._send("GET", self.server.base.removesuffix("/v1") + "/metrics", {}, (), _read_text)
         )
@@ -129,12 +129,12 @@ class Client:
     def post(
         self, path: str, body: Mapping[str, Any], *, optional: Collection[str] = _OPTIONAL
     ) -> Any:
-        """The JSON of an answer. Fields of ``optional`` that a status 400 names are left out from
-        then on. Raises ServerError."""
+        """Return the JSON of an answer. Fields of ``optional`` that a status 400 names are left out
+        from then on. Raises ServerError."""
         return result_of(self._send("POST", self.server.base + path, body, optional, _read_json))
 
     def complete(self, prompt: Prompt, **settings: Any) -> Answer:
-        """The complete answer of ``stream``."""
+        """Return the complete answer of ``stream``."""
         return result_of(self.stream(prompt, **settings))
 
     def stream(
@@ -193,8 +193,8 @@ class Client:
         optional: Collection[str],
         read: Callable[[httpx.Response, float], Generator[int, None, _T]],
     ) -> Generator[int, None, _T]:
-        """What ``read`` returns for an answer with status 200. Tries again after transient errors
-        and answers that broke off."""
+        """Give what ``read`` returns for an answer with status 200. Tries again after transient
+        errors and answers that broke off."""
         trouble = ""
         number = 0
         while number < self.server.tries:
@@ -233,16 +233,16 @@ class Client:
         raise self._error(trouble, ServerDown)
 
     def _error(self, trouble: str, kind: type[ServerError] = ServerError) -> ServerError:
-        """One displayable line with the beginning of a server's message, without the key, which
-        some servers repeat."""
+        """Return one displayable line with the beginning of a server's message, without the key,
+        which some servers repeat."""
         if self.server.key:
             trouble = trouble.replace(self.server.key, "…")
         return kind(f"{self.server.title} {shorten(trouble, _MAX_MESSAGE)}.")
 
 
 def with_model(server: Server) -> Server:
-    """The server with the name of a model: if none is given, of the only one that it has. Raises
-    ValueError and ServerError."""
+    """Return the server with the name of a model: if none is given, of the only one that it has.
+    Raises ValueError and ServerError."""
     if server.model:
         return server
     with Client(server) as client:
@@ -273,7 +273,7 @@ def _read_text(answer: httpx.Response, started: float) -> Generator[int, None, s
 
 
 def result_of(steps: Generator[int, None, _T]) -> _T:
-    """The return value of a generator."""
+    """Return the return value of a generator."""
     while True:
         try:
             next(steps)

@@ -26,7 +26,7 @@ _PLUGIN = re.compile(
 
 
 def find_server(environment: Mapping[str, str], url: str, model: str) -> tuple[str, str]:
-    """The base URL of a server and its model, as ``with_model``."""
+    """Find the base URL of a server and its model, as ``with_model``."""
     server = with_model(Server(url, model, environment.get(KEY, "")))
     return server.base, server.model
 
@@ -62,8 +62,8 @@ class ServedEngine:
         """Does nothing: ``check`` has sent a request for every setting."""
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace]:
-        """A failed request gives a failed trace. Raises ServerDown where MAX_DOWN requests in a row
-        had no answer."""
+        """Run; a failed request gives a failed trace. Raises ServerDown where MAX_DOWN requests in
+        a row had no answer."""
         url, sampling = config.environment["server"], config.sampling
         if plugin := self.plugins.get(url):
             config = replace(config, environment={**config.environment, "plugin": plugin})
@@ -120,7 +120,7 @@ def check(plan: Plan, engine: ServedEngine) -> None:
 
 
 def _early_error(run: Generator[int, None, Trace]) -> str:
-    """The error of a run that fails before its first token."""
+    """Return the error of a run that fails before its first token."""
     try:
         while not next(run):
             pass
@@ -140,7 +140,8 @@ def _prompt(config: RunConfig) -> str | list[dict[str, str]]:
 
 
 def _thinking(config: RunConfig) -> dict[str, Any]:
-    """The switch of the chat template, in vLLM's field. Raises ValueError without a template."""
+    """Return the switch of the chat template, in vLLM's field. Raises ValueError without a
+    template."""
     thinking = config.prompt.thinking
     if thinking is not None and not config.prompt.chat:
         raise ValueError(

@@ -87,8 +87,8 @@ def served_trace(
     wall_s: float = NAN,
     error: str = "",
 ) -> Trace:
-    """A completed run, or a failed one with an ``error``. Without ``tokens`` the text is a single
-    token with id −1.
+    """Make a completed run, or a failed one with an ``error``. Without ``tokens`` the text is a
+    single token with id −1.
 
     ``steps``: their emitted tokens must add up to ``tokens``, else they are as unknown as with
     None: then all tokens are in one step with outcome bonus. Without ``relaxed`` in the steps, kept
@@ -123,9 +123,9 @@ def served_trace(
 
 
 def answer_trace(config: RunConfig, answer: Answer) -> Trace:
-    """The run of an answer, with vLLM's detailed speculative metrics where it has them. Accepted
-    tokens past a stop string, which vLLM reports and counts, are no part of it; their number is
-    unknown without the texts of the tokens."""
+    """Make the run of an answer, with vLLM's detailed speculative metrics where it has them.
+    Accepted tokens past a stop string, which vLLM reports and counts, are no part of it; their
+    number is unknown without the texts of the tokens."""
     tokens, metrics, reason = (
         _tokens(answer),
         answer.extra.get("metrics"),
@@ -159,8 +159,8 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
 
 
 def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
-    """vLLM's ``per_step_drafted`` and ``per_step_accepted`` for an output of so many tokens; None
-    where they do not explain it.
+    """Return vLLM's ``per_step_drafted`` and ``per_step_accepted`` for an output of so many tokens;
+    None where they do not explain it.
 
     The first token comes from the prefill and is counted with the first step. The last step may
     have kept more than was emitted.
@@ -203,7 +203,7 @@ def _tokens(answer: Answer) -> list[ServedToken]:
 
 
 def _through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
-    """The number of tokens up to the one that completes a stop string; 0 where none does."""
+    """Return the number of tokens up to the one that completes a stop string; 0 where none does."""
     read = accumulate(token.piece for token in tokens)
     return next(
         (number for number, text in enumerate(read, 1) if any(stop in text for stop in stops)), 0
@@ -218,8 +218,8 @@ def _count(value: Any) -> int:
 def _steps(
     config: RunConfig, steps: Sequence[ServedStep], tokens: Sequence[ServedToken], text: str
 ) -> Iterator[Step]:
-    """A piece that is not the continuation of the text has no characters; the last token has the
-    rest of the text."""
+    """Yield steps; a piece that is not the continuation of the text has no characters; the last
+    token has the rest of the text."""
     greedy = config.sampling.temperature == 0
     position = end = 0
     for index, step in enumerate(steps):
@@ -242,7 +242,7 @@ def _steps(
 
 
 def _outcome(step: ServedStep, offset: int) -> Outcome:
-    """Of the token at ``offset``, counted from the first drafted one."""
+    """Return the outcome of the token at ``offset``, counted from the first drafted one."""
     if 0 <= offset < step.kept:
         return Outcome.RELAXED if step.relaxed and step.relaxed[offset] else Outcome.ACCEPTED
     return Outcome.RECOVERED if 0 <= offset < step.drafted else Outcome.BONUS

@@ -105,7 +105,7 @@ class _Group:
 
 
 def with_metrics(suite: Suite) -> Suite:
-    """The suite with its metrics, and with solutions that are split into lines joined."""
+    """Return the suite with its metrics, and with solutions that are split into lines joined."""
     items = tuple(_joined(item) for item in suite.items)
     metrics = _by_category(suite.name, items)
     if len(set(metrics.values())) > 1:
@@ -118,7 +118,7 @@ def with_metrics(suite: Suite) -> Suite:
 
 
 def union(items: Iterable[Item]) -> Metrics:
-    """The items' metrics, without duplicates, in order of appearance."""
+    """Return the items' metrics, without duplicates, in order of appearance."""
     return tuple(dict.fromkeys(name for item in items for name in item.metrics))
 
 
@@ -157,7 +157,7 @@ def _of_group(group: _Group, named: Metrics | None) -> Metrics:
 
 
 def _by_name(group: _Group) -> Metrics | None:
-    """None if the name is not known."""
+    """Return the metrics of a named suite; None if the name is not known."""
     if (group.name.split() or [""])[0] in _MT_BENCH and all(
         len(item.turns) == 2 for item in group.items
     ):
@@ -197,7 +197,7 @@ def _by_references(group: _Group) -> Metrics:
 
 
 def _mostly(test: Callable[[str], object], texts: Iterable[str], share: float = 0.5) -> bool:
-    """Whether at least ``share`` of the texts pass; False without texts."""
+    """Return whether at least ``share`` of the texts pass; False without texts."""
     passed = [bool(test(text)) for text in texts]
     return bool(passed) and sum(passed) >= share * len(passed)
 
@@ -211,7 +211,7 @@ def _is_number(text: str) -> bool:
 
 
 def _is_phrase(text: str) -> bool:
-    """A few words on one line that are not a sentence: a name, a date, yes."""
+    """Return whether it is a few words on one line and no sentence: a name, a date, yes."""
     bare = text.strip()
     return "\n" not in bare and len(words(bare)) <= (
         4 if bare[-1:] in ".!?。\uff01\uff1f" else _MAX_PHRASE
@@ -237,7 +237,7 @@ def _is_latex(group: _Group) -> bool:
 
 
 def _is_other_script(group: _Group) -> bool:
-    """Whether references and prompts are in different scripts."""
+    """Return whether references and prompts are in different scripts."""
     pairs = [(item.turns[-1], item.references[0]) for item in group.items if item.references]
     texts = [pair for pair in pairs if not _is_number(pair[1]) and len(pair[1]) > 8]
     return (
@@ -248,14 +248,15 @@ def _is_other_script(group: _Group) -> bool:
 
 
 def _script(text: str) -> str:
-    """The script of most letters: LATIN, CYRILLIC, CJK, HIRAGANA …; empty without letters."""
+    """Return the script of most letters: LATIN, CYRILLIC, CJK, HIRAGANA …; empty without
+    letters."""
     letters = (letter for letter in text[:2000] if unicodedata.category(letter)[0] == "L")
     names = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)
     return names.most_common(1)[0][0] if names else ""
 
 
 def _ends(prompt: str) -> str:
-    """The beginning and the end of a prompt, which contain the request."""
+    """Return the beginning and the end of a prompt, which contain the request."""
     return prompt if len(prompt) <= 400 else f"{prompt[:200]}\n{prompt[-200:]}"
 
 
@@ -271,8 +272,8 @@ def _joined(item: Item) -> Item:
 
 
 def _are_lines(references: Sequence[str]) -> bool:
-    """Whether the references are lines of one solution: GSM8K's end in one with ####; not all LaTeX
-    lines have a box; code is indented."""
+    """Return whether the references are lines of one solution: GSM8K's end in one with ####; not
+    all LaTeX lines have a box; code is indented."""
     marked, boxed = list(map(_has_mark, references)), list(map(_BOX.search, references))
     indented = any(line.startswith(("    ", "\t")) for line in references)
     return (marked[-1] and not all(marked)) or (any(boxed) and not all(boxed)) or indented

@@ -50,8 +50,8 @@ _TESTS = ("tests", "test", "test_list")
 
 
 def read_suite(source: str, limit: int | None = None) -> Suite:
-    """The suite of a path (a file, or a folder with question.jsonl) or a built-in name; ``limit``:
-    its first items only.
+    """Read the suite of a path (a file, or a folder with question.jsonl) or a built-in name;
+    ``limit``: its first items only.
 
     The metrics are selected from the full file, independent of ``limit``; see ``grading``.
     Raises ValueError, one sentence with the file, the line and the reason.
@@ -117,13 +117,13 @@ def _items(path: Path) -> Iterator[Item]:
 
 
 def _name(path: Path) -> str:
-    """The file's name without its ending; of a question.jsonl, its folder's."""
+    """Return the file's name without its ending; of a question.jsonl, its folder's."""
     named = path.absolute().parent if path.name == QUESTIONS else path
     return named.stem if named is path else named.name or path.stem
 
 
 def _item(line: str, number: int) -> Item:
-    """The item of line ``number`` (from 1), which is the default of its id. Raises ValueError
+    """Read the item of line ``number`` (from 1), which is the default of its id. Raises ValueError
     without file and line."""
     row = _object(line)
     key, value = _first_field(row, _ID)
@@ -179,7 +179,7 @@ def _turns(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _references(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The references of the row, including empty ones."""
+    """Return the references of the row, including empty ones."""
     key, value = _first_field(row, _REFERENCE)
     if isinstance(value, list):
         return tuple(_reference(f"{key}[{index}]", item) for index, item in enumerate(value))
@@ -197,7 +197,7 @@ def _reference(name: str, value: Any) -> str:
 
 
 def _tests(row: Mapping[str, Any]) -> str:
-    """The row's tests; HumanEval's ``check`` is called with the entry point."""
+    """Return the row's tests; HumanEval's ``check`` is called with the entry point."""
     key, value = _first_field(row, _TESTS)
     lines = [value or ""] if isinstance(value, str | None) else value
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
@@ -214,7 +214,8 @@ def _tests(row: Mapping[str, Any]) -> str:
 
 
 def _tools(row: Mapping[str, Any]) -> tuple[Tool, ...]:
-    """As in OpenAI's API and in Hermes' and BFCL's files: functions with a JSON schema."""
+    """Read tools as in OpenAI's API and in Hermes' and BFCL's files: functions with a JSON
+    schema."""
     tools = row.get("tools") or []
     try:
         return tuple(map(_tool, json.loads(tools) if isinstance(tools, str) else tools))
@@ -234,8 +235,8 @@ def _tool(value: dict[str, Any]) -> Tool:
 
 
 def _first_field(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
-    """The first of the names that the row has with a value, and the value; an empty name and None
-    if there is none."""
+    """Return the first of the names that the row has with a value, and the value; an empty name and
+    None if there is none."""
     return next(((name, row[name]) for name in names if row.get(name) is not None), ("", None))
 
 
@@ -249,7 +250,7 @@ def _text(name: str, text: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    """A short description of a value."""
+    """Return a short description of a value."""
     if value is None:
         return "null"
     if isinstance(value, str):

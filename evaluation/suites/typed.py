@@ -44,7 +44,8 @@ def typed_suite(prompts: Sequence[str], references: Sequence[str] = ()) -> Suite
 
 
 def split_prompts(text: str, separator: str = "") -> list[str]:
-    """One prompt a line; or those between lines that are ``separator``. Empty ones are left out."""
+    """Return one prompt a line; or those between lines that are ``separator``. Empty ones are left
+    out."""
     parts, between = lines_of(text), separator.strip()
     if between:
         blocks = groupby(parts, lambda line: line.strip() == between)

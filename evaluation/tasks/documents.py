@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def arithmetic(**_metadata: Any) -> DatasetDict:
-    """lm-eval passes the model's arguments, which are ignored."""
+    """Return the documents; lm-eval passes the model's arguments, which are ignored."""
     return _documents(ARITHMETIC)
 
 
@@ -24,7 +24,8 @@ def stories(**_metadata: Any) -> DatasetDict:
 
 
 def score_story(document: Mapping[str, Any], answers: Sequence[str]) -> dict[str, float]:
-    """1 if every requested word occurs, else 0: the metric ``contains,all`` of our own reports."""
+    """Return 1 if every requested word occurs, else 0: the metric ``contains,all`` of our own
+    reports."""
     item = Item("", (document["prompt"],), tuple(document["references"]))
     scored = scores(read_suite(STORIES, 1), item, answers, execute_code=False)
     return {name.partition(",")[0]: score for name, score in scored.items()}

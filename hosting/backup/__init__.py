@@ -26,8 +26,8 @@ _LOOPBACK = (
 def backup_of(
     repo: str, token: str, database: Path | None, minutes: int, log: logging.Logger
 ) -> Backup | None:
-    """The configured backup; None without a repository. ``database``: the SQLite file, None for a
-    server. Raises ValueError."""
+    """Return the configured backup; None without a repository. ``database``: the SQLite file, None
+    for a server. Raises ValueError."""
     if not repo:
         return None
     if not REPOSITORY.fullmatch(repo):

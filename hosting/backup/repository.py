@@ -39,7 +39,7 @@ class Repository:
         self.where: dict[str, Any] = {"repo_id": name, "repo_type": "dataset"}
 
     def look(self) -> Commit:
-        """The newest commit of the repository, which is created if missing."""
+        """Look up the newest commit of the repository, which is created if missing."""
         self.api.create_repo(**self.where, private=True, exist_ok=True)
         info = self.api.dataset_info(self.name, files_metadata=True, timeout=20.0)
         files = {
@@ -57,7 +57,7 @@ class Repository:
         return Commit(str(info.sha), files)
 
     def fetch(self, head: Commit, folder: Path) -> Path:
-        """The database of that commit, below ``folder``."""
+        """Fetch the database of that commit, below ``folder``."""
         path = self.api.hf_hub_download(
             **self.where, filename=DATABASE, revision=head.commit, local_dir=folder
         )
@@ -95,7 +95,7 @@ class Repository:
             )
 
     def reason(self, error: BaseException) -> str:
-        """The reason of an error, without addresses, tokens and paths."""
+        """Return the reason of an error, without addresses, tokens and paths."""
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, HfHubHTTPError):
             cause = cause.__cause__

@@ -149,8 +149,8 @@ class Backup:
         return self._own_file.read_text(encoding="ascii").split() if self._own_file.exists() else []
 
     def _build(self, built: Future[tuple[Path, str, int] | None], over: threading.Event) -> None:
-        """The restored database and its number of comparisons, None if there is no backup; it is
-        removed when it is ``over``."""
+        """Build the restored database and its number of comparisons, None if there is no backup; it
+        is removed when it is ``over``."""
         for last, pause_s in enumerate(PAUSES_S, 1 - len(PAUSES_S)):
             if over.wait(pause_s):
                 return
@@ -171,8 +171,8 @@ class Backup:
                     built.set_exception(error)
 
     def _install(self, restored: Path) -> None:
-        """By a link, which unlike a rename does not overwrite; journals are never touched. Raises
-        BackupError, OSError."""
+        """Install by a link, which unlike a rename does not overwrite; journals are never touched.
+        Raises BackupError, OSError."""
         for side in SIDES[:2]:
             left = Path(f"{self._database}{side}")
             if left.exists() and left.stat().st_size:  # SQLite would apply it to this database
@@ -191,7 +191,7 @@ class Backup:
 
     @contextmanager
     def _work(self) -> Iterator[Path]:
-        """A folder beside the database, on the same file system."""
+        """Make a folder beside the database, on the same file system."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
             yield Path(folder)

@@ -129,7 +129,7 @@ def staged(root: Path, flavour: str, folder: Path, *, dirty: bool = False) -> st
 
 
 def listing(folder: Path, commit: str) -> str:
-    """Every file with its size."""
+    """Return every file with its size."""
     data = SpaceCard.load(folder / "README.md").data
     sizes = {path.relative_to(folder): path.stat().st_size for path in _files(folder)}
     rows = [f"{size:>12,}  {path}\n" for path, size in sizes.items()]

@@ -34,7 +34,7 @@ _CODED = [
 def write_csv(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """All rows of the export ``name``, or those of some comparisons, to a file."""
+    """Write all rows of the export ``name``, or those of some comparisons, to a file."""
     export = EXPORTS[name]
     tables = export.tables(store, comparison_ids)
     opened: AbstractContextManager[BinaryIO] = (
@@ -49,8 +49,8 @@ def write_csv(
 def write_parquet(
     name: str, store: RunStore, file: Path | BinaryIO, comparison_ids: Iterable[str] | None = None
 ) -> None:
-    """All rows of the export ``name``, or those of some comparisons, to a file, which is replaced
-    atomically if given by its path."""
+    """Write all rows of the export ``name``, or those of some comparisons, to a file, which is
+    replaced atomically if given by its path."""
     schema, tables = EXPORTS[name].schema, EXPORTS[name].tables(store, comparison_ids)
     coded = [column.name for column in schema if not pa.types.is_floating(column.type)]
     options = {"compression": "zstd", "use_dictionary": coded + _CODED, "write_statistics": coded}
@@ -73,8 +73,8 @@ def write_parquet(
 
 @contextmanager
 def atomic(path: Path, failure: str) -> Iterator[Path]:
-    """A file beside ``path`` that only this user can read and that becomes ``path`` at the end.
-    Raises StorageError."""
+    """Open a file beside ``path`` that only this user can read and that becomes ``path`` at the
+    end. Raises StorageError."""
     part = path.with_name(f"{path.name}.part")
     with explained(failure, str(path)):
         try:
@@ -86,7 +86,7 @@ def atomic(path: Path, failure: str) -> Iterator[Path]:
 
 
 def _csv(table: pa.Table, *, header: bool = False) -> pa.Buffer:
-    """The lines of a table, or of an empty one its header."""
+    """Return the lines of a table, or of an empty one its header."""
     sink = pa.BufferOutputStream()
     pc.write_csv(
         printable(table), sink, pc.WriteOptions(include_header=header, quoting_header="none")
@@ -95,7 +95,8 @@ def _csv(table: pa.Table, *, header: bool = False) -> pa.Buffer:
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The rows of ``tables`` in tables of ROWS_A_GROUP or a few more; the last one has the rest."""
+    """Yield the rows of ``tables`` in tables of ROWS_A_GROUP or a few more; the last one has the
+    rest."""
     pending: list[pa.Table] = []
     for table in tables:
         pending.append(table)

@@ -80,7 +80,8 @@ def finite(value: Any) -> Any:
 
 
 def printable(table: pa.Table) -> pa.Table:
-    """The columns of an exported table as numbers, booleans and texts for pyarrow's CSV writer."""
+    """Return the columns of an exported table as numbers, booleans and texts for pyarrow's CSV
+    writer."""
     return pa.table(
         {name: _printable(name, table[name].combine_chunks()) for name in table.column_names}
     )

@@ -70,7 +70,7 @@ def _columns(text: str) -> tuple[ExportColumn, ...]:
 def _fields(
     described: Mapping[str, FieldDescription], between: Mapping[str, str], prefix: str = ""
 ) -> Iterator[ExportColumn]:
-    """A column for each field, and those of ``between`` before the field of that name."""
+    """Yield a column for each field, and those of ``between`` before the field of that name."""
     for name, field in described.items():
         yield from _columns(between.get(name, ""))
         column = prefix + RENAMED.get(name, name)
@@ -191,7 +191,7 @@ prompt | text | | of the comparison
 
 
 def described() -> str:
-    """All columns as Markdown, one list per export.
+    """Return all columns as Markdown, one list per export.
     A column that a list before describes in the same words is only named."""
     lists = []
     before: set[ExportColumn] = set()
@@ -219,7 +219,7 @@ def described() -> str:
 
 
 def arrow_schema(columns: tuple[ExportColumn, ...]) -> pa.Schema:
-    """The Arrow schema, with unit and meaning of each column."""
+    """Return the Arrow schema, with unit and meaning of each column."""
     about = {"schema_version": str(SCHEMA_VERSION)}
     notes = [{"unit": each.unit, "meaning": each.meaning} for each in columns]
     return pa.schema(

@@ -75,7 +75,7 @@ def write_everything(store: RunStore, path: Path) -> None:
 
 
 def _member(archive: ZipFile, name: str) -> BinaryIO:
-    """A member of unknown size, which may exceed 4 GiB."""
+    """Open a member of unknown size, which may exceed 4 GiB."""
     return cast(BinaryIO, archive.open(name, "w", force_zip64=True))
 
 
@@ -91,7 +91,7 @@ def _write_json(stream: TextIO, values: Iterable[dict[str, Any]]) -> None:
 
 
 def _rows(store: RunStore, table: Table, *but: str) -> Iterator[dict[str, Any]]:
-    """All columns ``but`` some, in order of creation."""
+    """Yield all columns ``but`` some, in order of creation."""
     columns = [column for column in table.__table__.columns if column.name not in but]
     for page in in_order(store, table, columns, store.scope.of(table), ROWS_A_READ):
         yield from (dict(row._mapping) for row in page)

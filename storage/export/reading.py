@@ -26,7 +26,7 @@ Query = Select[*tuple[Any, ...]]
 
 
 def runs_of(store: RunStore, comparisons: list[str], *names: str) -> list[dict[str, Any]]:
-    """These columns of the runs of these comparisons, in their order."""
+    """Return these columns of the runs of these comparisons, in their order."""
     read = partial(_runs_of, store, names)
     return store.intact(read, "comparison", comparisons)
 
@@ -57,7 +57,7 @@ def _runs_of(store: RunStore, names: Sequence[str], page: list[str]) -> list[dic
 
 
 def pages_of(store: RunStore, wanted: Sequence[str] | None) -> Iterator[list[str]]:
-    """The ids of a few comparisons at a time."""
+    """Return the ids of a few comparisons at a time."""
     if wanted is not None:
         return map(list, batches(wanted, COMPARISONS_A_READ))
     return ids_in_order(store, ComparisonRow, live(store.scope), COMPARISONS_A_READ)
@@ -80,7 +80,7 @@ def in_order(
 def ids_in_order(
     store: RunStore, table: Table, which: WhereConditions, size: int
 ) -> Iterator[list[str]]:
-    """The ids alone, which a damaged row has too; its time is compared as it is stored."""
+    """Yield the ids alone, which a damaged row has too; its time is compared as it is stored."""
     at = type_coerce(table.created_at, NullType())
     statement = select(table.id, at.label("at")).where(*which).order_by(at, table.id).limit(size)
     page = _fetch(store, statement)

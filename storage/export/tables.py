@@ -72,8 +72,8 @@ class Export:
     def tables(
         self, store: RunStore, comparison_ids: Iterable[str] | None = None
     ) -> Iterator[pa.Table]:
-        """All rows, or those of some comparisons. Raises StorageError for an unknown id, before the
-        first row."""
+        """Return all rows, or those of some comparisons. Raises StorageError for an unknown id,
+        before the first row."""
         return (
             table for table in self.read(store, checked_ids(store, comparison_ids)) if len(table)
         )
@@ -107,8 +107,8 @@ def table_of(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]
 
 
 def trace_table(name: str, runs: Sequence[Mapping[str, Any]], flat: Flat) -> pa.Table:
-    """The tokens or the nodes (``name``) of these runs, whose columns are ``flat``. Texts are
-    dictionary-encoded."""
+    """Return the tokens or the nodes (``name``) of these runs, whose columns are ``flat``. Texts
+    are dictionary-encoded."""
     schema, of_rows = EXPORTS[name].schema, _OF_ROWS[name]
     values = of_rows(flat, flat[PIECE].dictionary_encode())
     run_of_row = numbered(flat[f"run.{name}"])
@@ -139,7 +139,7 @@ def _trace_values(name: str, store: RunStore, wanted: Sequence[str] | None) -> I
 
 
 def _packed(store: RunStore, run_ids: Sequence[str]) -> dict[str, bytes]:
-    """The stored traces of those runs that are there."""
+    """Return the stored traces of those runs that are there."""
     traces = select(RunTrace.run_id, RunTrace.version, RunTrace.data)
     with store.read() as connection:
         rows = connection.execute(traces.where(RunTrace.run_id.in_(run_ids))).all()
@@ -225,7 +225,7 @@ EXPORTS = {
 
 
 def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[HeadRows]:
-    """The heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
+    """Yield the heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
     run."""
     batch: HeadRows = {}
     for page in pages_of(store, wanted):

@@ -20,8 +20,8 @@ _NOTES = {"comparison_id": "", "name": "", "tags": (), "comment": "", "source": 
 
 
 def unsaved(name: str, traces: Sequence[Trace], order: Sequence[int]) -> pa.Table:
-    """The ``runs``, ``tokens`` or ``nodes`` of one comparison, by lane; ``order``: of execution. A
-    run has the number of its lane as its id."""
+    """Return the ``runs``, ``tokens`` or ``nodes`` of one comparison, by lane; ``order``: of
+    execution. A run has the number of its lane as its id."""
     rows = [
         {
             **_NOTES,

@@ -30,8 +30,8 @@ _REJECTED = OUTCOMES.index("rejected")
 
 
 def read_first(data: bytes, seed: int, plain: Callable[[str], str]) -> Flat:
-    """The columns of a run, its pieces made ``plain``. Raises LookupError, ValueError and others for
-    damaged bytes."""
+    """Return the columns of a run, its pieces made ``plain``. Raises LookupError, ValueError and
+    others for damaged bytes."""
     run = _First(columns_of(data))
     run.add_texts()
     run.add_alternatives()
@@ -72,7 +72,7 @@ class _First:
         return values if len(values) == self._tokens else values[self._position_of_row]
 
     def _add(self, name: str, derived: Any) -> None:
-        """The column from its derived values and the stored ones."""
+        """Add the column from its derived values and the stored ones."""
         values, at = self._stored.get(name), self._stored.get(f"{name}@")
         if at is not None:
             derived = derived.copy()
@@ -93,7 +93,8 @@ class _First:
         self._add("token.own", self.flat["token.token"])
 
     def add_alternatives(self) -> None:
-        """Those of each row; the two likeliest tokens, and the token's probability if it is one."""
+        """Add those of each row: the two likeliest tokens, and the token's probability if it is
+        one."""
         flat, counts = self.flat, self._stored["token.top"]
         _total(counts)
         at = self._by_row(np.arange(len(counts)))
@@ -113,8 +114,8 @@ class _First:
         self._add("token.p", p)
 
     def add_numbers(self, seed: int) -> None:
-        """Of the logits; and uniforms, by output position, of runs that drew by inverse CDF: later ones
-        have stored none."""
+        """Add the numbers of the logits, and uniforms, by output position, of runs that drew by
+        inverse CDF: later ones have stored none."""
         z1, z2 = self.flat["token.z1"], self.flat["token.z2"]
         with np.errstate(all="ignore"):
             self._add("token.gap", z1 - z2)
@@ -128,7 +129,7 @@ class _First:
         self._add("token.u", u)
 
     def add_nodes(self) -> None:
-        """What drafted nodes share with their tokens; those without one were rejected."""
+        """Add what drafted nodes share with their tokens; those without one were rejected."""
         flat, counts = self.flat, self.flat["step.nodes"]
         number = flat["token.node"]
         (rows,) = np.nonzero((number > 0) & (number <= counts[self._step_of_row]))
@@ -145,7 +146,7 @@ class _First:
 
 
 def _total(counts: Any) -> int:
-    """Their sum. Raises OverflowError unless they are counts, and no more than a run has."""
+    """Return their sum. Raises OverflowError unless they are counts, and no more than a run has."""
     total = sum(counts.tolist())
     if counts.min(initial=0) < 0 or total > MAX_ROWS:
         raise OverflowError(

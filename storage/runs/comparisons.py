@@ -104,7 +104,8 @@ class Comparisons(Connected):
             return add_run(connection, comparison_id, new)
 
     def load(self, comparison_id: str) -> StoredComparison:
-        """A comparison with the traces that were saved. Raises StorageError for an unknown id."""
+        """Load a comparison with the traces that were saved. Raises StorageError for an unknown
+        id."""
         first, repeats = dict[int, StoredRun](), list[Repeat]()
         with self._naming(f"comparison {comparison_id}"), self.read() as connection:
             row = comparison_row(connection, comparison_id)
@@ -191,8 +192,8 @@ class Comparisons(Connected):
 def add_comparison(
     connection: Connection, prompt: PromptConfig, source: Source, owner: str, **more: Any
 ) -> str:
-    """The id of a new comparison, which belongs to ``owner``. ``more``: further columns, or others
-    than of a new one."""
+    """Add a comparison and return its id; it belongs to ``owner``. ``more``: further columns, or
+    others than of a new one."""
     row: dict[str, Any] = {"id": new_id(), "created_at": datetime.now(UTC), "source": source}
     row |= {"owner": owner} | prompt_row(prompt) | more
     connection.execute(insert(ComparisonRow), row)
@@ -221,7 +222,8 @@ def check_prompt(row: RowMapping, prompt: PromptConfig) -> None:
 
 
 def checked(noun: str, text: str) -> str:
-    """``text``. Raises StorageError if it is too long for a name, tag or comment (``noun``)."""
+    """Return ``text``. Raises StorageError if it is too long for a name, tag or comment
+    (``noun``)."""
     if len(text) > LENGTHS[noun]:
         raise StorageError(
             f"A {noun} may have {LENGTHS[noun]:,} characters at most, not {len(text):,}."

@@ -51,7 +51,7 @@ def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _row(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
-    """A comparison as a row of the frame."""
+    """Return a comparison as a row of the frame."""
     values = {name: tuple(run[name] for run in lanes) for name in (*_OF_LANES, *_SETTINGS)}
     # pandas keeps strings as UTF-8
     texts = {name: readable(row[name]) for name in ("prompt", "name", "comment")}

@@ -31,7 +31,7 @@ class NewRun(NamedTuple):
 
 
 def prompt_row(prompt: PromptConfig) -> RowValues:
-    """The columns of a prompt, without history and thinking, which are stored per run."""
+    """Return the columns of a prompt, without history and thinking, which are stored per run."""
     return {
         "prompt": prompt.text,
         "system": prompt.system,
@@ -45,13 +45,13 @@ def read_prompt(row: Mapping[str, Any] | RowMapping) -> PromptConfig:
 
 
 def run_row(trace: Trace) -> RowValues:
-    """The columns of a trace, without its prompt (the comparison's) and its steps."""
+    """Return the columns of a trace, without its prompt (the comparison's) and its steps."""
     return {each.column: each.of(trace) for each in FIELDS}
 
 
 def new_run(trace: Trace, lane: int, order: int, run_id: str | None = None) -> NewRun:
-    """``run_id``: default a new one. Raises StorageError unless steps and their tokens are numbered
-    0, 1, 2…, which is not stored."""
+    """Add a run. ``run_id``: default a new one. Raises StorageError unless steps and their tokens
+    are numbered 0, 1, 2…, which is not stored."""
     for number, step in enumerate(trace.steps):
         if step.index != number or any(token.step != number for token in step.tokens):
             raise StorageError(
@@ -68,12 +68,12 @@ def trace_row(run_id: str, steps: Sequence[Step]) -> RowValues:
 
 
 def read_flat(row: RowMapping) -> Flat:
-    """The flat columns of a row of run_traces. Raises LookupError if it is damaged."""
+    """Read the flat columns of a row of run_traces. Raises LookupError if it is damaged."""
     return unpack([checked(row["version"], row["data"])])
 
 
 def read_trace(row: RowMapping) -> Trace:
-    """The trace of a row of runs with OF_PROMPT and the columns of run_traces."""
+    """Read the trace of a row of runs with OF_PROMPT and the columns of run_traces."""
     values = {each.column: each.read(row) for each in RUN_FIELDS}
     return Trace(
         config=CONFIG.read(row), steps=steps_of(read_flat(row)), summary=SUMMARY.read(row), **values
@@ -81,7 +81,7 @@ def read_trace(row: RowMapping) -> Trace:
 
 
 def rule_label(rule: str, parameters: Mapping[str, Any]) -> str:
-    """A run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
+    """Return a run's rule in a table: ``none``, ``strict``, ``mars(theta=0.9)``."""
     values = ", ".join(
         f"{name}={value_text(as_value(value))}" for name, value in parameters.items()
     )

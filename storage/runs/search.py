@@ -84,7 +84,7 @@ class Lists(Connected):
     """The comparisons that are not deleted."""
 
     def count(self) -> int:
-        """The number of comparisons."""
+        """Return the number of comparisons."""
         with self.read() as connection:
             return _count(
                 connection, select(ComparisonRow.id).where(*self._basic(ComparisonRow, Search()))
@@ -93,8 +93,8 @@ class Lists(Connected):
     def comparisons(
         self, *, limit: int = 200, offset: int = 0, batches: bool = True
     ) -> pd.DataFrame:
-        """One page of the comparisons, latest first, one row each; without ``batches`` none of
-        studies.
+        """Return one page of the comparisons, latest first, one row each; without ``batches`` none
+        of studies.
 
         Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made
         ``text.readable``), ``target`` (of the first lane; empty where there is no run); and, as
@@ -106,7 +106,8 @@ class Lists(Connected):
         ]
 
     def find(self, search: Search) -> SearchPage:
-        """One page of the matching comparisons. Counts all where that is fast, else up to 1,000.
+        """Return one page of the matching comparisons. Counts all where that is fast, else up to
+        1,000.
 
         Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
         ``tags`` (a tuple), ``source``; and, each a tuple with one entry a lane: ``run_ids``,
@@ -118,12 +119,12 @@ class Lists(Connected):
             return SearchPage(total, frame(rows), more)
 
     def matching_ids(self, search: Search) -> list[str]:
-        """The ids of the results of ``find``, in the same order."""
+        """Return the ids of the results of ``find``, in the same order."""
         with self.read() as connection:
             return list(self._find(connection, search)[0])
 
     def choices(self) -> FilterChoices:
-        """The rules, targets and tags that can be searched for."""
+        """Return the rules, targets and tags that can be searched for."""
         with self.read() as connection:
             rules, targets, tags = (
                 sorted(connection.scalars(self._values(kind))) for kind in ("rule", "target", "tag")
@@ -131,7 +132,7 @@ class Lists(Connected):
         return FilterChoices(tuple(rules), tuple(targets), tuple(tags))
 
     def _find(self, connection: Connection, search: Search) -> tuple[Sequence[str], int, bool]:
-        """The ids of one page; the number of matches counted; whether there are more."""
+        """Return the ids of one page; the number of matches counted; whether there are more."""
         check_page(search.limit, search.offset)
         if connection.dialect.name == "postgresql":  # needed for parameters of unknown type
             connection.exec_driver_sql("SET LOCAL plan_cache_mode = force_custom_plan")
@@ -165,7 +166,7 @@ class Lists(Connected):
         return there + ([table.created_at < search.until] if search.until else [])
 
     def _values(self, kind: str) -> Select[str]:
-        """The values of all facets of one kind: each is looked up as the smallest above the
+        """Return the values of all facets of one kind: each is looked up as the smallest above the
         previous one."""
         least = select(func.min(Facet.value).label("value")).where(
             Facet.kind == kind, *self.scope.of(Facet)
@@ -192,7 +193,7 @@ def _is(facet: type[Facet], kind: str, value: str) -> WhereConditions:
 
 
 def _has(id_: InstrumentedAttribute[str], kind: str, value: str) -> ColumnElement[bool]:
-    """Whether the comparison of this id has a facet."""
+    """Return whether the comparison of this id has a facet."""
     facet = aliased(Facet)
     there = select(1).where(facet.comparison_id == id_, *_is(facet, kind, value))
     return exists(there.correlate(id_.class_))
@@ -201,14 +202,15 @@ def _has(id_: InstrumentedAttribute[str], kind: str, value: str) -> ColumnElemen
 def _unindexed(
     connection: Connection, conditions: list[ColumnElement[bool]]
 ) -> list[ColumnElement[bool]]:
-    """The same conditions without use of an index: SQLite has too few statistics to choose one."""
+    """Return the same conditions without use of an index: SQLite has too few statistics to choose
+    one."""
     if connection.dialect.name != "sqlite":
         return conditions
     return [condition.is_(true()) for condition in conditions]
 
 
 def _count(connection: Connection, statement: Select[Any], most: int | None = None) -> int:
-    """The number of rows, at most ``most``."""
+    """Return the number of rows, at most ``most``."""
     return connection.execute(
         select(func.count()).select_from(statement.limit(most).subquery())
     ).scalar_one()

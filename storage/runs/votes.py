@@ -114,7 +114,7 @@ class Votes(Connected):
             )
 
     def votes(self, limit: int | None = None) -> tuple[StoredVote, ...]:
-        """The latest first."""
+        """Return the votes, the latest first."""
         with self.read() as connection:
             latest = _votes(connection).order_by(Vote.created_at.desc(), Vote.id.desc())
             ids = connection.scalars(latest.with_only_columns(Vote.id).limit(limit)).all()
@@ -148,7 +148,7 @@ class Votes(Connected):
         return tuple(VoteCount(*which, count) for which, count in counted.items())
 
     def _rules(self, connection: Connection, statement: Select[Any]) -> list[Any]:
-        """The rows of a statement, without those of damaged comparisons."""
+        """Return the rows of a statement, without those of damaged comparisons."""
 
         def read(some: list[str]) -> Sequence[Any]:
             return connection.execute(statement.where(ComparisonRow.id.in_(some))).all()
@@ -159,7 +159,7 @@ class Votes(Connected):
 
 
 def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredVote, ...]:
-    """In the order of the comparisons."""
+    """Return the votes in the order of the comparisons."""
     rows = connection.execute(
         _votes(connection).where(Vote.comparison_id.in_(comparison_ids))
     ).mappings()
@@ -169,7 +169,7 @@ def votes_of(connection: Connection, comparison_ids: list[str]) -> tuple[StoredV
 
 
 def _run(connection: Connection, comparison_id: str, lane: int) -> str:
-    """The run that a lane shows: its last."""
+    """Return the run that a lane shows: its last."""
     statement = select(RunRow.id).where(RunRow.comparison_id == comparison_id, RunRow.lane == lane)
     row = connection.execute(
         statement.order_by(RunRow.execution_order.desc()).limit(1)

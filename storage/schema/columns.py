@@ -81,14 +81,15 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 def checked_text(text: str) -> str:
-    """``text``. Raises UnicodeError for one whose stored bytes were not UTF-8."""
+    """Return ``text``. Raises UnicodeError for one whose stored bytes were not UTF-8."""
     if not text.isascii():
         text.encode()
     return text
 
 
 def _plain(value: Any) -> Any:
-    """A value of JSON that is no text, list or object. Raises TypeError, alike on all databases."""
+    """Return a value of JSON that is no text, list or object. Raises TypeError, alike on all
+    databases."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is not None and not isinstance(value, int | float):
@@ -97,7 +98,7 @@ def _plain(value: Any) -> Any:
 
 
 def loads(text: str | bytes) -> Any:
-    """The value of a JSON column."""
+    """Return the value of a JSON column."""
     return json.loads(checked_text(text.decode() if isinstance(text, bytes) else text))
 
 
@@ -108,7 +109,7 @@ Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]  # o
 
 
 def enum_column(enum: type[StrEnum]) -> sa.Enum:
-    """A column with the values of ``enum`` as strings, so that new values do not change the
+    """Return a column with the values of ``enum`` as strings, so that new values do not change the
     database type."""
     return sa.Enum(
         enum,
@@ -139,7 +140,7 @@ class Base(DeclarativeBase):
 
 
 def column_of(field: TraceField) -> MappedColumn[Any]:
-    """The column of a field of a trace."""
+    """Return the column of a field of a trace."""
     kind = get_origin(field.kind) or field.kind
     types = {
         tuple: SafeJson,

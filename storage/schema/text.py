@@ -26,8 +26,8 @@ def folded(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """For tables and CSV: ``text`` with controls and surrogates as ``\\uXXXX``; tab, newlines stay.
-    Not reversible."""
+    """Return, for tables and CSV, ``text`` with controls and surrogates as ``\\uXXXX``; tab,
+    newlines stay. Not reversible."""
     return _UNREADABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -47,8 +47,8 @@ _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
 
 
 def processors_of(chosen: Mapping[str, Any]) -> Processors:
-    """From ``Processors.chosen``, also after conversion to JSON. Raises TypeError for another
-    name."""
+    """Read processors from ``Processors.chosen``, also after conversion to JSON. Raises TypeError
+    for another name."""
     bias = dict(chosen.get("logit_bias", ())).items()
     words = {"logit_bias": tuple((word, float(value)) for word, value in bias)}
     return Processors(**{**chosen, **words, "protect": tuple(chosen.get("protect", ()))})
@@ -84,7 +84,7 @@ class TraceField:
             yield from each.in_columns()
 
     def of(self, trace: Trace) -> Any:
-        """Its value in ``trace``."""
+        """Return its value in ``trace``."""
         value: Any = trace
         for name in self.path:
             value = getattr(value, name, None)

@@ -137,7 +137,7 @@ class Results(Connected):
             connection.execute(done.values(done_at=clock(connection)))
 
     def results(self, study_id: str) -> tuple[StoredResult, ...]:
-        """All results, also those of tasks that are not done, by task, then lane."""
+        """Return all results, also those of tasks that are not done, by task, then lane."""
 
         def read(some: list[int]) -> tuple[StoredResult, ...]:
             return self._results(study_id, StudyResult.task.in_(some))
@@ -150,7 +150,8 @@ class Results(Connected):
         table: type[StudyResult | Judgement],
         read: Callable[[list[int]], Iterable[T]],
     ) -> tuple[T, ...]:
-        """What ``read`` gives for all tasks that have a row in ``table``, without damaged ones."""
+        """Return what ``read`` gives for all tasks that have a row in ``table``, without damaged
+        ones."""
         tasks = select(table.task).where(table.study_id == study_id).distinct()
         with self.read() as connection:
             row_of(connection, Study, study_id)
@@ -223,7 +224,7 @@ class Results(Connected):
             connection.execute(insert(Judgement), row)
 
     def judgements(self, study_id: str) -> tuple[StoredJudgement, ...]:
-        """All judgements, by task, lane and order."""
+        """Return all judgements, by task, lane and order."""
         columns = [column for column in Judgement.__table__.columns if column.name != "study_id"]
         statement = select(*columns).where(Judgement.study_id == study_id)
         statement = statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped)
@@ -236,7 +237,7 @@ class Results(Connected):
         return self._by_task(study_id, Judgement, read)
 
     def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
-        """By task, then lane."""
+        """Return the results by task, then lane."""
         names = [each.name for each in fields(StoredResult)]
         columns = [column for column in StudyResult.__table__.columns if column.name in names]
         statement = (
@@ -258,7 +259,7 @@ def _stored(row: RowMapping) -> StoredResult:
 
 
 def _locked_task(connection: Connection, study_id: str, task: int) -> list[str]:
-    """The comparisons of a task, which is locked until the transaction ends."""
+    """Return the comparisons of a task and lock it until the transaction ends."""
     row_of(connection, Study, study_id)
     statement = select(StudyTask.comparison_ids).filter_by(study_id=study_id, task=task)
     known: list[str] = connection.execute(statement.with_for_update()).scalar_one()
@@ -279,8 +280,8 @@ def _comparisons(
     known: Sequence[str],
     prompts: Sequence[PromptConfig],
 ) -> list[str]:
-    """The comparison of each turn: the existing one, even if deleted, else a new one of the study's
-    owner."""
+    """Return the comparison of each turn: the existing one, even if deleted, else a new one of the
+    study's owner."""
     comparisons = list(known)
     for turn, prompt in enumerate(prompts):
         there = select(ComparisonRow.__table__).where(

@@ -89,13 +89,13 @@ class Studies(Connected):
             return study_id
 
     def study(self, study_id: str) -> StoredStudy:
-        """A study with its plan."""
+        """Return a study with its plan."""
         columns = (Study.id, Study.created_at, Study.name, Study.plan, Study.tasks, _done())
         with self._naming(f"study {study_id}"), self.read() as connection:
             return StoredStudy(**row_of(connection, Study, study_id, *columns))
 
     def studies(self, limit: int = 50) -> tuple[StudyHead, ...]:
-        """The latest studies, latest first, without their plans."""
+        """Return the latest studies, latest first, without their plans."""
         check_page(limit)
         latest = (Study.created_at.desc(), Study.id.desc())
         statement = select(Study.id, Study.created_at, Study.name, Study.tasks, _done())
@@ -124,7 +124,7 @@ class Studies(Connected):
         return StudyProgress(**study, results=results, pace=pace)
 
     def open_tasks(self, study_id: str) -> tuple[int, ...]:
-        """The tasks that are not done, by number."""
+        """Return the tasks that are not done, by number."""
         statement = select(StudyTask.task).filter_by(study_id=study_id, done_at=None)
         with self.read() as connection:
             row_of(connection, Study, study_id)
@@ -158,7 +158,7 @@ class Studies(Connected):
 
 
 def _done() -> ColumnElement[int]:
-    """The number of done tasks: those that are not open, which are indexed."""
+    """Return the number of done tasks: those that are not open, which are indexed."""
     unfinished = select(func.count()).where(
         StudyTask.study_id == Study.id, StudyTask.done_at.is_(None)
     )

@@ -61,7 +61,7 @@ class _Vocabulary(dict[tuple[int, str], int]):
 
 
 def flatten(steps: Sequence[Step]) -> Flat:
-    """The columns of the steps of one run."""
+    """Return the columns of the steps of one run."""
     known = _Vocabulary()
     tokens = [token for step in steps for token in step.tokens]
     nodes = [node for step in steps for node in step.nodes]
@@ -85,7 +85,7 @@ def flatten(steps: Sequence[Step]) -> Flat:
 
 
 def _values(rows: Iterable[Any], width: int) -> Iterable[Any]:
-    """The columns of rows with ``width`` values."""
+    """Return the columns of rows with ``width`` values."""
     return list(zip(*rows, strict=True)) or [()] * width
 
 
@@ -107,7 +107,8 @@ def _token_columns(
 
 
 def joined(flats: Sequence[Flat]) -> Flat:
-    """The columns of several runs, one after the other, with one vocabulary; at least one run."""
+    """Return the columns of several runs, one after the other, with one vocabulary; at least one
+    run."""
     before = starts(np.array([len(flat[PIECE]) for flat in flats]))
     together: Flat = {
         name: np.concatenate(
@@ -124,7 +125,7 @@ def joined(flats: Sequence[Flat]) -> Flat:
 
 
 def steps_of(flat: Flat) -> tuple[Step, ...]:
-    """The steps of the one run of ``flat``."""
+    """Return the steps of the one run of ``flat``."""
     ids, pieces = flat["vocabulary.id"].tolist(), flat[PIECE].to_pylist()
 
     def group(kind: type, names: Iterable[str], **more: Iterable[Any]) -> list[Any]:
@@ -167,15 +168,15 @@ def _parts(items: Sequence[Any], counts: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def starts(counts: Any) -> Any:
-    """The index of the first row of each group, for groups with ``counts`` rows."""
+    """Return the index of the first row of each group, for groups with ``counts`` rows."""
     return np.cumsum(counts) - counts
 
 
 def numbered(counts: Any) -> Any:
-    """The index of the group of each row, for groups with ``counts`` rows."""
+    """Return the index of the group of each row, for groups with ``counts`` rows."""
     return np.repeat(np.arange(len(counts)), counts)
 
 
 def index_in_group(counts: Any) -> Any:
-    """The index of each row in its group, for groups with ``counts`` rows."""
+    """Return the index of each row in its group, for groups with ``counts`` rows."""
     return np.arange(np.sum(counts)) - np.repeat(starts(counts), counts)

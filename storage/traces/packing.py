@@ -42,7 +42,7 @@ def pack(flat: Flat) -> bytes:
 
 
 def _small(column: Any) -> Any:
-    """The column in the smallest type that is exact for every number."""
+    """Return the column in the smallest type that is exact for every number."""
     if column.dtype.kind == "f":
         with np.errstate(over="ignore"):
             short = column.astype(np.float32)
@@ -54,7 +54,7 @@ def _small(column: Any) -> Any:
 
 
 def sealed(batch: pa.RecordBatch) -> bytes:
-    """CRC-32 and the compressed batch. Raises OverflowError for one that could not be read
+    """Return CRC-32 and the compressed batch. Raises OverflowError for one that could not be read
     again."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
@@ -77,7 +77,8 @@ def checked(version: int, data: bytes) -> bytes:
 
 
 def unpack(packed: Sequence[bytes]) -> Flat:
-    """The columns of these runs, one after the other. Raises LookupError for damaged bytes."""
+    """Return the columns of these runs, one after the other. Raises LookupError for damaged
+    bytes."""
     try:
         return joined([whole(columns_of(data)) for data in packed])
     except BROKEN as error:
@@ -85,7 +86,7 @@ def unpack(packed: Sequence[bytes]) -> Flat:
 
 
 def columns_of(data: bytes) -> Flat:
-    """The stored columns of one run. Raises ValueError, ArrowException and others."""
+    """Return the stored columns of one run. Raises ValueError, ArrowException and others."""
     batch = opened(data)
     columns = {
         name: column.flatten()
@@ -102,7 +103,7 @@ def _wide(values: Any) -> Any:
 
 
 def whole(stored: Flat) -> Flat:
-    """The columns of this version; those that are not stored are absent. Raises LookupError,
+    """Return the columns of this version; those that are not stored are absent. Raises LookupError,
     ValueError for columns that are no run's."""
     counts = {table: len(stored[f"{table}.token"]) for table in GROUPS.values()}
     counts |= {"step": len(stored["step.tokens"]), "vocabulary": len(stored[PIECE])}
@@ -130,9 +131,9 @@ def whole(stored: Flat) -> Flat:
 
 
 def opened(data: bytes) -> pa.RecordBatch:
-    """The batch of ``sealed``. Raises ValueError and ArrowException for other bytes: sizes are checked
-    before anything of that size is read, and so is what Arrow expands (compressed buffers) or takes
-    on trust (offsets)."""
+    """Return the batch of ``sealed``. Raises ValueError and ArrowException for other bytes: sizes
+    are checked before anything of that size is read, and so is what Arrow expands (compressed
+    buffers) or takes on trust (offsets)."""
     packed = memoryview(data)[CRC:]
     if len(data) < CRC or zlib.crc32(packed).to_bytes(CRC) != data[:CRC]:
         raise ValueError("the checksum does not match")

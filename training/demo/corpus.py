@@ -33,7 +33,7 @@ class StoryDocument(NamedTuple):
 
 
 def documents(seed: int, practice_share: float = 0.0) -> Iterator[StoryDocument]:
-    """An endless stream, the same for the same seed; ``practice_share`` of it are sheets of
+    """Yield an endless stream, the same for the same seed; ``practice_share`` of it are sheets of
     equations."""
     rng = random.Random(seed)
     withheld = {item.question for item in held_out()}
@@ -46,8 +46,8 @@ def documents(seed: int, practice_share: float = 0.0) -> Iterator[StoryDocument]
 
 @cache
 def held_out(count: int = HELD_OUT) -> tuple[Problem, ...]:
-    """The first distinct problems that ``documents`` never yields, without bare sums. Their single
-    equations may occur there."""
+    """Return the first distinct problems that ``documents`` never yields, without bare sums. Their
+    single equations may occur there."""
     rng = random.Random(_HELD_OUT_SEED)
     problems: dict[str, Problem] = {}
     while len(problems) < count:

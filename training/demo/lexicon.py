@@ -204,15 +204,15 @@ _INNERMOST = re.compile(r"\[([^\[\]]*)\]")
 
 
 def choose(rng: random.Random, options: Sequence[str], key: str) -> str:
-    """One of ``options``; the i-th has weight skewⁱ with a skew in 0.45..0.95 that depends on
-    ``key`` alone."""
+    """Return one of ``options``; the i-th has weight skewⁱ with a skew in 0.45..0.95 that depends
+    on ``key`` alone."""
     skew = 0.45 + 0.5 * (crc32(key.encode()) % 1000) / 999
     return rng.choices(options, weights=[skew**rank for rank in range(len(options))])[0]
 
 
 def sentence(rng: random.Random, templates: Sequence[str], slots: Mapping[str, object]) -> str:
-    """One of the templates: alternatives chosen from the inside out, slots filled, a capital first
-    letter."""
+    """Fill one of the templates: alternatives chosen from the inside out, slots filled, a capital
+    first letter."""
     text = choose(rng, templates, templates[0])
     while match := _INNERMOST.search(text):
         group = match.group(1)

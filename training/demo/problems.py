@@ -181,12 +181,13 @@ _DRILLS = (
 
 
 def practice(rng: random.Random) -> str:
-    """A sheet of twelve equations: much arithmetic in few tokens."""
+    """Return a sheet of twelve equations: much arithmetic in few tokens."""
     return " ".join(f"{_random_equation(rng)}." for _ in range(12))
 
 
 def problem(rng: random.Random) -> Problem:
-    """One problem: a chain of one to three changes, a comparison of two numbers, or a bare sum."""
+    """Return one problem: a chain of one to three changes, a comparison of two numbers, or a bare
+    sum."""
     kind = rng.choices((_chain, _comparison, _drill), weights=(0.6, 0.28, 0.12))[0]
     question, solution, answer = kind(rng)
     return Problem(" ".join(question), f"{' '.join(solution)}\n#### {answer}", answer)
@@ -251,7 +252,7 @@ def _random_equation(rng: random.Random) -> _Equation:
 
 
 def _operands(operator: str, value: int) -> Sequence[int]:
-    """The second operands that keep the result within 0..LIMIT."""
+    """Return the second operands that keep the result within 0..LIMIT."""
     return {
         "+": range(2, LIMIT - value + 1),
         "-": range(1, value - 1),

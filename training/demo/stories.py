@@ -167,7 +167,7 @@ _PLOTS = (_LOST, _STORM, _STRANGER, _CONTEST, _BUILDING)
 
 
 def story(rng: random.Random) -> tuple[str, str]:
-    """A request and the story that answers it."""
+    """Return a request and the story that answers it."""
     slots = _cast(rng)
     opening = sentence(rng, _OPENINGS, slots)
     habits = rng.sample(_HABITS, rng.choice((0, 1, 1, 2)))

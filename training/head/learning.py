@@ -43,8 +43,8 @@ class Learning:
 def batches(
     samples: Sequence[TextSample], size: int, rng: random.Random
 ) -> Iterator[list[TextSample]]:
-    """Every sample once, those of similar length together, at most ``size`` entries with padding;
-    in random order."""
+    """Yield every sample once, those of similar length together, at most ``size`` entries with
+    padding; in random order."""
     groups: list[list[TextSample]] = [[]]
     for sample in sorted(samples, key=lambda sample: len(sample.ids) + 40 * rng.random()):
         longest = max([len(sample.ids), *(len(each.ids) for each in groups[-1])])
@@ -76,8 +76,8 @@ class Learner:
         return torch.stack([loss.detach() * tokens, agreed, tokens])
 
     def _loss(self, samples: Sequence[TextSample]) -> tuple[Tensor, Tensor, Tensor]:
-        """Each step's mean over its rows, weighted; then the weighted mean over steps. With it, how
-        many first steps agree, of how many."""
+        """Return each step's mean over its rows, weighted; then the weighted mean over steps. With
+        it, how many first steps agree, of how many."""
         how, device = self.how, self._rows.device
         ids, features, final, weights = self._collated(samples)
         count, width = ids.shape

@@ -35,14 +35,14 @@ def default_feature_layers(layers: int) -> tuple[int, ...]:
 
 
 def frequent_ids(counts: Tensor, size: int) -> Tensor:
-    """The ``size`` ids with the largest counts [V], in order; of equal ones the lower id, which a
-    tokenizer learnt earlier."""
+    """Return the ``size`` ids with the largest counts [V], in order; of equal ones the lower id,
+    which a tokenizer learnt earlier."""
     return counts.sort(descending=True, stable=True).indices[:size].sort().values
 
 
 def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: int) -> Eagle3Head:
-    """A head for ``target`` with ``size`` draft ids and as many key heads as heads. Embedding and
-    output layer are not trained."""
+    """Return a head for ``target`` with ``size`` draft ids and as many key heads as heads.
+    Embedding and output layer are not trained."""
     config: Any = target.config
     last: Any = target.get_decoder().layers[-1]
     heads, width = config.num_attention_heads, config.hidden_size
@@ -68,7 +68,7 @@ def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: i
 
 
 def stored_head(folder: Path, target: PreTrainedModel) -> dict[str, Tensor]:
-    """The weights of a head of this recipe, in either format. Raises ModelError."""
+    """Read the weights of a head of this recipe, in either format. Raises ModelError."""
     name, served = str(folder.resolve()), str(target.config.name_or_path)
     plan = plan_eagle(ModelRef(name), target.config, served, log.info)
     usual = empty_head(target, default_feature_layers(target.config.num_hidden_layers), 1).config
@@ -88,7 +88,7 @@ def build_head(
     samples: Sequence[TextSample],
     seed: int,
 ) -> Eagle3Head:
-    """A head that starts as a copy of the target's last layer, whose outputs are scaled to a
+    """Build a head that starts as a copy of the target's last layer, whose outputs are scaled to a
     residual of unit scale, since the layers are normed here and are not in the target. ``ids`` [D]:
     the draft vocabulary, whose rows of the target's output layer are the head's; ``samples`` tell
     the scale of the last tap."""
@@ -130,7 +130,7 @@ def build_head(
 
 
 def save_head(head: Eagle3Head, target: PreTrainedModel, folder: Path, form: Format) -> None:
-    """In bfloat16; the embedding is the target's and is not stored. Each file is replaced
+    """Save it in bfloat16; the embedding is the target's and is not stored. Each file is replaced
     at once."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {

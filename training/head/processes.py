@@ -20,7 +20,7 @@ class TrainingProcess:
     device: torch.device
 
     def average(self, tensors: Sequence[Tensor]) -> None:
-        """In place, over all processes."""
+        """Average in place over all processes."""
         if self.count > 1:
             flat = torch.cat([tensor.flatten().float() for tensor in tensors])
             dist.all_reduce(flat)
@@ -31,7 +31,7 @@ class TrainingProcess:
                 tensor.copy_(part.view_as(tensor))
 
     def reduced(self, value: Tensor, how: Any = dist.ReduceOp.SUM) -> Tensor:
-        """The sum over all processes."""
+        """Return the sum over all processes."""
         if self.count > 1:
             dist.all_reduce(value, how)
         return value

@@ -110,8 +110,8 @@ class Training:
         return self._process.reduced_count(milliseconds, dist.ReduceOp.MAX) / 1_000
 
     def _left(self, tokens: int, seconds: float = 0.0) -> float:
-        """The share of the training that is left after ``tokens`` tokens, or ``seconds`` from
-        now."""
+        """Return the share of the training that is left after ``tokens`` tokens, or ``seconds``
+        from now."""
         if self._options.minutes is None:
             return 1 - tokens / float(self._options.tokens)
         return 1 - (self._elapsed() + seconds) / float(60 * self._options.minutes)
@@ -136,7 +136,7 @@ class Training:
             )
 
     def _begun(self, samples: list[TextSample]) -> Learner:
-        """The draft vocabulary holds the ids that the first texts use most."""
+        """Begin: the draft vocabulary holds the ids that the first texts use most."""
         written = torch.cat([sample.ids[self._writer.prefix :] for sample in samples])
         counts = written.bincount(minlength=self._target.config.vocab_size).float()
         ids = frequent_ids(
@@ -189,7 +189,8 @@ class Training:
     def _visit(
         self, learner: Learner, samples: list[TextSample], visit: int, new_tokens: int
     ) -> list[float]:
-        """One visit; the sums over its tokens of loss and agreement, and their number."""
+        """Make one visit; return the sums over its tokens of loss and agreement, and their
+        number."""
         groups = list(batches(samples, self._how.batch, self._rng))
         count = self._process.reduced_count(len(groups), dist.ReduceOp.MIN)
         sums = torch.zeros(3, dtype=torch.float64, device=self._process.device)
@@ -216,8 +217,8 @@ class Training:
         return note
 
     def _last_state(self) -> Path:
-        """Of the last share of the training, in which the rate depends on the tokens or minutes in
-        all: it serves these only."""
+        """Return the state of the last share of the training, in which the rate depends on the
+        tokens or minutes in all: it serves these only."""
         minutes, out = self._options.minutes, self._options.out
         return Path(
             out / f"state-{self._options.tokens if minutes is None else f'{minutes:g}m'}.pt"
@@ -252,7 +253,7 @@ class Training:
 
 
 def member(rank: int, options: argparse.Namespace, port: int) -> None:
-    """One of ``options.processes`` on this CPU."""
+    """Run one of ``options.processes`` on this CPU."""
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=options.processes

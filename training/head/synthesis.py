@@ -83,7 +83,8 @@ class _Rows:
         )
 
     def begin(self, rows: Tensor, texts: Sequence[_Begun], prefix: int) -> None:
-        """The passes of the prefix need not be repeated, but its last one, for its logits."""
+        """Begin: the passes of the prefix need not be repeated, but its last one, for its
+        logits."""
         device = rows.device
         first = pad_sequence([torch.tensor(text.ids) for text in texts], True, -1)
         self.ids[rows] = -1
@@ -94,8 +95,8 @@ class _Rows:
         self.passes.ids[rows] = self.ids[rows, prefix - 1]
 
     def append(self, drawn: Tensor, prefix: int, most: int) -> Tensor:
-        """A token a row: the prescribed one, else the drawn one [B]. A user's turn ends with the
-        target's end token or at its limit; the template's words up to the answer, of at most
+        """Append a token a row: the prescribed one, else the drawn one [B]. A user's turn ends with
+        the target's end token or at its limit; the template's words up to the answer, of at most
         ``most`` tokens, follow. Returns the rows whose text has ended."""
         at = self._at.add_(1)
         prescribed = self.ids[self._rows, at]
@@ -176,7 +177,7 @@ class TextWriter:
                 yield sample
 
     def _stream(self, length: int, long: bool) -> Iterator[TextSample]:
-        """Every row starts anew when its text has ended."""
+        """Yield texts; every row starts anew when its text has ended."""
         count = max(1, self._how.cells // length)
         passes = RowPasses(self._target, self._feature_layers, count, length)
         for position, token in enumerate(self._prefix):
@@ -225,7 +226,8 @@ class TextWriter:
 
 
 def _frame(tokenizer: PreTrainedTokenizerFast) -> tuple[list[int], list[int]]:
-    """The template's tokens before the user's words, and those between them and the answer."""
+    """Return the template's tokens before the user's words, and those between them and the
+    answer."""
     if not tokenizer.chat_template:
         start = (
             tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id

@@ -58,7 +58,7 @@ VERDICTS = {
 
 @contextmanager
 def serving(kind: str) -> Iterator[str]:
-    """The URL of a server that is ready."""
+    """Serve; give the URL of a server that is ready."""
     command = [
         os.environ["LLAMA_PYTHON"],
         str(Path(__file__).parents[1] / "serve.py"),

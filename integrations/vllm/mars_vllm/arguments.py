@@ -78,8 +78,8 @@ class RequestRule:
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
-    """``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA, MARS_GAP …
-    Raises ValueError."""
+    """Read the ``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA,
+    MARS_GAP … Raises ValueError."""
     names = sorted({parameter.name for rule in OFFERED for parameter in RULES[rule].parameters})
     fields: dict[str, Any] = {}
     for name in names:
@@ -97,14 +97,14 @@ def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def default_rule(default: Mapping[str, Any]) -> str:
-    """The rule of requests that name none, for display."""
+    """Return the rule of requests that name none, for display."""
     return str(default.get("mars_rule", "mars" if default else "none"))
 
 
 def resolve(
     extra: Mapping[str, Any] | None, temperature: float, default: Mapping[str, Any], traced: bool
 ) -> RequestRule | None:
-    """The rule a request specifies; None if neither it nor the defaults name one.
+    """Return the rule a request specifies; None if neither it nor the defaults name one.
 
     The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is
     configured. Raises ValueError: one sentence with field, value and range.
@@ -171,7 +171,8 @@ def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:
 
 
 def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | None:
-    """A sentence if other sampling parameters would make the rule judge altered logits; else None.
+    """Return a sentence if other sampling parameters would make the rule judge altered logits; else
+    None.
 
     ``filtered_later``: top-k, top-p and min-p are applied after the rule (runner V2).
     """
@@ -188,12 +189,12 @@ def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | No
 
 
 def needs_p(rule: str) -> bool:
-    """Whether the rule reads a distribution; the others read the two best logits and the drafted
-    token only."""
+    """Return whether the rule reads a distribution; the others read the two best logits and the
+    drafted token only."""
     return rule not in ("strict", "mars", "mars-algorithm1", "mars-gap", "random", "always")
 
 
 def _quoted(value: object) -> str:
-    """The value as an escaped literal of at most 40 characters."""
+    """Return the value as an escaped literal of at most 40 characters."""
     text = repr(value) if not isinstance(value, float) or math.isfinite(value) else str(value)
     return text if len(text) <= 40 else text[:37] + "..."

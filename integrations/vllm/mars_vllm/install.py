@@ -105,8 +105,8 @@ def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
 
 
 def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
-    """A sentence where vLLM would not do what the request specifies, else None. ``params`` None
-    checks the configuration only."""
+    """Return a sentence where vLLM would not do what the request specifies, else None. ``params``
+    None checks the configuration only."""
     if wanted is None:
         return None
     drafts, v2 = config.speculative_config, config.use_v2_model_runner

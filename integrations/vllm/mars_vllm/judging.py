@@ -30,13 +30,13 @@ class Best(NamedTuple):
 
 
 def two_best(logits: Tensor) -> Best:
-    """From raw logits [P, V]."""
+    """Return the two best from raw logits [P, V]."""
     z, ids = logits.topk(2, dim=-1)
     return Best(z, torch.where(z[:, :1] == z[:, 1:], ids.sort(dim=-1).values, ids))
 
 
 def entry(wanted: RequestRule | None, groups: Sequence[RuleGroup]) -> tuple[float, ...]:
-    """The row of a request in a table, ``WIDTH`` numbers."""
+    """Return the row of a request in a table, ``WIDTH`` numbers."""
     if wanted is None:
         return NOBODY
     values = [wanted.values[parameter.name] for parameter in wanted.rule.parameters]
@@ -71,7 +71,7 @@ def relaxed(
 
 @lru_cache(maxsize=64)
 def _tensor(ids: tuple[int, ...], device: torch.device) -> Tensor:
-    """One copy to the device for each set of ids. Do not write to it."""
+    """Return one copy to the device for each set of ids. Do not write to it."""
     return torch.tensor(ids, device=device)
 
 

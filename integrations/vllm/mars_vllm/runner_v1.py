@@ -44,12 +44,12 @@ class _Step:
         self.relaxed: Tensor = self.drafted < 0
 
     def judge(self, raw: Tensor) -> None:
-        """On raw logits, float32 [P, V]."""
+        """Judge on raw logits, float32 [P, V]."""
         self.best = two_best(raw)
         self.relaxed = relaxed(self.groups, False, self.table, raw, self.best, self.drafted)
 
     def force(self, processed: Tensor) -> Tensor:
-        """On the logits that vLLM draws from, float32 [P, V]; changes and returns them."""
+        """Force on the logits that vLLM draws from, float32 [P, V]; changes and returns them."""
         if any(group.tempered for group in self.groups):
             self.relaxed |= relaxed(
                 self.groups, True, self.table, processed, self.best, self.drafted
@@ -136,12 +136,12 @@ def _install_runner(runner: Any) -> None:
 
 
 def _engine(runner: Any) -> TracedEngine | None:
-    """None without speculative decoding."""
+    """Return the runner's engine; None without speculative decoding."""
     return getattr(getattr(runner, "rejection_sampler", None), "mars", None)
 
 
 def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
-    """What the requests of the batch specify, in its order."""
+    """Return what the requests of the batch specify, in its order."""
     known: dict[str, RequestRule | None] = vars(runner).setdefault("_mars_rules", {})
     for request in runner.input_batch.req_ids:
         if request not in known:
@@ -186,7 +186,7 @@ def _record(
 def expand(
     x: Tensor, cu_num_tokens: Tensor, num_tokens: int, replace_from: int = 0, replace_to: int = 0
 ) -> Tensor:
-    """vLLM's ``expand_batch_to_tokens`` in torch: each request's value, once for each of its
+    """Return vLLM's ``expand_batch_to_tokens`` in torch: each request's value, once for each of its
     tokens."""
     counts = torch.diff(cu_num_tokens, prepend=cu_num_tokens.new_zeros(1)).long()
     return torch.repeat_interleave(

@@ -39,7 +39,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Whether the request specifies a rule."""
+        """Return whether the request specifies a rule."""
         wanted = self.rules[req_idx] = self.engine.resolve(sampling_params)
         self.params[req_idx] = sampling_params
         if wanted and wanted.group not in self.groups:

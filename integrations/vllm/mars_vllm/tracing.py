@@ -34,7 +34,7 @@ _log = logging.getLogger("vllm.mars")  # vLLM configures the handlers of its nam
 
 @functools.cache
 def _metrics() -> tuple[Counter, Counter, Gauge]:
-    """In the style of vLLM's own, once per process."""
+    """Make the metrics in the style of vLLM's own, once per process."""
     labels = ("model_name",)
     return (
         Counter("vllm:mars_judged_tokens", "Drafted tokens of requests with a rule.", labels),
@@ -104,7 +104,8 @@ class TraceRecord:
         )
 
     def _until_stop(self, emitted: Sequence[int]) -> list[int]:
-        """The tokens up to the first stop token or the maximum length; vLLM drops the others."""
+        """Return the tokens up to the first stop token or the maximum length; vLLM drops the
+        others."""
         before = sum(len(step["emitted"]) for step in self.steps)
         left = math.inf if self.max_tokens is None else self.max_tokens - before
         end = next((i + 1 for i, token in enumerate(emitted) if token in self.stops), len(emitted))
@@ -154,8 +155,8 @@ class TracedEngine:
         self._event: Any = None  # recorded after the copy of the total to the host
 
     def resolve(self, params: Any) -> RequestRule | None:
-        """What a request with these sampling parameters specifies; it was validated when it was
-        admitted."""
+        """Return what a request with these sampling parameters specifies; it was validated when it
+        was admitted."""
         try:
             return resolve(params.extra_args, params.temperature, self.default, bool(self.path))
         except ValueError:  # a request of vLLM's own, at its start
@@ -227,7 +228,7 @@ class TracedEngine:
 
 
 def _append(path: str, data: bytes) -> None:
-    """One write; a line that does not fit on the disk is removed again."""
+    """Append by one write; a line that does not fit on the disk is removed again."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)

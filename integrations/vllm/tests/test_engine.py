@@ -69,7 +69,7 @@ def traced(theta: float) -> dict[str, Any]:
 
 
 def lanes(*temperatures: float) -> dict[str, VllmLane]:
-    """At each temperature: nothing asked, θ = 1, and θ below it."""
+    """Return the lanes at each temperature: nothing asked, θ = 1, and θ below it."""
     return {
         f"{name} {t:g}": VllmLane(t, extra)
         for t in temperatures
@@ -159,8 +159,8 @@ def test_runner_v2_does_the_same(runs: dict[str, VllmRun], second: VllmRun) -> N
 
 
 def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
-    """Which drafted tokens mars_core's rule keeps though strict does not surely, from the two best
-    logits of the record.
+    """Return which drafted tokens mars_core's rule keeps though strict does not surely, from the
+    two best logits of the record.
 
     For rules that read no other logits.
     """
@@ -308,8 +308,8 @@ def test_a_verifier_that_would_not_be_the_rule_stops_vllm(
 def test_texts_and_acceptance_lengths_are_those_of_our_engine(
     runs: dict[str, VllmRun], pair: Any, tables: list[ResultTable]
 ) -> None:
-    """At temperature 0. Our engine is given vLLM's first token, which comes from the prefill there,
-    so that drafts begin alike."""
+    """Compare at temperature 0. Our engine is given vLLM's first token, which comes from the
+    prefill there, so that drafts begin alike."""
     session, rows = Session(pair), []
     for name, kind in KINDS.items():
         for lane, rule in (

@@ -29,8 +29,8 @@ STUDY = (
 def test_a_study_over_the_server_is_the_study_in_this_process(
     server: VllmServer, tmp_path: Path
 ) -> None:
-    """At temperature 0, strict: the same answers and scores. The rule on the same server relaxes
-    tokens."""
+    """Compare at temperature 0, strict: the same answers and scores. The rule on the same server
+    relaxes tokens."""
     database = ("--db", f"sqlite:///{tmp_path / 'runs.db'}")
     judged = server.counter("vllm:mars_judged_tokens_total")
     assert (
@@ -119,8 +119,8 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_pat
 def test_the_check_passes_the_server_and_finds_a_rule_and_vllms_defect(
     server: VllmServer, tmp_path: Path
 ) -> None:
-    """The server of the other tests is mended; as vLLM for CPUs is installed it draws other tokens
-    above temperature 0."""
+    """Check: the server of the other tests is mended; as vLLM for CPUs is installed it draws other
+    tokens above temperature 0."""
     assert main(["check", "--server", server.url]) == 0
     for name, environ in {
         "installed": {"VLLM_PLUGINS": ""},

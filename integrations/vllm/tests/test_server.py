@@ -112,7 +112,7 @@ def test_an_aborted_request_leaves_its_line(server: VllmServer, prompts: Any) ->
 def test_the_advisors_command_serves_its_setting(
     server: VllmServer, prompts: Any, tmp_path: Path
 ) -> None:
-    """Without the option for runner V2, which there is not on a CPU."""
+    """Start the command without the option for runner V2, which there is not on a CPU."""
     plan = make_plan()
     models = replace(
         plan.models, target=ModelRef("bundled/target"), draft=ModelRef("bundled/draft")

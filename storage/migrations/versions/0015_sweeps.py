@@ -34,7 +34,7 @@ def upgrade() -> None:
 
 
 def _renumber(study: str, plan: dict[str, Any]) -> None:
-    """From repeat, item, temperature to repeat, temperature, item."""
+    """Renumber from repeat, item, temperature to repeat, temperature, item."""
     items = sum(len(suite["items"]) for suite in plan["suites"])
     at = len(plan["temperatures"])
     task = f"((task / {at * items}) * {at} + task % {at}) * {items} + (task / {at}) % {items}"

@@ -61,7 +61,7 @@ def upgrade() -> None:
 
 
 def plain(stored: str) -> str:
-    """A text of an earlier version, or of its JSON, without escapes."""
+    """Return a text of an earlier version, or of its JSON, without escapes."""
 
     def character(match: re.Match[str]) -> str:
         return ESCAPE if match[1] == f"{ord(ESCAPE):04x}" else "\ufffd"
@@ -88,7 +88,7 @@ def _unescape(connection: sa.Connection, table: str, keys: Sequence[str], column
 
 
 def _traces(connection: sa.Connection) -> Iterator[Sequence[Any]]:
-    """The traces of the first format, a few at a time."""
+    """Yield the traces of the first format, a few at a time."""
     statement = sa.select(_TRACES.c.run_id, _TRACES.c.data, _RUNS.c.seed)
     statement = statement.join(_RUNS, _RUNS.c.id == _TRACES.c.run_id)
     statement = statement.where(_TRACES.c.version == 1).order_by(_TRACES.c.run_id)
