@@ -1,15 +1,30 @@
-"""``mars import FILE…`` adds records of servers to a database; ``mars columns`` lists the columns of
-the exports."""
+"""``mars import FILE…`` adds records of servers to a database, ``mars export`` writes what it has,
+``mars columns`` lists the columns of the exports."""
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evaluation.arguments import STORE_OPTIONS
 from mars_core.settings.command_line import Commands, add_options
+
+if TYPE_CHECKING:
+    from storage import RunStore
+
+
+_EXPORTS = ("runs", "tokens", "nodes", "counterfactuals", "votes")
+_STATUS = ("completed", "cancelled", "failed")
+_FILTERS = {
+    "--text": "only comparisons with this text in prompt, name, comment or a tag",
+    "--rule": "only comparisons with a run of this rule",
+    "--target": "only comparisons with a run of this target",
+    "--tag": "only comparisons with this tag",
+}
 
 
 def add_commands(commands: Commands) -> None:
@@ -24,6 +39,37 @@ def add_commands(commands: Commands) -> None:
     )
     add_options(command, STORE_OPTIONS)
     command.add_argument("--owner", help="owner of the imported runs (default: everybody)")
+    command = commands.add_parser("export", help="write runs, tokens, nodes or votes of the log")
+    command.add_argument("table", choices=_EXPORTS, help="one row per run, token, node, …")
+    command.add_argument(
+        "file", type=_table_file, metavar="FILE", help="FILE.csv or FILE.parquet; it is replaced"
+    )
+    for name, text in _FILTERS.items():
+        command.add_argument(name, default="", metavar=name[2:].upper(), help=text)
+    command.add_argument("--status", choices=_STATUS, help="only comparisons with such a run")
+    for name, text in (("--since", "from this time on"), ("--until", "before this time")):
+        command.add_argument(
+            name, type=_time, metavar="TIME", help=f"only comparisons {text}, ISO 8601, in UTC"
+        )
+    add_options(command, STORE_OPTIONS)
+    command.add_argument("--owner", help="only comparisons of this owner (default: of everybody)")
+
+
+def _table_file(text: str) -> Path:
+    if (path := Path(text)).suffix not in (".csv", ".parquet"):
+        raise ArgumentTypeError(f"The file must end in .csv or .parquet, not {text[-80:]!r}.")
+    return path
+
+
+def _time(text: str) -> datetime:
+    """Read a time; one without a zone is in UTC."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(
+            f"The time must be as in 2026-11-29 or 2026-11-29T08:00, not {text[:80]!r}."
+        ) from None
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
 def main(options: Namespace) -> int:
@@ -33,17 +79,41 @@ def main(options: Namespace) -> int:
 
         sys.stdout.write(described())
         return 0
-    from evaluation.records.read import read_records
     from storage import RunStore, StorageError
-    from storage.importing import import_runs
 
+    work = _export if options.command == "export" else _import
     try:
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
-            owned = store.of(options.owner)
-            runs = [run for path in options.files for run in read_records(path)]
-            added = import_runs(owned, runs)
-    except (StorageError, ValueError) as error:
+            said = work(store.of(options.owner), options)
+    except (OSError, StorageError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    sys.stdout.write(f"{added:,} runs imported; {len(runs) - added:,} were already stored.\n")
+    sys.stdout.write(f"{said}\n")
     return 0
+
+
+def _import(store: RunStore, options: Namespace) -> str:
+    from evaluation.records.read import read_records
+    from storage.importing import import_runs
+
+    runs = [run for path in options.files for run in read_records(path)]
+    added = import_runs(store, runs)
+    return f"{added:,} runs imported; {len(runs) - added:,} were already stored."
+
+
+def _export(store: RunStore, options: Namespace) -> str:
+    from mars_core.types import Status
+    from storage.export import atomic, write_csv, write_parquet
+    from storage.runs.search import Search
+
+    criteria = {name[2:]: getattr(options, name[2:]) for name in _FILTERS}
+    criteria |= {"since": options.since, "until": options.until}
+    status = Status(options.status) if options.status else None
+    ids = None
+    if status or any(criteria.values()):
+        ids = store.matching_ids(Search(**criteria, status=status, limit=sys.maxsize >> 1))
+    write = write_csv if options.file.suffix == ".csv" else write_parquet
+    with atomic(options.file, "The file was not written") as part:
+        write(options.table, store, part, ids)
+    found = store.count() if ids is None else len(ids)
+    return f"The {options.table} of {found:,} comparisons are in {options.file}."

@@ -65,6 +65,7 @@ RUN = {
     "mars check --server http://localhost:8000": FEW,
     "mars check --server http://localhost:8000 --against http://localhost:8001": FEW,
     "mars import /tmp/mars.jsonl": "",
+    "mars export tokens tokens.parquet --rule mars --since 2026-11-01": "",
     ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
     "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
     "mars eval run --pair bundled --prompt '7 + 8 =' --reference 15 --prompt 'Tell me a story.' --rules strict,mars "

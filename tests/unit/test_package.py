@@ -27,7 +27,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 LOCKS = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "locks").glob("*.txt"))
 DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
 COMMANDS = (
-    *("run", "compare", "fetch", "models", "rules", "columns", "import", "check"),
+    *("run", "compare", "fetch", "models", "rules", "columns", "import", "export", "check"),
     *("advise", "eval"),
 )
 
