@@ -19,9 +19,11 @@ from bench.common.decoding import complete, loaded
 from bench.common.measure import seconds
 from bench.common.report import BenchReport, Figures, MeasuredFigure
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
 from evaluation.scoring.names import CONTAINS
-from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, Worker
 from mars_core.models import Pair

@@ -62,6 +62,17 @@ def signed(value: float) -> str:
     return MISSING if math.isnan(value) else f"{'+' if value > 0 else ''}{number(value)}"
 
 
+def points(value: float) -> str:
+    """Write a difference of shares, signed, in percentage points."""
+    sign = "+" if round(100 * value, 1) > 0 else ""
+    return MISSING if math.isnan(value) else signless(f"{sign}{100 * value:,.1f} points")
+
+
+def probability(p: float) -> str:
+    """Write a p value; ``< 0.001`` below that."""
+    return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def bounded(text: str, kind: ShiftKind) -> str:
     """Mark a formatted TV or KL where it is an upper bound."""
     return f"≤ {text}" if kind is ShiftKind.BOUND and text != MISSING else text

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import groupby
-from typing import Any, NamedTuple
+from itertools import chain, groupby
+from typing import Any, NamedTuple, TypeVar
 
 from display.format import displayable
 from display.palette import NEUTRAL
@@ -16,6 +16,8 @@ ROW_PX, COLUMNS, WIDTH = 300, 2, 0.46  # the width of a panel is a share of the 
 CAPTION_PX, FOOT_PX = 26, 58  # above and below the axes of a panel
 DODGE = 0.014  # of an axis between marks of series that have the same x
 MarkValue = tuple[float, float, float]  # a value and both ends of its interval, nan where unknown
+
+K = TypeVar("K")
 
 
 class Look(NamedTuple):
@@ -43,13 +45,14 @@ class Mark(NamedTuple):
 
 class Panel(NamedTuple):
     """One pair of axes, each as ``spanning`` gives it; the caption is that of ``y``. ``lines``: marks
-    that are joined. ``level``: axis across which a line stands, at which value, and its name."""
+    that are joined. ``marks``: None for those of the lines. ``level``: axis across which a line
+    stands, at which value, and its name."""
 
     caption: str
     x: FigurePart
     y: FigurePart
-    marks: Sequence[Mark]
-    lines: Sequence[Sequence[Mark]] = ()
+    lines: Sequence[Sequence[Mark]]
+    marks: Sequence[Mark] | None = None
     level: tuple[str, float, str] | None = None
 
 
@@ -61,6 +64,23 @@ def at(value: float) -> MarkValue:
 def dodge(index: int, series: int, values: Sequence[float]) -> float:
     """Give the distance of a series from the x that it shares with others."""
     return DODGE * ((max(values) - min(values)) or 1.0) * (index - (series - 1) / 2)
+
+
+def beside_each_other(
+    points: Iterable[tuple[K, float, MarkValue, str]], looks: Mapping[K, Look], xs: Sequence[float]
+) -> list[list[Mark]]:
+    """Return the lines of series that share their ``xs``, a little apart. ``points``: the key of a
+    series, x, value and text."""
+    lines: dict[K, list[Mark]] = {}
+    for key, x, value, text in points:
+        shift = dodge([*looks].index(key), len(looks), xs)
+        lines.setdefault(key, []).append(Mark(looks[key], at(x + shift), value, text))
+    return [*lines.values()]
+
+
+def ticked(names: Mapping[float, str], title: str) -> FigurePart:
+    """Make an axis with these ticks alone."""
+    return spanning(names, title, tickvals=[*names], ticktext=[*names.values()])
 
 
 def spanning(
@@ -158,16 +178,17 @@ def _traces(panel: Panel) -> Iterable[FigurePart]:
                 "hoverinfo": "skip",
                 "showlegend": False,
             }
-    for look, same in groupby(sorted(panel.marks, key=_look), key=_look):
-        marks = list(same)
+    marks = chain(*panel.lines) if panel.marks is None else panel.marks
+    for look, same in groupby(sorted(marks, key=_look), key=_look):
+        alike = list(same)
         yield {
             "type": "scatter",
             "mode": "markers",
-            "x": [mark.x[0] for mark in marks],
-            "y": [mark.y[0] for mark in marks],
-            "error_x": _bars([mark.x for mark in marks], look.colour),
-            "error_y": _bars([mark.y for mark in marks], look.colour),
-            "text": [plain(mark.text) for mark in marks],
+            "x": [mark.x[0] for mark in alike],
+            "y": [mark.y[0] for mark in alike],
+            "error_x": _bars([mark.x for mark in alike], look.colour),
+            "error_y": _bars([mark.y for mark in alike], look.colour),
+            "text": [plain(mark.text) for mark in alike],
             "hoverinfo": "text",
             "marker": look.marker,
             "showlegend": False,

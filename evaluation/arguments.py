@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from evaluation.options import RULES_OF_STUDY
-from evaluation.study.plan import PLACEBO_SEEDS, SCALES, Plan
+from evaluation.plan.lane import PLACEBO_SEEDS, SCALES
+from evaluation.plan.plan import Plan
 from evaluation.suites.read import BUILT_IN
 from mars_core.drafting import offered
 from mars_core.rules import RULES

@@ -7,17 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from evaluation.study.plan import (
+from evaluation.plan.lane import (
     BASELINE,
     PLACEBO_SEEDS,
     SERVER,
     Lane,
-    Models,
-    Plan,
-    Served,
     with_placebos,
     with_sharpened,
 )
+from evaluation.plan.models import Models, Served
+from evaluation.plan.plan import Plan
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.drafting import drafter_kind, offered

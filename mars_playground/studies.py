@@ -31,8 +31,8 @@ from mars_core.settings.command_line import settings_named
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
+    from evaluation.plan.plan import Plan
     from evaluation.study.follow import FollowProgress
-    from evaluation.study.plan import Plan
     from mars_core.models import Pair, PairSpec
     from mars_core.session import Session
 
@@ -70,8 +70,8 @@ def _run(options: Namespace, store: RunStore) -> int:
 
 def _planned_before(options: Namespace, store: RunStore) -> int:
     """Run the plan of a file."""
+    from evaluation.plan.plan import read_plan
     from evaluation.study.launch import open_session
-    from evaluation.study.plan import read_plan
     from mars_core.text.files import read_text
 
     try:
@@ -190,8 +190,8 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
 
 
 def _resume(options: Namespace, store: RunStore) -> int:
+    from evaluation.plan.plan import read_plan
     from evaluation.study.check import check_sampler
-    from evaluation.study.plan import read_plan
 
     study_id = _find(store, options.study)
     plan = read_plan(store.study(study_id).plan)

@@ -8,10 +8,13 @@ from functools import cache
 from typing import Any
 
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
-from evaluation.report.values import Report, VoteRow
+from evaluation.report.rows import VoteRow
+from evaluation.report.values import Report
 from evaluation.statistics import Interval
-from evaluation.study.plan import Lane, Models, Plan
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 from tests.unit.evaluation.report.drawn import FakeStore, drawn_results
 from tests.unit.evaluation.saved import MODEL

@@ -25,9 +25,10 @@ from evaluation.betting import (
     p_value,
     ratio_bound,
 )
+from evaluation.plan.lane import BASELINE
+from evaluation.plan.plan import Plan
+from evaluation.plan.purpose import Advice, Prediction
 from evaluation.statistics import CONFIDENCE, Array, Interval, mean_interval, over
-from evaluation.study.plan import BASELINE, Plan
-from evaluation.study.purpose import Advice, Prediction
 from evaluation.study.result import NAN
 from mars_core.types import Status
 from storage import StoredResult

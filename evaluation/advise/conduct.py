@@ -10,10 +10,11 @@ from contextlib import closing
 
 from evaluation.advise.certificate import certify, compared
 from evaluation.advise.tuning import shuffled
+from evaluation.plan.plan import Plan
 from evaluation.study.engine import LaneEngine
+from evaluation.study.events import LaneTraces, TaskEnded
 from evaluation.study.launch import Events, Waves, local_runner
-from evaluation.study.plan import Plan
-from evaluation.study.runner import LaneTraces, Runner, TaskEnded
+from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, process_name
 from mars_core.session import Session
 

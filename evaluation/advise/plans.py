@@ -20,9 +20,10 @@ from evaluation.advise.predict import (
 )
 from evaluation.advise.tuning import decoded, divided
 from evaluation.betting import least_prompts, ratio_bound
-from evaluation.study.plan import BASELINE, Lane, Plan
-from evaluation.study.purpose import Advice, Matching
-from evaluation.study.runner import LaneEnded
+from evaluation.plan.lane import BASELINE, Lane
+from evaluation.plan.plan import Plan
+from evaluation.plan.purpose import Advice, Matching
+from evaluation.study.events import LaneEnded
 from mars_core.types import DrafterConfig, RuleConfig
 
 if TYPE_CHECKING:

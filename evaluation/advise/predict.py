@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from evaluation.plan.purpose import Prediction
 from evaluation.planner import acceptance_of, expected_tokens
 from evaluation.statistics import bisected
-from evaluation.study.purpose import Prediction
 from mars_core.rules import RULES
 from mars_core.rules.base import Rule
 from mars_core.types import Outcome, RuleConfig, Trace

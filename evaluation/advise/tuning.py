@@ -9,9 +9,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from evaluation.plan.plan import Plan
 from evaluation.study.engine import InProcess, LaneEngine
-from evaluation.study.plan import Plan
-from evaluation.study.runner import LaneEnded, LaneProgress, Runner
+from evaluation.study.events import LaneEnded, LaneProgress
+from evaluation.study.runner import Runner
 
 if TYPE_CHECKING:
     from mars_core.session import Session

@@ -7,7 +7,8 @@ import shlex
 from dataclasses import replace
 from urllib.parse import urlencode
 
-from evaluation.study.plan import BASELINE, Lane, Plan
+from evaluation.plan.lane import BASELINE, Lane
+from evaluation.plan.plan import Plan
 from mars_core.drafting import described
 from mars_core.models import CATALOG
 from mars_core.models.source import folder_of, is_folder, is_local

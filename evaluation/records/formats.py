@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from evaluation.plan.lane import SERVER
 from evaluation.served.answer import text_of
 from evaluation.served.trace import STOPS, ServedStep, ServedToken, served_trace, vllm_steps
-from evaluation.study.plan import SERVER
 from mars_core.drafting import DRAFTERS
 from mars_core.types import (
     UNKNOWN,

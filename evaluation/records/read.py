@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from display.format import shorten
+from evaluation.plan.lane import SERVER
 from evaluation.records.counters import read_counters
 from evaluation.records.formats import (
     NAN,
@@ -27,7 +28,6 @@ from evaluation.records.formats import (
 from evaluation.records.streams import is_stream, streamed_answers
 from evaluation.served.answer import Broken
 from evaluation.served.trace import served_trace
-from evaluation.study.plan import SERVER
 from mars_core.text.files import read_json, read_text
 from mars_core.types import UNKNOWN, StopReason, Trace
 from storage.importing import ImportedRun

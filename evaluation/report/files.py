@@ -16,14 +16,16 @@ from typing import Any
 from display.blocks import ReportDocument
 from display.render import html, markdown
 from evaluation.advise.usage import uses
+from evaluation.plan.plan import PLAN, Plan, read_plan
 from evaluation.recovery import PlaceboTest
 from evaluation.report.document.build import document
 from evaluation.report.document.purpose import measured_of
+from evaluation.report.measured import METRICS, Measured, Score
+from evaluation.report.rows import PromptRow
 from evaluation.report.texts import worst_texts
-from evaluation.report.values import METRICS, Measured, PromptRow, Report, Score
+from evaluation.report.values import Report
 from evaluation.scoring.metrics import formats
 from evaluation.statistics import Interval, McNemar, interval_columns
-from evaluation.study.plan import PLAN, Plan, read_plan
 from evaluation.study.result import LaneResult, Relative, read_relative, read_result
 from mars_core.types import ShiftKind
 from storage import RunStore, StoredResult

@@ -12,7 +12,11 @@ from operator import attrgetter
 import numpy as np
 
 from evaluation.advise.certificate import certify, differences
+from evaluation.plan.lane import BASELINE
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.recovery import corrected
+from evaluation.report.measured import Measured
 from evaluation.report.measuring.caveats import other_texts, warnings
 from evaluation.report.measuring.curves import curve_rows, sharpened_rows
 from evaluation.report.measuring.followed import followed_rows
@@ -21,10 +25,10 @@ from evaluation.report.measuring.interventions import intervention_rows
 from evaluation.report.measuring.lanes import measured
 from evaluation.report.measuring.loads import errors, load_rows, predicted
 from evaluation.report.measuring.placebos import placebo_rows
+from evaluation.report.rows import LoadRow, PromptRow, VoteRow
 from evaluation.report.texts import records_of
-from evaluation.report.values import ALL, LoadRow, Measured, PromptRow, Report, VoteRow
+from evaluation.report.values import ALL, Report
 from evaluation.statistics import Interval, count_interval, holm
-from evaluation.study.plan import BASELINE, Models, Plan, read_plan
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
 

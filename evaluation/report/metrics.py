@@ -1,20 +1,22 @@
-"""How a metric of a study is declared: once, as the default of a field of
-``evaluation.report.values.Measured``.
+"""How a metric of a study and a column of its tables are declared: once, as the default of a field.
 
-``evaluation.report.measuring.lanes`` computes it for every lane and group; tables, charts and CSV
-files take name, title and format from here.
+``evaluation.report.measuring.lanes`` computes a metric for every lane and group; tables, charts and
+CSV files take name, title and format from here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple
 
+from display.blocks import Head
 from display.format import number
 from evaluation.statistics import Interval
 
 Other = Literal["", "strict", "none"]  # the lane that a number is compared with
+Write = Callable[[Any], str]
+_METRIC, _COLUMN = "metric", "column"  # of the metadata of a field
 
 
 class Pooled(NamedTuple):
@@ -56,7 +58,8 @@ class Quartiles(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class ReportMetric:
     """``average``: how it is read off the runs. ``write``: its format, with the unit. ``better``: 1
-    where more is better, −1 where less is, else 0.
+    where more is better, −1 where less is, else 0. ``table``: speed, costs, or likeness to strict's
+    texts.
 
     ``group``: the heading over adjacent columns. ``panel``: the title of its axis in charts; empty
     for a metric that is not drawn. ``shift``: a TV, which can be an upper bound.
@@ -65,15 +68,41 @@ class ReportMetric:
     title: str
     help: str
     average: Pooled | Mean | ShareOfRuns | Quartiles
-    write: Callable[[float], str] = number
+    write: Write = number
     better: int = 1
     group: str = ""
     panel: str = ""
     shift: bool = False
-    likeness: bool = False  # it compares the texts with strict's; the others are about speed
-    meter: bool = False  # it is in the first table
+    table: Literal["speed", "costs", "likeness"] = "speed"
 
     @property
-    def field(self) -> Any:
-        """A field of a dataclass: an interval, blank by default."""
-        return field(default=Interval(), metadata={"metric": self})
+    def head(self) -> Head:
+        direction = {1: "; more is better", -1: "; less is better"}.get(self.better, "")
+        return Head(self.title, self.help + direction, self.group)
+
+
+class ReportColumn(NamedTuple):
+    """A column of a table of rows."""
+
+    head: Head
+    write: Write
+
+
+def metric(*values: Any, **more: Any) -> Any:
+    """Declare a field of a dataclass as a metric: an interval, blank by default."""
+    return field(default=Interval(), metadata={_METRIC: ReportMetric(*values, **more)})
+
+
+def column(title: str, write: Write = number, help: str = "", group: str = "") -> Any:
+    """Declare a field of a dataclass as a column of its table."""
+    return field(metadata={_COLUMN: ReportColumn(Head(title, help, group), write)})
+
+
+def metrics_of(kind: type[Any]) -> dict[str, ReportMetric]:
+    """Return the metrics of a dataclass by field, in its order."""
+    return {each.name: each.metadata[_METRIC] for each in fields(kind) if _METRIC in each.metadata}
+
+
+def columns_of(kind: type[Any]) -> dict[str, ReportColumn]:
+    """Return the columns of a dataclass by field, in its order."""
+    return {each.name: each.metadata[_COLUMN] for each in fields(kind) if _COLUMN in each.metadata}

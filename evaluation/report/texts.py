@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from evaluation.item import Item
+from evaluation.plan.plan import Plan, Task, read_plan
 from evaluation.report.document.prompts import OPENED, Texts
-from evaluation.report.values import PromptRow, Report
-from evaluation.study.plan import Plan, Task, read_plan
+from evaluation.report.rows import PromptRow
+from evaluation.report.values import Report
 from evaluation.study.result import answer, read_result
 from mars_core.types import UNKNOWN, Status
 from storage import RunRecord, RunStore, StoredResult
@@ -103,13 +104,14 @@ def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[An
 def _stored_answers(
     store: RunStore, plan: Plan, results: Sequence[StoredResult], *, steps: bool
 ) -> Iterator[StoredAnswer]:
-    """Yield the answers of completed results, without those of which a run was deleted."""
+    """Yield the answers of completed results, without those of which a run was deleted and those of
+    placebos that relaxed nothing, whose runs are strict's."""
     run_ids = [run_id for one in results for run_id in one.run_ids]
     records = records_of(store, run_ids)
     accepted_of = store.accepted_by_step(run_ids) if steps else {}
     for one in results:
         runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
-        if len(runs) == len(one.run_ids):
+        if runs and len(runs) == len(one.run_ids):
             lengths = tuple(
                 _lengths(accepted_of.get(run.id, ()), run.summary.new_tokens) for run in runs
             )

@@ -9,11 +9,12 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import Any, Self
 
+from evaluation.plan.lane import BASELINE, SERVER
+from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, Server, ServerDown, ServerError, with_model
 from evaluation.served.trace import answer_trace, served_trace
 from evaluation.study.engine import config_of
-from evaluation.study.plan import BASELINE, SERVER, Plan, Task
 from mars_core.types import RunConfig, StopReason, Trace
 
 KEY = "MARS_SERVER_KEY"  # of the environment

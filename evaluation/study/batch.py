@@ -5,11 +5,14 @@ divided equally among the rows in it. The runs' traces have no times, which woul
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import count, cycle
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from evaluation.study.plan import MAX_BATCH
+from evaluation.plan.valid import MAX_BATCH
 from evaluation.study.result import NAN
 from mars_core.numbers import read_integer
 from mars_core.types import RunConfig, Trace
@@ -17,9 +20,11 @@ from mars_core.types import RunConfig, Trace
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from evaluation.study.engine import Conversation
     from mars_core.models import Pair
     from mars_core.session import Session
 
+K = TypeVar("K")
 AUTO = "auto"
 CPU_BATCH = 16  # of ``auto``: with more rows, arithmetic takes most of the time on a CPU
 MEMORY_SHARE = 0.5  # of the free memory, for the caches of a batch
@@ -72,6 +77,75 @@ def decode(
         seconds, trace = clock.end(number), run.trace()
         yield BatchRun(number, without_times(trace), seconds)
         clock.skip()
+
+
+@dataclass(slots=True)
+class Talk(Generic[K]):
+    """A conversation in a batch. ``of``: what it is of. ``seconds``: of its ended turns."""
+
+    of: K
+    turns: Conversation
+    seconds: float = 0.0
+    config: RunConfig = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.config = next(self.turns)
+
+    def invalid(self, session: Session) -> ValueError | None:
+        try:
+            session.check(self.config)
+        except ValueError as error:
+            return error
+        return None
+
+
+def converse_together(
+    session: Session, talks: Iterable[Talk[K]], slots: int, *, filled: bool
+) -> Generator[tuple[Talk[K], tuple[Trace, ...] | ValueError], None, None]:
+    """Yield every conversation as it ends, with its traces, or with why its turn cannot be run. A
+    further turn waits until a slot is free, like a conversation. ``filled``: runs are repeated so
+    that a batch is full to the end."""
+    waiting = deque[Talk[K]]()
+    for talk in talks:
+        if error := talk.invalid(session):
+            yield talk, error
+        else:
+            waiting.append(talk)
+    fillers = cycle([talk.config for talk in waiting] if filled else [])
+    while waiting:
+        running: dict[int, Talk[K]] = {}
+        with closing(decode(session, _taken(waiting, running, fillers), slots)) as batch:
+            for number, trace, seconds in batch:
+                if number not in running:
+                    continue
+                talk = running.pop(number)
+                talk.seconds += seconds
+                try:
+                    talk.config = talk.turns.send(trace)
+                except StopIteration as end:
+                    yield talk, end.value
+                else:
+                    if error := talk.invalid(session):
+                        yield talk, error
+                    else:
+                        waiting.appendleft(talk)
+                if not (running or waiting):
+                    break
+
+
+def _taken(
+    waiting: deque[Talk[K]], running: dict[int, Talk[K]], fillers: Iterator[RunConfig]
+) -> Iterator[RunConfig]:
+    """Yield what begins next; ``fillers`` while others run. ``running``: by number, without
+    fillers."""
+    for number in count():
+        if waiting:
+            running[number] = waiting.popleft()
+            yield running[number].config
+        elif running and (filler := next(fillers, None)):
+            yield filler
+        else:
+            return
 
 
 def without_times(trace: Trace) -> Trace:

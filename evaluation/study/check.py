@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.engine import config_of
-from evaluation.study.plan import Plan, Task
 from mars_core.drafting import Limit, context_limit
 from mars_core.rules import reads_score
 from mars_core.types import RunConfig

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.study.dispatch import LOSSES, CallReport, dispatch
 from evaluation.study.engine import InProcess
+from evaluation.study.events import LaneEnded, LaneTraces, TaskEnded
 from evaluation.study.launch import local_runner, open_session, threads_of
-from evaluation.study.plan import Plan, read_plan
-from evaluation.study.runner import LaneEnded, LaneTraces, TaskEnded, chunk_of
+from evaluation.study.runner import chunk_of
 from evaluation.study.worker import Work, WorkerEvent, process_name
 
 if TYPE_CHECKING:

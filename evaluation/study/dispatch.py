@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Generator, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from evaluation.study.runner import LaneEnded, LaneTraces, TaskEnded
+from evaluation.study.events import LaneEnded, LaneTraces, TaskEnded
 from evaluation.study.worker import Work, WorkerEvent, taken
 
 LOSSES = 3  # of one task with its process, after which a study stops

@@ -14,8 +14,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evaluation.study.plan import BASELINE, MOST_SEEDS, SHARPENED, Plan, Task
-from evaluation.study.result import answer, placebo_of
+from evaluation.plan.lane import BASELINE, MOST_SEEDS, SHARPENED
+from evaluation.plan.plan import Plan, Task
+from evaluation.study.placebo import placebo_of
+from evaluation.study.result import answer
 from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
+from evaluation.plan.lane import BASELINE
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.scoring.extraction import answers
 from evaluation.scoring.metrics import METRICS, scores
-from evaluation.study.plan import BASELINE, Plan, read_plan
 from evaluation.study.result import NAN, answer, read_result
 from mars_core.counterfactual import (
     Counterfactual,

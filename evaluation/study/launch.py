@@ -18,11 +18,11 @@ from threading import Event as Flag
 
 from tqdm import tqdm
 
+from evaluation.plan.plan import Plan
 from evaluation.progress import LOG_S, show_progress
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess, LaneEngine
-from evaluation.study.plan import Plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import LaneSaved, Work, Worker, WorkerEvent
 from mars_core.models import ModelPool, PairSpec

@@ -4,15 +4,16 @@ models, not the store."""
 from __future__ import annotations
 
 import math
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import count, cycle, islice
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from evaluation.plan.plan import Plan
 from evaluation.scoring.metrics import scores
-from evaluation.study.batch import decode, without_times
+from evaluation.study.batch import Talk, converse_together, without_times
 from evaluation.study.engine import (
     Conversation,
     LaneEngine,
@@ -21,7 +22,14 @@ from evaluation.study.engine import (
     converse,
     placebos_of,
 )
-from evaluation.study.plan import Plan
+from evaluation.study.events import (
+    LaneEnded,
+    LaneProgress,
+    LaneTraces,
+    RunnerEvent,
+    Stopped,
+    TaskEnded,
+)
 from evaluation.study.result import (
     LaneResult,
     answer,
@@ -31,55 +39,14 @@ from evaluation.study.result import (
     without_shifts,
 )
 from mars_core.jobs import RUN_FAILURES, execution_order
-from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Status, StopReason, Trace
+from mars_core.types import DrafterConfig, RuleConfig, Status, StopReason, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
 
-LaneTraces = Mapping[int, tuple[Trace, ...]]  # lane → its turns
-LaneRelatives = Mapping[int, Mapping[str, object]]  # lane → values relative to its baseline
 WARM_UP_TOKENS = 8
 CHUNK = 4  # times as many tasks are run together as are in the batch at once
 MAX_TRACES = 1000  # of these tasks, which are in memory together
-
-
-class Stopped(Exception):
-    """A run was cancelled, by request or time limit. It is not committed; all earlier results
-    are."""
-
-    def __init__(self, reason: StopReason) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class LaneProgress(NamedTuple):
-    """A lane of a task is running. ``tokens``: of all its turns so far."""
-
-    task: int
-    lane: int
-    tokens: int
-
-
-class LaneEnded(NamedTuple):
-    """``order``: its number among the lanes of the task. ``relatives``: of those lanes that can be
-    compared now."""
-
-    task: int
-    lane: int
-    order: int
-    traces: tuple[Trace, ...]
-    result: LaneResult
-    relatives: LaneRelatives
-
-
-class TaskEnded(NamedTuple):
-    """``relatives``: of all its lanes, because some may have been saved by another process."""
-
-    task: int
-    relatives: LaneRelatives
-
-
-RunnerEvent = LaneProgress | LaneEnded | TaskEnded | None  # None: no progress; the caller may stop
 
 
 class _Lane(NamedTuple):
@@ -88,16 +55,6 @@ class _Lane(NamedTuple):
     task: int
     lane: int
     order: int
-
-
-@dataclass(slots=True)
-class _Talk:
-    """A conversation in a batch. ``seconds``: of its ended turns."""
-
-    lane: _Lane
-    turns: Conversation
-    config: RunConfig
-    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -205,9 +162,8 @@ class Runner:
                 yield self._refused(lane, error)
 
     def _together(self, lanes: Iterable[_Lane], slots: int) -> Generator[RunnerEvent, None, None]:
-        """Let a further turn wait until a slot is free, like a lane."""
         assert self.session is not None
-        waiting = deque[_Talk]()
+        talks = list[Talk[_Lane]]()
         for lane in lanes:
             try:
                 turns = self._conversation(lane)
@@ -216,40 +172,15 @@ class Runner:
                 continue
             if turns is None:
                 yield self._as_strict(lane)
-                continue
-            talk = _Talk(lane, turns, next(turns))
-            if error := self._invalid(talk):
-                yield self._refused(lane, error)
             else:
-                waiting.append(talk)
-        fillers = cycle([talk.config for talk in waiting] if self.filled or self.plan.loads else [])
-        while waiting:
-            running: dict[int, _Talk] = {}
-            with closing(decode(self.session, _taken(waiting, running, fillers), slots)) as batch:
-                for number, trace, seconds in batch:
-                    if number not in running:
-                        continue
-                    talk = running.pop(number)
-                    talk.seconds += seconds
-                    try:
-                        talk.config = talk.turns.send(trace)
-                    except StopIteration as end:
-                        yield self._ended(talk.lane, end.value, talk.seconds)
-                    else:
-                        if error := self._invalid(talk):
-                            yield self._refused(talk.lane, error)
-                        else:
-                            waiting.appendleft(talk)
-                    if not (running or waiting):
-                        break
-
-    def _invalid(self, talk: _Talk) -> ValueError | None:
-        assert self.session is not None
-        try:
-            self.session.check(talk.config)
-        except ValueError as error:
-            return error
-        return None
+                talks.append(Talk(lane, turns))
+        filled = self.filled or bool(self.plan.loads)
+        with closing(converse_together(self.session, talks, slots, filled=filled)) as ends:
+            for talk, end in ends:
+                if isinstance(end, ValueError):
+                    yield self._refused(talk.of, end)
+                else:
+                    yield self._ended(talk.of, end, talk.seconds)
 
     def _rules(self, lane: _Lane) -> tuple[RuleConfig, ...]:
         """Return the rules of the turns of a placebo; empty for other lanes. Raises ValueError
@@ -344,18 +275,3 @@ def chunk_of(plan: Plan, batch: int) -> int:
 
 def _present(stored: LaneTraces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
     return ((lane, traces) for lane, traces in stored.items() if traces)
-
-
-def _taken(
-    waiting: deque[_Talk], running: dict[int, _Talk], fillers: Iterator[RunConfig]
-) -> Iterator[RunConfig]:
-    """Yield what begins next; ``fillers`` while others run. ``running``: by number, without
-    fillers."""
-    for number in count():
-        if waiting:
-            running[number] = waiting.popleft()
-            yield running[number].config
-        elif running and (filler := next(fillers, None)):
-            yield filler
-        else:
-            return

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from evaluation.plan.plan import Plan
+from evaluation.plan.valid import MAX_BATCH
 from evaluation.study.engine import LaneEngine
 from evaluation.study.launch import Events, Waves, local_runner, write_line
-from evaluation.study.plan import MAX_BATCH, Plan
 from evaluation.study.result import LaneResult, read_result
 from evaluation.study.worker import Work, Worker
 from mars_core.types import Status

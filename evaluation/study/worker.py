@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import psutil
 
-from evaluation.study.plan import Plan
+from evaluation.plan.plan import Plan
+from evaluation.study.events import LaneEnded, LaneProgress, TaskEnded
 from evaluation.study.result import LaneResult
-from evaluation.study.runner import LaneEnded, LaneProgress, Runner, TaskEnded
+from evaluation.study.runner import Runner
 from mars_core.types import Trace
 from storage import ResultExists, RunStore, StorageError
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from evaluation.report.measured import METRICS
 from evaluation.report.metrics import Mean, Pooled, Quartiles, ShareOfRuns
-from evaluation.report.values import METRICS
 from mars_core import drafting
 from mars_core.drafting import DRAFTERS, DrafterKind
 from mars_core.rules import RULES

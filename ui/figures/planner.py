@@ -49,4 +49,4 @@ def _panel(
         for each, value in zip(plan, values, strict=True)
     ]
     x = spanning((each.size for each in plan), AXES[unit], share=0.04)
-    return Panel(name, x, spanning([*values, 1.0], **ticks), marks, [marks])
+    return Panel(name, x, spanning([*values, 1.0], **ticks), [marks])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from display.format import MISSING, displayable, plural
-from evaluation.study.plan import SERVER
+from evaluation.plan.lane import SERVER
 from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN, RULES, split_values
 from mars_core.types import PROTECTED, UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason

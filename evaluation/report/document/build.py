@@ -7,19 +7,17 @@ from collections.abc import Mapping
 from display.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from display.format import count, plural
 from evaluation.item import Suite
-from evaluation.report.document import tables
+from evaluation.plan.plan import PLAN, Plan
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
-from evaluation.report.document.curves import curve_section, sharpened_section
 from evaluation.report.document.followed import followed_section
-from evaluation.report.document.interventions import intervention_section
 from evaluation.report.document.loads import load_pictures, load_section
 from evaluation.report.document.panels import plots
-from evaluation.report.document.placebos import placebo_section
 from evaluation.report.document.prompts import Texts, prompt_section
 from evaluation.report.document.purpose import first_sections
+from evaluation.report.document.rows import row_sections
+from evaluation.report.document.tables import lane_sections, overview_section, vote_section
 from evaluation.report.values import Report
-from evaluation.study.plan import PLAN, Plan
 from mars_core.drafting import DRAFTERS
 
 CHARTS = "What speed costs"
@@ -39,29 +37,25 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
     """Return the complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``;
     None, for a terminal, leaves out texts and pictures."""
     pictures = texts is not None
+    lanes = lane_sections(report)
     sections = (
         *first_sections(report),
-        placebo_section(report),
-        intervention_section(report),
-        sharpened_section(report),
-        curve_section(report),
+        *row_sections(report),
         warning_section(report),
-        tables.overview_section(report),
+        overview_section(report),
         picture_section(report) if pictures else None,
         followed_section(report, pictures=pictures),
         prompt_section(report, texts),
-        tables.speed_section(report),
+        lanes["speed"],
         load_section(report),
-        tables.scores_section(report),
-        tables.likeness_section(report),
-        tables.position_section(report),
-        tables.vote_section(report),
+        *(lanes[name] for name in ("scores", "likeness", "positions")),
+        vote_section(report),
         plan_section(report),
     )
     return ReportDocument(
         report.plan.name,
         facts(report),
-        tuple(section for section in sections if section is not None),
+        tuple(filter(None, sections)),
     )
 
 

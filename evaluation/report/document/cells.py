@@ -4,15 +4,15 @@ size."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 from display.blocks import TableCell
-from display.format import MINUS, MISSING, count, number, percent, plural
+from display.format import MINUS, MISSING, count, number, percent, plural, probability
 from evaluation.recovery import PlaceboTest, RecoveryOutcome
-from evaluation.report.values import Measured, Score
+from evaluation.report.measured import Measured, Score
+from evaluation.report.metrics import Write
 from evaluation.statistics import Interval
 
-Write = Callable[[float], str]
 LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
     RecoveryOutcome.SUPPORTED: ("✓", "good"),
     RecoveryOutcome.NOT_SUPPORTED: ("✗", "bad"),
@@ -23,17 +23,6 @@ LOOKS = {  # a symbol beside the mark, so that it does not depend on colour
 def margin(value: float) -> str:
     """Write a margin: ``98 %``."""
     return f"{100 * value:g} %"
-
-
-def points(value: float) -> str:
-    """Write a difference of shares, signed, in percentage points."""
-    sign = "+" if round(100 * value, 1) > 0 else ""
-    return MISSING if math.isnan(value) else f"{sign}{100 * value:,.1f} points".replace("-", MINUS)
-
-
-def probability(p: float) -> str:
-    """Write a p value; ``< 0.001`` below that."""
-    return MISSING if math.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def between(interval: Interval, write: Write = number) -> str:
@@ -50,6 +39,11 @@ def between(interval: Interval, write: Write = number) -> str:
 def spread(interval: Interval, write: Write = number) -> TableCell:
     """Write a value over its interval."""
     return TableCell(write(interval.value), between(interval, write))
+
+
+def written(value: Any, write: Write) -> TableCell:
+    """Write a value, with its interval if it has one."""
+    return spread(value, write) if isinstance(value, Interval) else TableCell(write(value))
 
 
 def beside(interval: Interval, write: Write = number) -> str:

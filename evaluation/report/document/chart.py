@@ -15,10 +15,13 @@ from display.format import bounded, percent, plural, ratio
 from display.palette import LANES
 from display.panels import Look
 from display.plot import FigurePart
-from evaluation.report.document.cells import Write, beside, margin
-from evaluation.report.values import ALL, BLANK, METRICS, Measured, Report
+from evaluation.plan.lane import BASELINE, Lane
+from evaluation.plan.plan import Plan
+from evaluation.report.document.cells import beside, margin
+from evaluation.report.measured import BLANK, METRICS, Measured
+from evaluation.report.metrics import Write
+from evaluation.report.values import ALL, Report
 from evaluation.statistics import Interval, interval_columns
-from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.types import Parameters, ShiftKind, numbers
 
 # Of rules: strict, then the others in the order of the plan; no outcome's is among them.
@@ -148,7 +151,7 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
     for name, metric in METRICS.items():
         if metric.panel:
             ticks = SHARES if metric.write is percent else {}
-            cost = -metric.better if metric.likeness else 0
+            cost = -metric.better if metric.table == "likeness" else 0
             read = attrgetter(name)
             yield ChartQuantity(name, metric.panel, metric.write, ticks, read, cost, metric.shift)
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
 
-from display.blocks import Block, Head, Picture, ReportTable, Section, TableCell
-from display.format import MISSING, count, percent, signed
-from display.panels import Look, Mark, Panel, at, dodge, panels_plot, spanning
-from display.plot import Data, FigurePart
-from evaluation.report.document.cells import beside, spread
+from display.blocks import Picture, Section
+from display.format import percent
+from display.panels import (
+    Look,
+    Panel,
+    beside_each_other,
+    panels_plot,
+    spanning,
+    ticked,
+)
+from display.plot import Data
+from evaluation.plan.plan import Plan
+from evaluation.report.document.cells import beside
 from evaluation.report.document.chart import COLOURS, SHARES
-from evaluation.report.values import FollowedRow, Report
-from evaluation.statistics import Interval, interval_columns
+from evaluation.report.document.rows import row_table
+from evaluation.report.rows import PROPERTIES, FollowedRow
+from evaluation.report.values import Report
+from evaluation.statistics import interval_columns
 
 TITLE = "What follows a relaxed token"
 LEAD = (
@@ -23,15 +32,6 @@ LEAD = (
     "tokens until then, median and quartiles. ln p: of the text after the token, per token, minus "
     "that of the other. Shares and means have 95 % intervals by prompt."
 )
-BY = {
-    "r": "r = z₂/z₁",
-    "gap": "gap z₁ − z₂",
-    "entropy": "entropy of p, nats",
-    "position": "position",
-    "kind": "kind",
-}
-LaneSetting = tuple[int, float]  # lane and temperature
-HEADS = ("Tokens", "Prompts", "Changed", "Meets", "After", "ln p")
 
 
 def followed_section(report: Report, *, pictures: bool = True) -> Section | None:
@@ -40,28 +40,10 @@ def followed_section(report: Report, *, pictures: bool = True) -> Section | None
         return None
     every = [row for row in report.followed if not row.by]
     parts = [row for row in report.followed if row.by]
-    tables = _table(report, TITLE, every), _table(report, "By token", parts)
+    tables = [row_table(report.plan, TITLE, every, ("by", "part"))]
+    tables += [row_table(report.plan, "By token", parts)] if parts else []
     drawn = (_picture(report, parts),) if pictures else ()
     return Section("followed", TITLE, (*drawn, *tables), LEAD)
-
-
-def _table(report: Report, label: str, rows: Sequence[FollowedRow]) -> Block:
-    of_parts = ("Property", "Values") if any(row.by for row in rows) else ()
-    heads = ("Rule", "Drafter", "T", *of_parts, *HEADS)
-    return ReportTable(label, tuple(map(Head, heads)), tuple(_cells(report, row) for row in rows))
-
-
-def _cells(report: Report, row: FollowedRow) -> tuple[TableCell, ...]:
-    lane = report.plan.lanes[row.lane]
-    name = (lane.name, lane.drafts or MISSING, f"{row.temperature:g}")
-    part = (BY[row.by], row.part) if row.by else ()
-    return (
-        *map(TableCell, (*name, *part, count(row.tokens), count(row.prompts))),
-        spread(row.changed, percent),
-        spread(row.meets, percent),
-        spread(row.meets_after),
-        spread(row.logprob, signed),
-    )
 
 
 def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
@@ -69,56 +51,59 @@ def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
     known."""
     known = any(not math.isnan(row.changed.value) for row in rows)
     title, field = ("Changed answers", "changed") if known else ("Texts that meet", "meets")
-    legend = {
-        (row.lane, row.temperature): (
-            Look(
-                COLOURS[1 + row.lane % (len(COLOURS) - 1)],
-                hollow=report.plan.temperatures.index(row.temperature) > 0,
-            ),
-            f"{report.plan.lanes[row.lane].name}, T = {row.temperature:g}",
+    plan = report.plan
+    looks = {
+        (row.lane, row.temperature): Look(
+            COLOURS[1 + row.lane % (len(COLOURS) - 1)],
+            hollow=plan.temperatures.index(row.temperature) > 0,
         )
         for row in rows
     }
     marked = [row for row in rows if not math.isnan(getattr(row, field).value)]
     panels = [
-        _panel([row for row in marked if row.by == by], title, attrgetter(field), legend)
+        _panel(plan, [row for row in marked if row.by == by], title, field, looks)
         for by in dict.fromkeys(row.by for row in marked)
     ]
     heads = ("rule", "temperature", "property", "values", "x", *interval_columns(field))
     numbers = [
         (
-            *(report.plan.lanes[row.lane].name, row.temperature, row.by, row.part, row.x),
+            *(row.name(plan), row.temperature, row.by, row.part, row.x),
             *getattr(row, field),
         )
         for row in marked
     ]
     text = f"{title} by properties of the relaxed token; bars are 95 % intervals by prompt."
-    return Picture(
-        "chart-followed", title, panels_plot(text, panels, legend.values(), Data(heads, numbers))
-    )
+    legend = [(look, _name(plan, *key)) for key, look in looks.items()]
+    return Picture("chart-followed", title, panels_plot(text, panels, legend, Data(heads, numbers)))
+
+
+def _name(plan: Plan, lane: int, temperature: float) -> str:
+    return f"{plan.lanes[lane].name}, T = {temperature:g}"
 
 
 def _panel(
+    plan: Plan,
     rows: Sequence[FollowedRow],
     title: str,
-    read: Callable[[FollowedRow], Interval],
-    legend: Mapping[LaneSetting, tuple[Look, str]],
+    field: str,
+    looks: Mapping[tuple[int, float], Look],
 ) -> Panel:
     """Draw the panel of one property."""
-    by = rows[0].by
-    lines: dict[LaneSetting, list[Mark]] = {}
-    for row in rows:
-        key, value = (row.lane, row.temperature), read(row)
-        look, name = legend[key]
-        x = row.x + dodge([*legend].index(key), len(legend), [each.x for each in rows])
-        text = f"{name}, {BY[by]} {row.part}: {beside(value, percent)}"
-        lines.setdefault(key, []).append(Mark(look, at(x), value, text))
-    kinds = {row.x: row.part for row in rows if by == "kind"}
-    ticks: FigurePart = {"tickvals": [*kinds], "ticktext": [*kinds.values()]} if kinds else {}
-    return Panel(
-        title,
-        spanning((row.x for row in rows), BY[by], **ticks),
-        spanning((end for row in rows for end in read(row)), **SHARES),
-        [mark for line in lines.values() for mark in line],
-        () if kinds else [*lines.values()],
+    by, xs, values = rows[0].by, [row.x for row in rows], [getattr(row, field) for row in rows]
+    points = (
+        (
+            key := (row.lane, row.temperature),
+            row.x,
+            value,
+            f"{_name(plan, *key)}, {PROPERTIES[by]} {row.part}: {beside(value, percent)}",
+        )
+        for row, value in zip(rows, values, strict=True)
     )
+    lines, kinds = beside_each_other(points, looks, xs), by == "kind"
+    axis = (
+        ticked({row.x: row.part for row in rows}, PROPERTIES[by])
+        if kinds
+        else spanning(xs, PROPERTIES[by])
+    )
+    ends = spanning((end for value in values for end in value), **SHARES)
+    return Panel(title, axis, ends, [[mark] for line in lines for mark in line] if kinds else lines)

@@ -17,11 +17,12 @@ from display.blocks import (
 )
 from display.format import MISSING, count, duration, number, ratio, signed
 from display.palette import NEUTRAL
-from display.panels import Look, Mark, Panel, at, dodge, panels_plot, spanning
-from display.plot import Data, FigurePart
+from display.panels import Look, Panel, beside_each_other, panels_plot, spanning, ticked
+from display.plot import Data
 from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
-from evaluation.report.values import LoadRow, Report
+from evaluation.report.rows import LoadRow
+from evaluation.report.values import Report
 from evaluation.statistics import interval_columns
 
 LOAD_LEAD = (
@@ -135,7 +136,7 @@ def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
     for order, (temperature, here) in enumerate(_by_temperature(rows), start=1):
         families = _families(here)
         none = [row for row in here if not row.lane.drafts]
-        shapes = list(dict.fromkeys(row.lane.drafts for row in here if row.lane.drafts))
+        shapes = dict.fromkeys(row.lane.drafts for row in here if row.lane.drafts)
         looks = {"": Look(NEUTRAL)} if none else {}
         looks |= {
             name: Look(COLOURS[1 + index % (len(COLOURS) - 1)]) for index, name in enumerate(shapes)
@@ -146,19 +147,16 @@ def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
         ]
         keys = [(look, name or "none") for name, look in looks.items()]
         title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
-        data = Data(HEADS, [_numbers(row) for row in here])
+        numbers = [
+            (
+                *(temperature, row.load, row.lane.name, row.lane.drafts),
+                *(*row.tokens_per_s, *row.over_none),
+            )
+            for row in here
+        ]
         if panels:
-            plot = panels_plot(title, panels, keys, data)
+            plot = panels_plot(title, panels, keys, Data(HEADS, numbers))
             yield Picture(f"chart-load-{order}", "Tokens a second by load", plot)
-
-
-def _numbers(row: LoadRow) -> tuple[str | float, ...]:
-    """Under ``HEADS``."""
-    lane = row.lane
-    return (
-        *(row.temperature, row.load, lane.name, lane.drafts),
-        *(*row.tokens_per_s, *row.over_none),
-    )
 
 
 def _panel(
@@ -166,19 +164,20 @@ def _panel(
 ) -> Panel:
     """Draw a panel. ``every``: the rows of all panels, which have the same axes."""
     loads = {math.log2(load): count(load) for load in sorted({row.load for row in every})}
-    lines: dict[str, list[Mark]] = {}
-    for row in rows:
-        name, rate = row.lane.drafts, row.tokens_per_s
-        x = math.log2(row.load) + dodge([*looks].index(name), len(looks), [*loads])
-        text = f"{name or 'none'}, {count(row.load)} runs: {beside(rate)} tokens/s"
-        lines.setdefault(name, []).append(Mark(looks[name], at(x), rate, text))
-    ticks: FigurePart = {"tickvals": [*loads], "ticktext": [*loads.values()]}
+    points = (
+        (
+            name := row.lane.drafts,
+            math.log2(row.load),
+            row.tokens_per_s,
+            f"{name or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
+        )
+        for row in rows
+    )
     return Panel(
         f"Tokens/s: {title}",
-        spanning(loads, "Runs in the batch", **ticks),
+        ticked(loads, "Runs in the batch"),
         spanning(end for row in every for end in row.tokens_per_s),
-        [mark for line in lines.values() for mark in line],
-        [*lines.values()],
+        beside_each_other(points, looks, [*loads]),
     )
 
 

@@ -7,7 +7,18 @@ import math
 from collections.abc import Sequence
 
 from display.palette import NEUTRAL
-from display.panels import Look, Mark, MarkValue, Panel, at, dodge, panels_plot, reached, spanning
+from display.panels import (
+    Look,
+    Mark,
+    MarkValue,
+    Panel,
+    at,
+    dodge,
+    panels_plot,
+    reached,
+    spanning,
+    ticked,
+)
 from display.plot import Data, Plot
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
@@ -76,11 +87,10 @@ def _over_parameter(chart: Chart, quantity: ChartQuantity) -> Panel:
             lines.append([_mark(series, point, x, [quantity]) for point, x in known])
     return Panel(
         quantity.title,
-        spanning(ticks, varied[0].parameter, tickvals=[*ticks], ticktext=[*ticks.values()]),
+        ticked(ticks, varied[0].parameter),
         spanning(reached(values, *level), **quantity.ticks),
-        [mark for line in lines for mark in line],
         lines,
-        ("y", level[0], f"margin {margin(level[0])}") if level else None,
+        level=("y", level[0], f"margin {margin(level[0])}") if level else None,
     )
 
 
@@ -103,8 +113,8 @@ def _tradeoff(chart: Chart, gain: ChartQuantity, cost: ChartQuantity) -> Panel:
             reached((each[2] for each in points), *level), cost.title, share=0.05, **cost.ticks
         ),
         spanning(reached(each[3] for each in points), **gain.ticks),
-        marks,
         [[marks[index]._replace(look=Look(NEUTRAL)) for index in front(enough)]],
+        marks,
         ("x", level[0], f"margin {margin(level[0])}") if level else None,
     )
 

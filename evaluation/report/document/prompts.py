@@ -17,8 +17,9 @@ from display.blocks import (
     TableCell,
 )
 from display.format import MISSING, bounded, count, number, plural, ratio, shorten
-from evaluation.report.values import PromptRow, Report
-from evaluation.study.plan import Plan
+from evaluation.plan.plan import Plan
+from evaluation.report.rows import PromptRow
+from evaluation.report.values import Report
 
 NAME, TITLE = "prompts", "Prompts, worst first"
 MOST_ROWS = 50  # prompts in the table of a report; prompts.csv has all

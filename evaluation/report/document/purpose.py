@@ -13,19 +13,23 @@ from display.blocks import (
     Section,
     TableCell,
 )
-from display.format import MINUS, MISSING, count, number, percent, plural, ratio
-from evaluation.advise.certificate import Candidate, CandidateOutcome, Certificate, compared
-from evaluation.advise.usage import uses
-from evaluation.report.document.cells import (
-    beside,
-    between,
-    margin,
+from display.format import (
+    MINUS,
+    MISSING,
+    count,
+    number,
+    percent,
+    plural,
     points,
     probability,
-    spread,
+    ratio,
 )
+from evaluation.advise.certificate import Candidate, CandidateOutcome, Certificate, compared
+from evaluation.advise.usage import uses
+from evaluation.report.document.cells import beside, between, margin, spread
 from evaluation.report.document.verdicts import verdict_section
-from evaluation.report.values import Measured, Report
+from evaluation.report.measured import Measured
+from evaluation.report.values import Report
 
 WORTH = 1.05  # a smaller gain over strict is hardly worth it
 MARKS = {

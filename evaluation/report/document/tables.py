@@ -1,35 +1,20 @@
-"""The tables of a report: the paper's own, speed, all scores, likeness to strict, acceptance by
-position, votes."""
+"""The tables of a report by lane: the paper's own, speed, all scores, likeness to strict, acceptance
+by position, votes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from display.blocks import (
-    Block,
-    Head,
-    Paragraph,
-    ReportTable,
-    Section,
-    TableCell,
-)
-from display.format import (
-    MISSING,
-    bounded,
-    count,
-    number,
-    percent,
-    plural,
-    ratio,
-    signed,
-)
+from display.blocks import Block, Head, Paragraph, ReportTable, Section, TableCell
+from display.format import MISSING, bounded, count, number, percent, plural, points, ratio, signed
+from evaluation.plan.lane import Lane
 from evaluation.report.document import cells
 from evaluation.report.document.cells import spread
+from evaluation.report.document.rows import row_table
+from evaluation.report.measured import METRICS, Measured, Score
 from evaluation.report.metrics import ReportMetric
-from evaluation.report.values import METRICS, Measured, Report, Score, VoteRow
-from evaluation.statistics import Interval
-from evaluation.study.plan import Lane
+from evaluation.report.values import Report
 
 
 class LaneRow(NamedTuple):
@@ -43,23 +28,9 @@ class LaneRow(NamedTuple):
 Column = tuple[Head, Callable[[LaneRow], TableCell]]
 
 
-def make_table(label: str, columns: Sequence[Column], rows: Iterable[LaneRow]) -> ReportTable:
-    """Return a table without the columns that have no value in any row."""
-    lines = list(rows)
-    written = [(head, [write(row) for row in lines]) for head, write in columns]
-    known = [each for each in written if any(cell.text != MISSING for cell in each[1])]
-    heads, cells = [head for head, _ in known], [column for _, column in known]
-    return ReportTable(label, tuple(heads), tuple(zip(*cells, strict=True)))
-
-
-def group_column(head: Head) -> Column:
-    return head, lambda row: TableCell(row.measured.group)
-
-
-def _column(name: str, metric: ReportMetric) -> Column:
+def _metric(name: str, metric: ReportMetric) -> Column:
     """Return the column of a metric with its interval; a TV is marked where it is an upper
     bound."""
-    direction = {1: "; more is better", -1: "; less is better"}.get(metric.better, "")
 
     def cell(row: LaneRow) -> TableCell:
         value = spread(getattr(row.measured, name), metric.write)
@@ -67,7 +38,7 @@ def _column(name: str, metric: ReportMetric) -> Column:
             return value
         return value._replace(text=bounded(value.text, row.lane.tv_kind(row.measured.temperature)))
 
-    return Head(metric.title, metric.help + direction, metric.group), cell
+    return metric.head, cell
 
 
 def _scored(text: str, help: str, cell: Callable[[Score], TableCell]) -> Column:
@@ -80,133 +51,149 @@ def _share(name: str, text: str, help: str) -> Column:
     return _scored(text, help, lambda score: spread(getattr(score, name), percent))
 
 
-def _mean(interval: Interval, score: Score) -> TableCell:
-    """Write a score: as a percentage if binary, else as 0 to 1."""
-    return spread(interval, percent if score.binary else number)
-
-
-RULE: Column = Head("Rule"), lambda row: TableCell(row.lane.name)
-DRAFTER: Column = Head("Drafter"), lambda row: TableCell(row.lane.drafts or MISSING)
-TEMPERATURE: Column = (
-    Head("T", "temperature"),
-    lambda row: TableCell(f"{row.measured.temperature:g}"),
-)
-AMOUNT: Column = Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)
-SETTING = (
-    RULE,
-    DRAFTER,
-    group_column(Head("Group", "suite, or suite/category")),
-    TEMPERATURE,
-    AMOUNT,
-)
-COLUMNS = {name: _column(name, metric) for name, metric in METRICS.items()}
-SPEED, LIKENESS = (
-    tuple(
-        COLUMNS[name]
-        for name, metric in METRICS.items()
-        if metric.likeness is likeness and not metric.meter
+def _mean(name: str, text: str, help: str = "") -> Column:
+    """Return a column for a score: as a percentage if binary, else as 0 to 1."""
+    return _scored(
+        text,
+        help,
+        lambda score: spread(getattr(score, name), percent if score.binary else number),
     )
-    for likeness in (False, True)
+
+
+COLUMNS: Mapping[str, Column] = {
+    "rule": (Head("Rule"), lambda row: TableCell(row.lane.name)),
+    "drafter": (Head("Drafter"), lambda row: TableCell(row.lane.drafts or MISSING)),
+    "group": (
+        Head("Group", "suite, or suite/category"),
+        lambda row: TableCell(row.measured.group),
+    ),
+    "suite": (Head("Suite"), lambda row: TableCell(row.measured.group)),
+    "temperature": (
+        Head("T", "temperature"),
+        lambda row: TableCell(f"{row.measured.temperature:g}"),
+    ),
+    "amount": (Head("n", "prompts × seeds"), lambda row: cells.amount(row.measured)),
+    **{name: _metric(name, metric) for name, metric in METRICS.items()},
+    "metric": _scored("Metric", "", lambda score: TableCell(score.metric)),
+    "main": _scored("Metric", "the first of the suite", lambda score: TableCell(score.metric)),
+    "score": _mean("value", "Score"),
+    "baseline": _mean("baseline", "Strict", "strict with the same drafts"),
+    "recovery": _share("recovery", "Recovery", "mean score over strict's with the same drafts"),
+    "bootstrap": _share(
+        "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
+    ),
+    "templates": _share(
+        "recovery_template",
+        "By template",
+        "recovery with an interval over templates, whose prompts hang together",
+    ),
+    "over_none": _share(
+        "recovery_none", "Over none", "mean score over that of decoding without drafts"
+    ),
+    "placebo": _scored(
+        "Random",
+        "mean score of random relaxation of as many tokens, over the rule's",
+        lambda score: cells.placebo_cell(score.placebo),
+    ),
+    "ranked": _scored(
+        "Random of its ranks",
+        "the same among the tokens of the ranks that the rule admits",
+        lambda score: cells.placebo_cell(score.ranked),
+    ),
+    "difference": _scored(
+        "Difference",
+        "score − strict's",
+        lambda score: spread(score.difference, points if score.binary else signed),
+    ),
+    "lost": _scored(
+        "Lost / gained",
+        "answers right under strict only, and under the rule only",
+        cells.lost_cell,
+    ),
+    "test": _scored(
+        "McNemar p",
+        "exact, two-sided; under it by sign flips per prompt, and after Holm's correction for all "
+        "comparisons",
+        cells.test_cell,
+    ),
+    "verdict": _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict)),
+    "marked": (Head("Recovery"), lambda row: cells.recovery_cell(row.score)),
+}
+SETTING = ("rule", "drafter", "group", "temperature", "amount")
+SPEED, COSTS, LIKENESS = (
+    tuple(name for name, metric in METRICS.items() if metric.table == table)
+    for table in ("speed", "costs", "likeness")
 )
-METRIC = _scored("Metric", "", lambda score: TableCell(score.metric))
-SCORE = _scored("Score", "", lambda score: _mean(score.value, score))
-BASELINE_SCORE = _scored(
-    "Strict", "strict with the same drafts", lambda score: _mean(score.baseline, score)
-)
-RECOVERY = _share("recovery", "Recovery", "mean score over strict's with the same drafts")
-BOOTSTRAP = _share(
-    "recovery_bootstrap", "Bootstrap", "recovery with the paired bootstrap's interval"
-)
-PLACEBO = _scored(
-    "Random",
-    "mean score of random relaxation of as many tokens, over the rule's",
-    lambda score: cells.placebo_cell(score.placebo),
-)
-RANKED = _scored(
-    "Random of its ranks",
-    "the same among the tokens of the ranks that the rule admits",
-    lambda score: cells.placebo_cell(score.ranked),
-)
-TEMPLATES = _share(
-    "recovery_template",
-    "By template",
-    "recovery with an interval over templates, whose prompts hang together",
-)
-OVER_NONE = _share("recovery_none", "Over none", "mean score over that of decoding without drafts")
-DIFFERENCE = _scored(
-    "Difference",
-    "score − strict's",
-    lambda score: spread(score.difference, cells.points if score.binary else signed),
-)
-LOST = _scored(
-    "Lost / gained", "answers right under strict only, and under the rule only", cells.lost_cell
-)
-TEST_HELP = "exact, two-sided; under it by sign flips per prompt, and after Holm's correction for all comparisons"
-TEST = _scored("McNemar p", TEST_HELP, cells.test_cell)
-VERDICT = _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict))
 SCORES = (
-    METRIC,
-    SCORE,
-    BASELINE_SCORE,
-    RECOVERY,
-    BOOTSTRAP,
-    TEMPLATES,
-    OVER_NONE,
-    PLACEBO,
-    RANKED,
-    DIFFERENCE,
-    LOST,
-    TEST,
-    VERDICT,
+    *("metric", "score", "baseline", "recovery", "bootstrap", "templates", "over_none"),
+    *("placebo", "ranked", "difference", "lost", "test", "verdict"),
 )
 NOTHING = Paragraph("There are no measurements yet.", "note")
 
 
-def _section(
-    name: str, title: str, lead: str, label: str, columns: Sequence[Column], rows: Sequence[LaneRow]
-) -> Section:
-    block = make_table(label, (*SETTING, *columns), rows) if rows else NOTHING
-    return Section(name, title, (block,), lead)
+def make_table(label: str, columns: Iterable[str | Column], rows: Sequence[LaneRow]) -> ReportTable:
+    """Return a table without the columns that have no value in any row."""
+    found = (COLUMNS[each] if isinstance(each, str) else each for each in columns)
+    written = [(head, [write(row) for row in rows]) for head, write in found]
+    known = [each for each in written if any(cell.text != MISSING for cell in each[1])]
+    lines = zip(*(column for _, column in known), strict=True)
+    return ReportTable(label, tuple(head for head, _ in known), tuple(lines))
 
 
-def _rows(report: Report) -> list[LaneRow]:
-    return [LaneRow(measured, report.plan.lanes[measured.lane]) for measured in report.measured]
+def lane_rows(report: Report) -> list[LaneRow]:
+    """Return every measured lane with its main score."""
+    return [LaneRow(row, report.plan.lanes[row.lane], row.main_score) for row in report.measured]
 
 
-def speed_section(report: Report) -> Section:
-    lead = "The ratio of means is the speed-up of the whole workload, the mean of ratios the average speed-up of a single answer."
-    return _section(
-        "speed", "Speed", lead, "Speed by group, temperature and lane", SPEED, _rows(report)
+def lane_sections(report: Report) -> dict[str, Section]:
+    """Return the sections of every group by name: speed, scores, likeness and positions."""
+    rows = lane_rows(report)
+    scored = [row._replace(score=each) for row in rows for each in row.measured.scores.values()]
+    placed = [row for row in rows if row.measured.acceptance_by_position]
+    deepest = max((len(row.measured.acceptance_by_position) for row in placed), default=0)
+    every: tuple[tuple[str, str, str, str, Sequence[str | Column], list[LaneRow]], ...] = (
+        (
+            "speed",
+            "Speed",
+            "The ratio of means is the speed-up of the whole workload, the mean of ratios the average speed-up of a single answer.",
+            "Speed by group, temperature and lane",
+            SPEED,
+            rows,
+        ),
+        (
+            "scores",
+            "All scores",
+            "Every metric, categories of a suite included.",
+            "Scores by group, temperature, lane and metric",
+            SCORES,
+            scored,
+        ),
+        (
+            "likeness",
+            "Against strict’s texts",
+            "Similarity of the texts to strict's on the same prompt and seed, and their likelihood under the target.",
+            "Likeness by group, temperature and lane",
+            LIKENESS,
+            rows,
+        ),
+        (
+            "positions",
+            "Acceptance by position",
+            "Share of the steps with a drafted token at a draft position in which it was kept.",
+            "Acceptance by draft position",
+            list(map(_position, range(deepest))),
+            placed,
+        ),
     )
-
-
-def likeness_section(report: Report) -> Section:
-    lead = "Similarity of the texts to strict's on the same prompt and seed, and their likelihood under the target."
-    label = "Likeness by group, temperature and lane"
-    return _section("likeness", "Against strict’s texts", lead, label, LIKENESS, _rows(report))
-
-
-def scores_section(report: Report) -> Section:
-    """Tabulate every metric of every group, categories too."""
-    rows = [
-        row._replace(score=score) for row in _rows(report) for score in row.measured.scores.values()
-    ]
-    label, lead = (
-        "Scores by group, temperature, lane and metric",
-        "Every metric, categories of a suite included.",
-    )
-    return _section("scores", "All scores", lead, label, SCORES, rows)
-
-
-def position_section(report: Report) -> Section:
-    """Acceptance by draft position."""
-    rows = [row for row in _rows(report) if row.measured.acceptance_by_position]
-    deepest = max((len(row.measured.acceptance_by_position) for row in rows), default=0)
-    lead = "Share of the steps with a drafted token at a draft position in which it was kept."
-    columns = [_position(depth) for depth in range(deepest)]
-    return _section(
-        "positions", "Acceptance by position", lead, "Acceptance by draft position", columns, rows
-    )
+    return {
+        name: Section(
+            name,
+            title,
+            (make_table(label, (*SETTING, *columns), some) if some else NOTHING,),
+            lead,
+        )
+        for name, title, lead, label, columns, some in every
+    }
 
 
 def _position(index: int) -> Column:
@@ -218,23 +205,13 @@ def _position(index: int) -> Column:
 
 def vote_section(report: Report) -> Section | None:
     """Votes of people and of a language model; None where there are none."""
-    kinds = (
-        ("People, blind, on the same models", report.votes),
-        ("A language model, both orders", report.judged),
-    )
-    tables = tuple(_votes(label, rows) for label, rows in kinds if rows)
+    kinds = {
+        "People, blind, on the same models": report.votes,
+        "A language model, both orders": report.judged,
+    }
+    tables = tuple(row_table(report.plan, label, rows) for label, rows in kinds.items() if rows)
     lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
     return Section("votes", "Votes", tables, lead) if tables else None
-
-
-def _votes(label: str, rows: Sequence[VoteRow]) -> ReportTable:
-    heads = tuple(map(Head, ("Rule", "For the rule", "For strict", "Neither", "Share")))
-    votes = [(row, (row.wins, row.losses, row.ties)) for row in rows]
-    written = [
-        (TableCell(row.rule), *(TableCell(count(n)) for n in each), spread(row.share, percent))
-        for row, each in votes
-    ]
-    return ReportTable(label, heads, tuple(written))
 
 
 OVERVIEW_LEAD = (
@@ -245,11 +222,7 @@ OVERVIEW_LEAD = (
     "intervals in brackets."
 )
 NAMED = 4  # lanes named in the note
-SCORED: tuple[Column, ...] = (
-    COLUMNS["tau"],
-    (Head("Recovery"), lambda row: cells.recovery_cell(row.score)),
-)
-UNSCORED = tuple(COLUMNS[name] for name, metric in METRICS.items() if metric.panel)
+UNSCORED = tuple(name for name, metric in METRICS.items() if metric.panel)
 
 
 def overview_section(report: Report) -> Section:
@@ -263,41 +236,40 @@ def overview_section(report: Report) -> Section:
 
 
 def _overview(report: Report, temperature: float) -> ReportTable:
-    heads: list[Head] = [RULE[0], DRAFTER[0]]
-    by_lane: dict[int, list[TableCell]] = {}
-    notes: list[str] = []
-    lanes, here = (
-        report.plan.lanes,
-        [row for row in report.measured if row.temperature == temperature],
-    )
     speed_up: Column = (
         Head("Speed-up"),
         lambda row: spread(row.measured.speedup_over(report.plan), ratio),
     )
-    groups = [[row for row in here if row.group == group] for group in report.suite_groups]
-    for row in (row for rows in groups for row in rows):
-        by_lane[row.lane] = [column[1](LaneRow(row, lanes[row.lane])) for column in (RULE, DRAFTER)]
-    for rows in filter(None, groups):
-        most = max((row.prompts, row.seeds) for row in rows)
-        columns = speed_up, *(SCORED if any(row.scores for row in rows) else UNSCORED)
-        over = f"{rows[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
+    here = [row for row in lane_rows(report) if row.measured.temperature == temperature]
+    groups = [
+        some
+        for group in report.suite_groups
+        if (some := {row.measured.lane: row for row in here if row.measured.group == group})
+    ]
+    names = COLUMNS["rule"], COLUMNS["drafter"]
+    heads, notes = [head for head, _ in names], list[str]()
+    lines = {
+        lane: [write(row) for _, write in names] for rows in groups for lane, row in rows.items()
+    }
+    for rows in groups:
+        every = [row.measured for row in rows.values()]
+        most = max((row.prompts, row.seeds) for row in every)
+        others = ("tau", "marked") if any(row.scores for row in every) else UNSCORED
+        columns = speed_up, *(COLUMNS[name] for name in others)
+        over = f"{every[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
         heads += [Head(head.text, head.help, over) for head, _ in columns]
-        row_of = {row.lane: row for row in rows}
-        for lane, written in by_lane.items():
-            one = row_of.get(lane)
-            written += [
-                write(LaneRow(one, lanes[lane], one.main_score)) if one else TableCell(MISSING)
-                for _, write in columns
-            ]
+        for lane, line in lines.items():
+            one = rows.get(lane)
+            line += [write(one) if one else TableCell(MISSING) for _, write in columns]
         notes += [
-            _less(lanes[row.lane], row)
-            for row in rows
-            if row.failed or (row.prompts, row.seeds) != most
+            _less(row.lane, row.measured)
+            for row in rows.values()
+            if row.measured.failed or (row.measured.prompts, row.measured.seeds) != most
         ]
     more = f"; and {count(len(notes) - NAMED)} more" if len(notes) > NAMED else ""
     note = f"Measured on less: {'; '.join(notes[:NAMED])}{more}." if notes else ""
     return ReportTable(
-        f"T = {temperature:g}", tuple(heads), tuple(map(tuple, by_lane.values())), note
+        f"T = {temperature:g}", tuple(heads), tuple(map(tuple, lines.values())), note
     )
 
 

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from display.blocks import Block, Head, Paragraph, ReportTable, Section
+from display.blocks import Block, Paragraph, ReportTable, Section
 from display.format import count, first_few, percent, plural
+from evaluation.plan.plan import Plan
 from evaluation.recovery import (
     LEAST_PROMPTS,
     PlaceboOutcome,
@@ -16,11 +17,9 @@ from evaluation.recovery import (
     RecoveryOutcome,
     right_answers_needed,
 )
-from evaluation.report.document import tables
 from evaluation.report.document.cells import beside, margin
-from evaluation.report.document.tables import LaneRow, group_column, make_table
-from evaluation.report.values import ALL, METRICS, Report
-from evaluation.study.plan import Plan
+from evaluation.report.document.tables import COSTS, SETTING, LaneRow, lane_rows, make_table
+from evaluation.report.values import ALL, Report
 
 UNFINISHED = (
     "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
@@ -46,28 +45,12 @@ CLAIMS = {  # in this order; of the rule and one of these two
 MISSING_SHARE = 0.05  # of a placebo's tokens; fewer are not worth a sentence
 RELAXED_NOTHING = "the rule relaxed no token"
 TENTH = 0.1  # of the right answers, for a number of prompts
-COSTS = "What a right answer costs, and runs without one"
+LABEL_OF_COSTS = "What a right answer costs, and runs without one"
 REASONING = ("reasoning_right", "answer_right", "reasoning_s_right")
 LABEL = "Verdicts by rule, drafter, suite and temperature, worst first"
-METRIC = (Head("Metric", "the first of the suite"), tables.METRIC[1])
 COLUMNS = (
-    tables.RULE,
-    tables.DRAFTER,
-    group_column(Head("Suite")),
-    tables.TEMPERATURE,
-    tables.VERDICT,
-    tables.RECOVERY,
-    tables.TEMPLATES,
-    tables.PLACEBO,
-    tables.RANKED,
-    tables.AMOUNT,
-    tables.SCORE,
-    tables.BASELINE_SCORE,
-    tables.DIFFERENCE,
-    tables.LOST,
-    tables.TEST,
-    tables.OVER_NONE,
-    METRIC,
+    *("rule", "drafter", "suite", "temperature", "verdict", "recovery", "templates", "placebo"),
+    *("ranked", "amount", "score", "baseline", "difference", "lost", "test", "over_none", "main"),
 )
 
 
@@ -97,20 +80,16 @@ def _meters(report: Report) -> Iterator[ReportTable]:
     """Tabulate what an answer costs in each complete suite. Where no model reasons, nothing of
     that."""
     rows = [
-        LaneRow(one, report.plan.lanes[one.lane], one.main_score)
-        for one in report.measured
-        if one.runs
-        and one.group in report.suite_groups
-        and not report.plan.lanes[one.lane].is_control
+        row
+        for row in lane_rows(report)
+        if row.measured.runs
+        and row.measured.group in report.suite_groups
+        and not row.lane.is_control
     ]
     thinks = any(row.measured.reasoning_right.value > 0 for row in rows)
-    columns = (
-        tables.COLUMNS[name]
-        for name, metric in METRICS.items()
-        if metric.meter and (thinks or name not in REASONING)
-    )
+    columns = (name for name in COSTS if thinks or name not in REASONING)
     if rows:
-        yield make_table(COSTS, (*tables.SETTING, tables.SCORE, *columns), rows)
+        yield make_table(LABEL_OF_COSTS, (*SETTING, "score", *columns), rows)
 
 
 def _against_placebos(report: Report) -> Iterator[Paragraph]:
@@ -140,7 +119,7 @@ def _against_placebos(report: Report) -> Iterator[Paragraph]:
         (
             each.shortfall / each.rule_relaxed
             for each in report.placebos
-            if each.group in suites and each.rule_relaxed and each.exact
+            if each.group in suites and each.rule_relaxed and not math.isnan(each.shortfall)
         ),
         default=0.0,
     )
@@ -208,12 +187,14 @@ def prompts_needed(plan: Plan) -> str:
 def _judged(report: Report) -> list[LaneRow]:
     """Return every setting of complete suites that has a verdict by its main metric, worst
     first."""
-    judged: list[tuple[int, bool, float, LaneRow]] = []
-    for one in report.measured:
-        if one.group in report.suite_groups and (score := one.main_score) and score.verdict:
-            recovery, row = score.recovery.value, LaneRow(one, report.plan.lanes[one.lane], score)
-            judged.append((ORDER.index(score.verdict), math.isnan(recovery), recovery, row))
-    return [row for *_, row in sorted(judged, key=lambda each: each[:3])]
+
+    def badness(row: LaneRow) -> tuple[int, bool, float]:
+        assert row.score and row.score.verdict
+        recovery = row.score.recovery.value
+        return ORDER.index(row.score.verdict), math.isnan(recovery), recovery
+
+    judged = (row for row in lane_rows(report) if row.score and row.score.verdict)
+    return sorted((row for row in judged if row.measured.group in report.suite_groups), key=badness)
 
 
 def _summary(judged: Sequence[LaneRow], plan: Plan) -> Paragraph:

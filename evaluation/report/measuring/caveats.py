@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from display.format import first_few, plural
+from evaluation.plan.plan import Plan, Task
 from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
+from evaluation.report.measured import Measured
 from evaluation.report.measuring.grid import Grid, Mask
-from evaluation.report.values import Measured
 from evaluation.statistics import Array
-from evaluation.study.plan import Plan, Task
 from evaluation.suites.typed import TYPED
 from mars_core.types import Cause, DraftMode
 

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluation.plan.lane import BASELINE, SHARPENED
+from evaluation.plan.plan import Plan
 from evaluation.report.measuring.grid import Grid, Group
 from evaluation.report.measuring.lanes import GroupSample, sample_of
-from evaluation.report.values import CurveRow, SharpenedRow
+from evaluation.report.rows import CurveRow, SharpenedRow
 from evaluation.statistics import Array, Interval, percentile_intervals, totals_by_prompt
-from evaluation.study.plan import BASELINE, SHARPENED, Plan
 
 PLACES = 4  # of the common range of two curves at which they are compared
 
@@ -63,9 +64,8 @@ def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[Sha
                     alone / strict,
                     score - alone,
                 )
-            yield SharpenedRow(
-                group.name, temperature, lane, every.prompts, *_intervals(every.prompts, *values)
-            )
+            intervals = _intervals(every.prompts, *values)
+            yield SharpenedRow(lane, temperature, group.name, every.prompts, *intervals)
 
 
 def curve_rows(grid: Grid, group: Group, temperature: float) -> Iterator[CurveRow]:
@@ -104,7 +104,7 @@ def _compared(
         yield CurveRow(
             group=group.name,
             temperature=temperature,
-            drafts=plan.lanes[one[0]].drafts,
+            lane=one[0],
             rule=plan.lanes[one[0]].rule.name,
             other=plan.lanes[other[0]].rule.name,
             prompts=every.prompts,

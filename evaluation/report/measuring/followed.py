@@ -13,7 +13,7 @@ import numpy as np
 
 from display.format import number
 from evaluation.report.measuring.grid import Grid
-from evaluation.report.values import FollowedRow
+from evaluation.report.rows import FollowedRow
 from evaluation.statistics import (
     Array,
     mean_interval,
@@ -118,6 +118,7 @@ def _row(lane: int, temperature: float, part: _Part, tokens: Sequence[_Token]) -
     meets_after = of(lambda token: token.meets_after)
     return FollowedRow(
         lane=lane,
+        group="",
         temperature=temperature,
         by=part.by,
         part=part.text,

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluation.item import Item
+from evaluation.plan.plan import Plan, Task
+from evaluation.plan.stored import readable
 from evaluation.report.values import ALL
 from evaluation.statistics import Array, Indices
-from evaluation.study.plan import Plan, Task
 from evaluation.study.result import LaneResult, Relative
-from evaluation.study.stored import readable
 from mars_core.types import Status
 from storage import StoredResult
 

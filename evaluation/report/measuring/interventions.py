@@ -11,21 +11,23 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.advise.recorded import decides, is_recorded, relaxes
+from evaluation.plan.lane import BASELINE, Lane
+from evaluation.plan.plan import Plan
 from evaluation.report.measuring.grid import Grid
-from evaluation.report.values import ALONE, InterventionRow
+from evaluation.report.rows import InterventionRow
 from evaluation.statistics import (
     Array,
     Interval,
     mean_interval,
     quartiles,
 )
-from evaluation.study.plan import BASELINE, Lane, Plan
 from mars_core.counterfactual import Counterfactual, rejected_tokens
 from mars_core.rules import RULES
 from mars_core.types import Token
 from storage import RunStore
 from storage.scope import batches
 
+ALONE = ("score", "changed", "logprob")  # what is compared with others
 RUNS_A_READ = 50
 
 
@@ -124,7 +126,8 @@ def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection])
     return InterventionRow(
         lane=lane,
         temperature=temperature,
-        name=of.name,
+        group="",
+        title=of.name,
         rule=of.lane,
         tokens=len(inside),
         prompts=len({one.prompt for one in inside}),

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.recovery import PlaceboTest, paired, placebo_test, possible, ratio_interval, verdict
+from evaluation.report.measured import BLANK, METRICS, Measured, Score
 from evaluation.report.measuring.grid import Grid, Group, Mask
 from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
-from evaluation.report.values import BLANK, METRICS, Measured, Score
 from evaluation.scoring.metrics import METRICS as SCORINGS
 from evaluation.statistics import (
     Array,

@@ -11,8 +11,9 @@ from itertools import product
 import numpy as np
 
 from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
+from evaluation.report.measured import BLANK
 from evaluation.report.measuring.grid import Grid
-from evaluation.report.values import BLANK, LoadRow
+from evaluation.report.rows import LoadRow
 from evaluation.statistics import (
     Array,
     Indices,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from evaluation.report.measured import BLANK, Measured
 from evaluation.report.measuring.grid import Grid, groups
-from evaluation.report.values import Measured, PlaceboRow
+from evaluation.report.rows import PlaceboRow
 from evaluation.statistics import Array
 
 
@@ -15,6 +17,8 @@ def placebo_rows(grid: Grid, measured: Sequence[Measured]) -> Iterator[PlaceboRo
     for row in measured:
         here = items[row.group][grid.item] & (grid.temperature == row.temperature)
         for ranked in (False, True):
+            score = row.main_score
+            test = score and (score.ranked if ranked else score.placebo)
             for placebo in plan.placebos(row.lane, ranked=ranked):
                 both = here & grid.completed[:, placebo] & grid.completed[:, row.lane]
                 if not both.any():
@@ -23,17 +27,22 @@ def placebo_rows(grid: Grid, measured: Sequence[Measured]) -> Iterator[PlaceboRo
                 def mean(name: str, lane: int, rows: Array = both) -> float:
                     return float(grid.numbers[name][rows, lane].mean())
 
-                relaxed, score = mean("relaxed", placebo), row.main_score
+                relaxed, due = mean("relaxed", placebo), mean("due", placebo)
+                exact = "all, one probability" if math.isnan(due) else "all"
                 yield PlaceboRow(
                     group=row.group,
                     temperature=row.temperature,
                     lane=row.lane,
-                    placebo=placebo,
+                    among="the two best" if plan.lanes[placebo].best else exact,
+                    draws=plan.placebo_seeds,
                     runs=int(both.sum()),
                     rule_relaxed=mean("relaxed", row.lane),
                     relaxed=relaxed,
-                    shortfall=mean("due", placebo) - relaxed,
+                    shortfall=due - relaxed,
                     rule_same=mean("same", row.lane),
                     same=mean("same", placebo),
-                    test=None if score is None else score.ranked if ranked else score.placebo,
+                    ratio=test.ratio if test else BLANK,
+                    outcome=test.outcome.value if test else "",
+                    p_differ=test.p_differ if test else math.nan,
+                    p_region=test.p_region if test else math.nan,
                 )

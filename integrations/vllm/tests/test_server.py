@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from evaluation.advise.usage import PROCESSOR, uses
-from evaluation.study.plan import Lane
+from evaluation.plan.lane import Lane
 from integrations.vllm.tests.serving import VllmServer, serving
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig
 from tests.reports import make_plan

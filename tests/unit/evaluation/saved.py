@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evaluation.study.plan import Lane, Plan
+from evaluation.plan.lane import Lane
+from evaluation.plan.plan import Plan
 from evaluation.study.result import relative_of, result_of
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, Status, Trace
 from storage import RunStore

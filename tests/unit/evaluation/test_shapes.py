@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan, Task
 from evaluation.report.shapes import write_answers
-from evaluation.study.plan import Lane, Models, Plan, Task
+from evaluation.study.result import LaneResult
 from mars_core.types import (
     DraftMode,
     Exchange,
@@ -139,3 +142,12 @@ def test_answers_that_failed_or_were_deleted_are_left_out(
     left = {(item, choice["index"]) for item, row in enumerate(rows) for choice in row["choices"]}
     asked = {(item, repeat) for item in range(len(SUMS)) for repeat in range(PLAN.repeats)}
     assert left == asked - {(task.item, task.repeat)}
+
+
+def test_a_placebo_that_relaxed_nothing_has_no_answers_of_its_own(
+    store: RunStore, tmp_path: Path
+) -> None:
+    study_id = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
+    result = LaneResult(Status.COMPLETED).as_dict()
+    store.save_result(study_id, 0, 2, (), result, order=0, worker="", relatives={})
+    assert write_answers(store, study_id, tmp_path) == ()

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation.study.plan import Lane
-from evaluation.study.result import placebo_of
+from evaluation.plan.lane import Lane
+from evaluation.study.placebo import placebo_of
 from mars_core.models import Pair
 from mars_core.rules.placebo import lot
 from mars_core.types import (

@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import create_engine, inspect, text
 
-from evaluation.study.plan import read_plan
+from evaluation.plan.plan import read_plan
 from storage import RunStore, Search, Source
 from storage.database import known_schemas, parse_url
 from storage.schema import Base

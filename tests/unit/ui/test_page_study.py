@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from evaluation.advise.plans import advisable, advised
+from evaluation.plan.lane import with_placebos
+from evaluation.plan.plan import read_plan
 from evaluation.report.document.chart import charts
 from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
-from evaluation.study.plan import read_plan, with_placebos
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import TYPED
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, PairSpec

@@ -19,7 +19,8 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from evaluation.advise.usage import uses
-from evaluation.study.plan import Lane, Models
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
 from mars_core.models import BUNDLED_PAIR, CATALOG, CUSTOM
 from mars_core.rules import RULES
 from mars_core.settings import Settings, read_lane

@@ -30,7 +30,8 @@ from evaluation.report.document.chart import COLOURS, charts
 from evaluation.report.document.panels import plots
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import measured_table
-from evaluation.report.values import LoadRow, Report
+from evaluation.report.rows import LoadRow
+from evaluation.report.values import Report
 from evaluation.statistics import Interval
 from mars_core.models import CATALOG
 from mars_playground.__main__ import parser

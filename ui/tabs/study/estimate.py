@@ -7,10 +7,10 @@ from display.format import about, count, plural
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.betting import least_prompts
+from evaluation.plan.plan import Plan
 from evaluation.recovery import LEAST_PROMPTS
 from evaluation.report.document.cells import margin
 from evaluation.report.document.verdicts import prompts_needed
-from evaluation.study.plan import Plan
 from evaluation.suites.typed import TYPED
 from mars_core.models import PairSpec
 from ui.jobs.services import Services

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from evaluation.study.plan import BASELINE
+from evaluation.plan.lane import BASELINE
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import QUESTIONS, TYPED
 from mars_core.models import BUNDLED_PAIR

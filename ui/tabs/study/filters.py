@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from display.format import displayable
-from evaluation.report.values import ALL, Measured, PromptRow, Report
-from evaluation.study.plan import Lane
+from evaluation.plan.lane import Lane
+from evaluation.report.measured import Measured
+from evaluation.report.rows import PromptRow
+from evaluation.report.values import ALL, Report
 from ui.settings.fields import Choices
 
 EVERY = ""  # the choice of everything

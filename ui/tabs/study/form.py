@@ -14,7 +14,9 @@ from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.item import Suite
 from evaluation.options import planned
-from evaluation.study.plan import BASELINE, Lane, Models, Plan, with_placebos
+from evaluation.plan.lane import BASELINE, Lane, with_placebos
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan
 from evaluation.suites.read import ARITHMETIC, BUILT_IN, read_suite
 from evaluation.suites.typed import QUESTIONS, TYPED, split_prompts, typed_suite
 from mars_core.models import PairSpec

@@ -11,7 +11,8 @@ from evaluation.advise.usage import uses
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
-from evaluation.report.values import PromptRow, Report
+from evaluation.report.rows import PromptRow
+from evaluation.report.values import Report
 from evaluation.suites.typed import TYPED
 from mars_core.models import CATALOG
 from ui.kit.panel import render

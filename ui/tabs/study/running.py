@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from display.format import about, count
 from evaluation.advise.plans import advisable, with_candidates
 from evaluation.advise.tuning import decoding
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.study.check import (
     check,
     check_models,
@@ -21,8 +23,7 @@ from evaluation.study.check import (
     every_setting,
 )
 from evaluation.study.engine import Accelerated
-from evaluation.study.plan import Models, Plan, read_plan
-from evaluation.study.runner import LaneEnded, LaneProgress, Stopped
+from evaluation.study.events import LaneEnded, LaneProgress, Stopped
 from evaluation.study.worker import LaneSaved, Work, WorkerEvent
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError

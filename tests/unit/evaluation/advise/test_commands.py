@@ -9,10 +9,10 @@ import pytest
 
 from evaluation.advise.certificate import CandidateOutcome, certify
 from evaluation.advise.conduct import in_sequence
+from evaluation.plan.plan import read_plan
 from evaluation.report.files import markdown_of, purpose_json, write_report
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
-from evaluation.study.plan import read_plan
 from evaluation.study.worker import Work
 from mars_core.session import Session
 from storage import RunStore

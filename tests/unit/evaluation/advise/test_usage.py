@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evaluation.advise.usage import PROCESSOR, uses
-from evaluation.study.plan import Lane
+from evaluation.plan.lane import Lane
 from mars_core.models.smollm2 import NAME
 from mars_core.models.source import folder_of
 from mars_core.settings import Settings

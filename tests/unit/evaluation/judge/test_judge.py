@@ -28,8 +28,10 @@ from evaluation.judge.study import (
     question,
     read_settings,
 )
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan
 from evaluation.served.client import ServerError
-from evaluation.study.plan import Lane, Models, Plan
 from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace

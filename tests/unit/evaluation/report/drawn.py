@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
 from evaluation.report.values import Report
-from evaluation.study.plan import Lane, Models, Plan
 from evaluation.study.result import LaneResult, Relative
 from mars_core.types import ModelRef, RuleConfig, Status
 from storage import StoredJudgement, StoredResult, StoredStudy, StoredVote

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from evaluation.item import Item, Suite
-from evaluation.study.plan import Models, Plan
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan
 from mars_core.types import ModelRef, Status, Trace
 from storage import RunStore
 from tests.reports import HOSTILE

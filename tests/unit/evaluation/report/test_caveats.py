@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from evaluation.report.values import Report, VoteRow
+from evaluation.plan.plan import Plan
+from evaluation.report.rows import VoteRow
+from evaluation.report.values import Report
 from evaluation.statistics import wilson
-from evaluation.study.plan import Plan
 from storage import Choice, Preferred, StoredJudgement, StoredResult, StoredVote
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.report.drawn import (

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from evaluation.plan.lane import BASELINE, SHARPENED, Lane, with_sharpened
+from evaluation.plan.plan import Plan
 from evaluation.report.document.build import document
 from evaluation.report.values import Report
-from evaluation.study.plan import BASELINE, SHARPENED, Lane, Plan, with_sharpened
 from evaluation.study.result import LaneResult, Relative
 from mars_core.types import RuleConfig, Status
 from tests.unit.evaluation import saved

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from evaluation.report.document.chart import charts
 from evaluation.report.document.panels import plots
-from evaluation.report.document.tables import LIKENESS, LaneRow
+from evaluation.report.document.tables import COLUMNS, LaneRow
 from evaluation.report.files import (
     TABLES,
     markdown_of,
@@ -81,7 +81,6 @@ def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, stud
 
 def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
     report = make_report()
-    head = [head.text for head, _ in LIKENESS]
     for tree, kinds in (
         (None, {"exact": "", "bound": "≤ "}),
         (TreeShape(12, 3, 4), {"exact": "", "missing": ""}),
@@ -103,10 +102,8 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         )
         written = {row["tv_kind"] for row in parsed(csv_text(measured_table(changed)))}
         assert written == set(kinds)
-        cells = [
-            LIKENESS[head.index("TV per token")][1](LaneRow(each, changed.plan.lanes[each.lane]))
-            for each in rows
-        ]
+        cell = COLUMNS["tv_token"][1]
+        cells = [cell(LaneRow(each, changed.plan.lanes[each.lane])) for each in rows]
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]

@@ -18,15 +18,16 @@ from markdown_it import MarkdownIt
 from display.blocks import Picture, ReportDocument, ReportTable
 from display.figure import figure_json
 from display.render import escaped, fenced, html, markdown
+from evaluation.plan.lane import with_placebos
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.build import document
 from evaluation.report.document.chart import charts
 from evaluation.report.document.panels import front, plots
 from evaluation.report.document.prompts import GONE, Texts
 from evaluation.report.document.verdicts import prompts_needed
-from evaluation.report.values import Measured, Report
+from evaluation.report.measured import Measured
+from evaluation.report.values import Report
 from evaluation.statistics import Interval
-from evaluation.study.plan import with_placebos
 from tests.panels import panels_of, read_panel
 from tests.reports import HOSTILE, bare, make_report
 

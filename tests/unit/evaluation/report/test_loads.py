@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from display.blocks import Paragraph, ReportTable
+from evaluation.plan.lane import Lane
 from evaluation.report.document.loads import best_blocks, load_pictures
-from evaluation.report.values import LoadRow
+from evaluation.report.rows import LoadRow
 from evaluation.statistics import Interval
-from evaluation.study.plan import Lane
 from mars_core.types import DrafterConfig, RuleConfig
 from tests.panels import panels_of
 from tests.unit.evaluation.report.drawn import drawn_results, reported, study_plan

@@ -16,6 +16,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.stats import bootstrap, norm
 
 from display.blocks import Paragraph
+from evaluation.plan.lane import with_placebos
+from evaluation.plan.plan import Plan
 from evaluation.recovery import (
     PlaceboOutcome,
     RecoveryOutcome,
@@ -27,9 +29,9 @@ from evaluation.recovery import (
 from evaluation.report.document.build import document
 from evaluation.report.files import results_table
 from evaluation.report.measure import measure
-from evaluation.report.values import ALL, METRICS, Measured, Report
+from evaluation.report.measured import METRICS, Measured
+from evaluation.report.values import ALL, Report
 from evaluation.statistics import BOOTSTRAP, tail_level
-from evaluation.study.plan import Plan, with_placebos
 from mars_core.types import Status
 from storage import StoredResult
 from storage.export import csv_text

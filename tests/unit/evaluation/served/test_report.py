@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from display.blocks import ReportTable
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Served
+from evaluation.plan.plan import Plan
 from evaluation.report.document.build import document
 from evaluation.report.files import markdown_of
 from evaluation.report.values import Report
-from evaluation.study.plan import Lane, Plan, Served
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import StoredResult

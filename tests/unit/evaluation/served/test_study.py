@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 import evaluation.served.client as client
+from evaluation.plan.models import Served
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.report.measure import measure
-from evaluation.report.values import Measured
-from evaluation.study.plan import Plan, Served, read_plan
+from evaluation.report.measured import Measured
 from evaluation.study.result import read_relative, read_result
 from mars_core.types import RuleConfig, Status
 from storage import RunStore

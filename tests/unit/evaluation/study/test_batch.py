@@ -18,12 +18,12 @@ import pytest
 
 from display.render import markdown
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane
 from evaluation.report.document.loads import predicted_document
 from evaluation.report.files import markdown_of, results_table
 from evaluation.report.measure import measure, predict
 from evaluation.report.shapes import write_answers
 from evaluation.study.batch import batch_of, decode
-from evaluation.study.plan import Lane
 from evaluation.study.result import read_result
 from evaluation.study.runner import _taken
 from evaluation.study.worker import LaneSaved

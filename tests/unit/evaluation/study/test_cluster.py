@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from evaluation.plan.plan import Plan
 from evaluation.study.dispatch import CallReport, dispatch
 from evaluation.study.engine import InProcess
-from evaluation.study.plan import Plan
-from evaluation.study.runner import LaneProgress, LaneTraces, Runner, RunnerEvent
+from evaluation.study.events import LaneProgress, LaneTraces, RunnerEvent
+from evaluation.study.runner import Runner
 from evaluation.study.worker import LaneSaved, Work
 from mars_core.session import Session
 from storage import RunStore

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from evaluation.judge.study import KEY
+from evaluation.plan.plan import PLAN, Plan, read_plan
 from evaluation.report.files import TABLES
 from evaluation.study.launch import INTERRUPTED
-from evaluation.study.plan import PLAN, Plan, read_plan
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars

@@ -12,10 +12,11 @@ from itertools import islice
 import pytest
 import torch
 
+from evaluation.plan.lane import Lane
+from evaluation.plan.plan import Plan
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.follow import follow_tokens
-from evaluation.study.plan import Lane, Plan
 from mars_core.counterfactual import (
     LEAST,
     Counterfactual,

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from evaluation.advise.recorded import decides, is_recorded, relaxes
+from evaluation.plan.lane import Lane
+from evaluation.plan.plan import Plan
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.follow import intervene
-from evaluation.study.plan import Lane, Plan
 from mars_core.counterfactual import Ending, meets_after, rejected_tokens, relaxed_alone
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, Sampling, Trace

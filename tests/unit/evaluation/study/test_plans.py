@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane, with_placebos
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.study.check import check_models
-from evaluation.study.plan import Lane, Models, Plan, read_plan, with_placebos
 from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
 from tests.unit.evaluation.saved import LANES, MODEL
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from evaluation.plan.lane import Lane
 from evaluation.study.launch import progress_line
-from evaluation.study.plan import Lane
+from evaluation.study.placebo import placebo_of
 from evaluation.study.result import (
     answer,
-    placebo_of,
     read_relative,
     read_result,
     refused,

@@ -8,10 +8,10 @@ from itertools import islice
 
 import pytest
 
+from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import follow
-from evaluation.study.plan import Plan
 from evaluation.study.result import LaneResult, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.trial import in_trials, throughput, trials

@@ -10,9 +10,11 @@ from typing import Any
 import torch
 
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import Lane
+from evaluation.plan.models import Models
+from evaluation.plan.plan import Plan, read_plan
 from evaluation.study.engine import InProcess
 from evaluation.study.launch import follow, in_threads
-from evaluation.study.plan import Lane, Models, Plan, read_plan
 from evaluation.study.runner import Runner
 from evaluation.study.worker import Work, Worker
 from mars_core.jobs import execution_order

@@ -1,0 +1,1 @@
+"""Plans of studies: their lanes, models, and how they are stored."""
