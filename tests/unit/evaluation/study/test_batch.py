@@ -23,9 +23,8 @@ from evaluation.report.document.loads import predicted_document
 from evaluation.report.files import markdown_of, results_table
 from evaluation.report.measure import measure, predict
 from evaluation.report.shapes import write_answers
-from evaluation.study.batch import batch_of, decode
+from evaluation.study.batch import _taken, batch_of, decode
 from evaluation.study.result import read_result
-from evaluation.study.runner import _taken
 from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig
