@@ -154,7 +154,7 @@ def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
             of_others += [mean(inside) - mean(outside)] if inside and outside else []
             near += [mean(inside) - mean(ranked)] if inside and ranked else []
         rows = {
-            row.name: row
+            row.title: row
             for row in report.interventions
             if (row.lane, row.temperature) == (0, temperature)
         }
