@@ -15,7 +15,7 @@ RUN python -m venv /opt/mars/venv \
     && if [ "${VARIANT}" = cpu ]; then echo "--extra-index-url ${TORCH_INDEX}" >> /locks/all.txt; fi \
     && /opt/mars/venv/bin/pip install --no-cache-dir --no-compile --require-hashes -r /locks/all.txt
 
-# The default model, converted, where every user of a machine finds it.
+# The default model, where every user of a machine finds it.
 WORKDIR /opt/mars/app
 COPY mars_core/ mars_core/
 RUN XDG_CACHE_HOME=/var/cache /opt/mars/venv/bin/python -c "from mars_core.models.gguf import fetch_default; fetch_default(print)"

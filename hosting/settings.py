@@ -25,7 +25,7 @@ SETTINGS: Mapping[str, str] = {
     "MARS_DATABASE_URL": "sqlite:////folder/file.db or postgresql://user:password@host/database "
     "(a file in the user's data folder)",
     "MARS_DEVICE": "cpu, cuda, cuda:1 (auto: cuda, else cpu)",
-    "MARS_DTYPE": "float32, bfloat16, float16, int4 (auto: bfloat16 on cuda, without it float16; "
+    "MARS_DTYPE": "float32, bfloat16, float16, gguf (auto: bfloat16 on cuda, without it float16; "
     "on a CPU by model)",
     "MARS_GRAPHS": "off: no CUDA graphs (auto: on except on ZeroGPU)",
     "MARS_MCP": "on: endpoints are MCP tools (off)",

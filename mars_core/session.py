@@ -18,6 +18,7 @@ from mars_core.engine.build import build, kind_of
 from mars_core.jobs import RUN_FAILURES, Began
 from mars_core.models import Pair
 from mars_core.models.gguf import source_file
+from mars_core.models.memory import dtype_name
 from mars_core.rules import PLAIN, RULES
 from mars_core.run import Checked, Run, Seat
 from mars_core.settings import Settings
@@ -74,7 +75,7 @@ def _environment(pair: Pair) -> dict[str, str]:
         "transformers": transformers.__version__,
         "platform": platform.platform(),
         "device": f"{pair.device} ({device})",
-        "dtype": str(pair.dtype).removeprefix("torch."),
+        "dtype": dtype_name(pair.dtype),
         "threads": str(torch.get_num_threads()),
         "exact": f"no: {pair.inexact}" if pair.inexact else str(pair.shapes),
         **({"gguf": "; ".join(files)} if files else {}),

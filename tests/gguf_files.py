@@ -11,20 +11,19 @@ import numpy as np
 import torch
 from gguf.quants import quantize
 from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import modeling_gguf_pytorch_utils as reader
 from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-from mars_core.models.int4 import _name
 
 TOKENS = ("<unk>", "<s>", "</s>", *bytes_to_unicode().values(), "ab")
 WIDTH, HEADS = 32, 4
 TURNED = ("q_proj.weight", "k_proj.weight")  # of the architecture llama
 
 
-def tiny_llama() -> LlamaForCausalLM:
+def tiny_llama(vocabulary: int = len(TOKENS)) -> LlamaForCausalLM:
     """Seeded; one of bytes."""
     torch.manual_seed(0)
     config = LlamaConfig(
-        vocab_size=len(TOKENS),
+        vocab_size=vocabulary,
         hidden_size=WIDTH,
         intermediate_size=64,
         num_hidden_layers=2,
@@ -41,14 +40,17 @@ def write_gguf(
     path: Path,
     *,
     numbers: Mapping[str, Any] | None = None,
+    texts: Mapping[str, Any] | None = None,
+    tokens: tuple[str, ...] = (),
     kind: str = "F32",
     without: str = "",
     more: str = "",
     architecture: str = "llama",
 ) -> Path:
-    """``tiny_llama`` in ``path``. ``numbers``: instead of those of the file, by key; ``kind``: of
+    """``tiny_llama`` in ``path``. ``numbers``, ``texts``: instead of those of the file, by key;
+    ``tokens``: ordinary ones, after the others; ``kind``: of
     its matrices; ``without``, ``more``: a tensor that is left out, or added."""
-    model = tiny_llama()
+    model = tiny_llama(len(TOKENS) + len(tokens))
     writer = gguf.GGUFWriter(path, architecture)
     keys_of = {
         "block_count": 2,
@@ -62,20 +64,19 @@ def write_gguf(
     for key, value in (
         {f"{architecture}.{key}": value for key, value in keys_of.items()} | dict(numbers or {})
     ).items():
-        writer.add_uint32(key, value)
+        if key not in (texts or {}):
+            writer.add_uint32(key, value)
+    for key, value in (texts or {}).items():
+        (writer.add_bool if isinstance(value, bool) else writer.add_string)(key, value)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_rope_freq_base(10000.0)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(TOKENS)
-    writer.add_token_types([3] * 3 + [1] * (len(TOKENS) - 3))
-    writer.add_token_merges(["a b"])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    tokenizer_facts(writer, tokens)
+    names = names_in_files(model)
     for name, tensor in model.state_dict().items():
         values = tensor.numpy()
         if name.endswith(TURNED):
             values = turned(values, WIDTH // HEADS)
-        stored = _name(name)
+        stored = names[name]
         if stored in ("output.weight", without):
             continue
         form = gguf.GGMLQuantizationType[kind if values.ndim == 2 else "F32"]
@@ -84,6 +85,22 @@ def write_gguf(
         writer.add_tensor(more, np.ones(4, np.float32))
     write(writer)
     return path
+
+
+def tokenizer_facts(writer: gguf.GGUFWriter, more: tuple[str, ...] = ()) -> None:
+    """Write the tokenizer of bytes."""
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list((*TOKENS, *more))
+    writer.add_token_types([3] * 3 + [1] * (len(TOKENS) + len(more) - 3))
+    writer.add_token_merges(["a b"])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+
+def names_in_files(model: Any) -> dict[str, str]:
+    """Return the names in GGUF files of a model's parameters."""
+    of_file: Any = reader.get_gguf_hf_weights_map
+    return {name: stored for stored, name in of_file(model, reader.TensorProcessor()).items()}
 
 
 def turned(values: np.ndarray[Any, Any], size: int) -> np.ndarray[Any, Any]:

@@ -33,6 +33,7 @@ from transformers import (
 from bench.common.command import ROOT
 from bench.common.measure import Decoded, Method
 from mars_core.models.gguf import weights
+from mars_core.models.source import GGUF, SOURCE
 from mars_core.text.prompting import encode
 from mars_core.types import ModelRef
 
@@ -57,7 +58,8 @@ def folder(model: ModelRef) -> Path:
 def opened(model: ModelRef, dtype: torch.dtype) -> PreTrainedModel:
     """Open the model as transformers loads it, on the CPU."""
     load: Any = AutoModelForCausalLM.from_pretrained
-    read: PreTrainedModel = load(folder(model), dtype=dtype).eval()
+    file = {"gguf_file": SOURCE} if model.name.endswith(GGUF) else {}
+    read: PreTrainedModel = load(folder(model), dtype=dtype, **file).eval()
     return read
 
 

@@ -18,7 +18,7 @@ from mars_core.decoder.cache import (
     synchronise,
 )
 from mars_core.decoder.fast_cache import FastCache, is_fast
-from mars_core.decoder.linear import has_int4, rounding
+from mars_core.decoder.linear import rounding
 from mars_core.decoder.modules_cache import ModulesCache
 from mars_core.decoder.prepare import prepare
 
@@ -27,7 +27,6 @@ __all__ = [
     "CacheSize",
     "ModelCache",
     "PassShapes",
-    "has_int4",
     "input_embedding",
     "is_fast",
     "open_cache",

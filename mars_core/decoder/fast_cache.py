@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
@@ -33,7 +33,8 @@ class FastCache(ModelCache):
     ) -> None:
         decoder: Any = model.get_decoder()
         self._layers: list[FastLayer] = list(decoder.layers)
-        self._embedding, self._norm = input_embedding(model).weight, decoder.norm
+        self._embed, self._norm = input_embedding(model), decoder.norm
+        like = self._embed.weight
         self._output: Any = model.get_output_embeddings()
         heads, config = self._layers[0].core.heads, model.config
         kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * len(self._layers)
@@ -41,22 +42,20 @@ class FastCache(ModelCache):
         self._windowed = [window is not None and kind == "sliding_attention" for kind in kinds]
         index = PositionIndex(
             size.capacity,
-            self._embedding,
+            like,
             slots=size.slots,
             group=heads.query // heads.key,
             window=window if any(self._windowed) else None,
             step=size.shapes.width_step,
         )
         super().__init__(model, size, feature_layers, index)
-        self._rotary = rotary_table(decoder.rotary_emb, size, self._embedding)
-        self._store: Store = Store(
-            len(self._layers), heads, size.slots, size.capacity, self._embedding
-        )
+        self._rotary = rotary_table(decoder.rotary_emb, size, like)
+        self._store: Store = Store(len(self._layers), heads, size.slots, size.capacity, like)
 
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
         self._store.layout = layout
         rotary = self._rotary.at(layout.positions)
-        hidden = nn.functional.embedding(ids, self._embedding)
+        hidden = self._embed.forward(ids)
         tapped = {}
         for number, (layer, windowed) in enumerate(zip(self._layers, self._windowed, strict=True)):
             if number in self._feature_layers:

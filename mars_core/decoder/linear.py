@@ -2,7 +2,7 @@
 
 On a CPU a weight is packed once into oneDNN's layout; the plain product would pack it again for
 every call. The sums of a packed product do not depend on its number of rows, if that is even.
-Weights of 4 bits are multiplied as they are stored, and float32 weights that float16 holds in
+Quantised weights are multiplied as they are stored, and float32 weights that float16 holds in
 float16. The output layer of a half-precision model gives float32 logits.
 """
 
@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-INT4: torch.dtype = torch.int4  # type: ignore[attr-defined]
+from mars_core.decoder.quantised import Int4, Weight, empty_weight
+
 _SMALL = 2**26  # bytes: smaller embedding tables are copied for speed
-_GROUP = 32  # weights of 4 bits with one scale and one minimum
-_FEW = 80  # rows: passes of more read prompts; the largest draft has 64 and its root
 
 
 class PlainLinear(nn.Linear):
@@ -143,78 +142,39 @@ def _half_row_step() -> int:
     return 1
 
 
-class Int4(NamedTuple):
-    """A weight [out, in] of 4 bits: level · scale + minimum, with a scale and a minimum for every
-    _GROUP columns of a row."""
+class QuantisedLinear(PlainLinear):
+    """A linear layer of weights that a file has in few bits, one below the other. Input and output
+    are float32. A row's product does not depend on the rows beside it."""
 
-    levels: Tensor  # uint8 [out, in], 0 to 15
-    scales: Tensor  # float32 [out, in / _GROUP]
-    minimums: Tensor  # as ``scales``
-
-    def numbers(self) -> Tensor:
-        """Return float32 [out, in]."""
-        levels = self.levels.view(*self.scales.shape, _GROUP)
-        return (
-            (levels * self.scales[..., None]).add_(self.minimums[..., None]).view(self.levels.shape)
-        )
-
-
-class StoredLinear(nn.Linear):
-    """A linear layer with a weight of 4 bits in a file, from which ``read`` gets it. Its product is
-    that of the weight in float32: for checks; ``joined`` and ``pack`` replace it."""
-
-    def __init__(self, read: Callable[[], Int4], layer: nn.Linear) -> None:
-        """Instead of ``layer``, whose bias it takes."""
-        nn.Module.__init__(self)
-        self.read, self.out_features, self.in_features = read, layer.out_features, layer.in_features
-        self.register_parameter("bias", layer.bias)
-
-    @property
-    def weight(self) -> Tensor:  # type: ignore[override]
-        return self.read().numbers()
-
-
-class Int4Linear(PlainLinear):
-    """A linear layer with a weight of 4 bits. Input, product, scales and offsets are rounded to
-    bfloat16; sums are in float32. A row's product does not depend on the rows beside it, of which
-    there are at most ``_FEW``: more are multiplied with the weight in bfloat16, in float16 where the
-    processor does not compute in that."""
-
-    packed: Tensor
-    factors: Tensor
-
-    def __init__(self, weights: Sequence[Int4], bias: Tensor | None) -> None:
-        """``weights``: side by side."""
-        weight = Int4(*map(torch.cat, zip(*weights, strict=True)))
-        super().__init__(torch.empty_like(weight.levels, dtype=torch.bfloat16, device="meta"), bias)
-        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(weight.levels.int(), 1)
-        self.register_buffer("packed", packed, persistent=False)
-        factors = torch.stack(
-            (weight.scales, weight.minimums + 8 * weight.scales), -1
-        )  # of level - 8, and added
-        self.register_buffer(
-            "factors", factors.transpose(0, 1).bfloat16().contiguous(), persistent=False
-        )
-        numbers = weight.numbers().bfloat16()
-        self.wide = (PackedLinear if packable(numbers) else HalfLinear)(numbers, None)
+    def __init__(self, weights: Sequence[Weight], bias: Tensor | None) -> None:
+        rows = sum(each.rows for each in weights)
+        super().__init__(empty_weight(rows, weights[0].columns), bias)
+        self.weights: tuple[Weight, ...] = tuple(weights)
         freeze(self)
 
     def forward(self, input: Tensor) -> Tensor:
-        return self._rows(input).to(input.dtype)
+        rows = input.reshape(-1, self.in_features).float().contiguous()
+        product, start = rows.new_empty(len(rows), self.out_features), 0
+        for weight in self.weights:
+            weight.multiply(rows, product[:, start : start + weight.rows])
+            start += weight.rows
+        if self.bias is not None:
+            product += self.bias
+        return product.view(*input.shape[:-1], self.out_features)
 
     def added(self, input: Tensor, to: Tensor) -> Tensor:
         """Return the product and ``to``."""
-        return to + self._rows(input)
+        return self.forward(input).add_(to)
 
-    def _rows(self, input: Tensor) -> Tensor:
-        rows = input.bfloat16().reshape(-1, self.in_features)
-        if len(rows) > _FEW:
-            product = self.wide.forward(rows)
-        else:
-            product = torch._weight_int4pack_mm_for_cpu(rows, self.packed, _GROUP, self.factors)
-        if self.bias is not None:
-            product = product + self.bias
-        return product.view(*input.shape[:-1], self.out_features)
+
+class _Beside(Weight):
+    """A weight that is not quantised, beside others that are."""
+
+    def __init__(self, layer: PlainLinear) -> None:
+        self.rows, self.columns, self._layer = layer.out_features, layer.in_features, layer
+
+    def multiply(self, x: Tensor, into: Tensor) -> None:
+        into.copy_(self._layer.forward(x))
 
 
 def freeze(module: nn.Module) -> None:
@@ -225,9 +185,8 @@ def freeze(module: nn.Module) -> None:
 
 def is_plain(layer: object) -> TypeGuard[nn.Linear]:
     """Return whether a layer is a plain product: not a subclass, without a replaced forward method
-    (hooks of accelerate, quantised activations) or a quantised weight, other than a StoredLinear.
-    """
-    return isinstance(layer, StoredLinear) or (
+    (hooks of accelerate, quantised activations) or a quantised weight."""
+    return (
         type(layer) is nn.Linear
         and "forward" not in vars(layer)
         and type(layer.weight.data) is Tensor
@@ -247,9 +206,14 @@ def joined(layers: Sequence[nn.Linear]) -> PlainLinear:
                 for each in layers
             ]
         )
-    stored = [layer.read() for layer in layers if isinstance(layer, StoredLinear)]
-    if len(stored) == len(layers):
-        return Int4Linear(stored, bias)
+    if any(isinstance(layer, QuantisedLinear) for layer in layers):
+        parts = list[Weight]()
+        for layer in layers:
+            if isinstance(layer, QuantisedLinear):
+                parts += layer.weights
+            else:
+                parts.append(_Beside(_layer(layer.weight.detach(), None)))
+        return QuantisedLinear(parts, bias)
     weight = (
         torch.cat([layer.weight.detach() for layer in layers])
         if len(layers) > 1
@@ -273,9 +237,7 @@ def pack(model: nn.Module) -> None:
     tables = {id(each.weight) for each in model.modules() if isinstance(each, nn.Embedding)}
     for parent in list(model.modules()):
         for name, layer in list(parent.named_children()):
-            if isinstance(layer, StoredLinear):
-                setattr(parent, name, joined([layer]))
-            elif is_plain(layer) and packable(layer.weight):
+            if is_plain(layer) and packable(layer.weight):
                 tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
                 setattr(parent, name, _layer(layer.weight, layer.bias, tied=tied))
 
@@ -307,20 +269,16 @@ def fits_half(weight: Tensor) -> bool:
     return bool((weight.half().float() - weight).abs().max() <= 2**-25)
 
 
-def multiplies_int4() -> bool:
-    """Return whether the product of 4 bits has a vector kernel here."""
-    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-
-
 def rounding(model: PreTrainedModel) -> torch.dtype:
     """Return the least precise dtype of the model's products, other than quantised ones of other
     libraries."""
-    return torch.bfloat16 if has_int4(model) else model.dtype
-
-
-def has_int4(model: nn.Module) -> bool:
-    """Return whether it multiplies weights of 4 bits, so that passes of many rows round otherwise."""
-    return any(isinstance(each, Int4Linear | StoredLinear) for each in model.modules())
+    weights = (
+        weight
+        for layer in model.modules()
+        if isinstance(layer, QuantisedLinear)
+        for weight in layer.weights
+    )
+    return torch.bfloat16 if any(isinstance(each, Int4) for each in weights) else model.dtype
 
 
 def packable(weight: Tensor) -> bool:

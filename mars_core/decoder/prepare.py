@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_core.decoder.layer import FastLayer, Heads, core_of, norm_of
-from mars_core.decoder.linear import float32_output, is_plain, pack, rounding
+from mars_core.decoder.linear import QuantisedLinear, float32_output, is_plain, pack, rounding
 
 _FAMILY = {
     "LlamaForCausalLM",
@@ -43,7 +43,8 @@ def prepare(model: PreTrainedModel, *, fast: bool = True) -> None:
             for block in (layer.self_attn, layer.mlp)
             for part in block.named_children()
         ]
-        if all(is_plain(part) for name, part in parts if name.endswith("_proj")):
+        products = [part for name, part in parts if name.endswith("_proj")]
+        if all(is_plain(part) or isinstance(part, QuantisedLinear) for part in products):
             _replace_layers(decoder, rounded)
     output = model.get_output_embeddings()
     if output is not None and (wide := float32_output(output, rounded)) is not output:

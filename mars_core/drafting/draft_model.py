@@ -14,7 +14,6 @@ from torch import Tensor
 from mars_core.decoder import (
     ANY_SHAPE,
     PassShapes,
-    has_int4,
     input_embedding,
     is_fast,
     open_cache,
@@ -46,8 +45,7 @@ class ModelDrafter(Drafter):
         assert pair.draft is not None, "validated"
         shapes = pair.shapes if is_fast(pair.draft) else ANY_SHAPE
         rows = 1 if shapes.fixed else shapes.row_step  # fixed: every pass has all texts
-        most = shapes.most_rows if has_int4(pair.draft) else CHUNK  # more round otherwise
-        shapes = PassShapes(row_step=rows, most_rows=most, width_step=shapes.width_step)
+        shapes = PassShapes(row_step=rows, most_rows=CHUNK, width_step=shapes.width_step)
         size = size._replace(spare=self.longest, shapes=shapes)
         self._cache = open_cache(pair.draft, size)
         self._rows = input_embedding(pair.draft).num_embeddings

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from accelerate import dispatch_model, infer_auto_device_map
 from torch import Tensor
 from transformers import (
     AutoConfig,
@@ -22,7 +23,7 @@ from transformers import (
 )
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
-from mars_core.decoder.linear import INT4
+from mars_core.decoder.quantised import STORED
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.margins import Margins
@@ -39,11 +40,11 @@ from mars_core.models.classifier import (
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import description, weights
+from mars_core.models.gguf.model import lacks_levels, read_model, stored_dtype
 from mars_core.models.idle import Engines
-from mars_core.models.int4 import int4_lacks, read_int4
 from mars_core.models.memory import free_bytes
 from mars_core.models.source import (
-    SOURCE,
+    GGUF,
     PlannedModel,
     Progress,
     label,
@@ -157,11 +158,12 @@ def _bits(config: PreTrainedConfig) -> int:
 def suited(target: ModelPlan) -> torch.dtype:
     """Return the dtype for ``auto`` on a CPU: that of the file, where the processor multiplies it
     and the products take most of the time."""
-    if not int4_lacks(target.folder):
-        return INT4
+    if not lacks_levels(target.folder):
+        return STORED
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    stored = target.config.dtype == torch.bfloat16 and target.parameters >= _LARGE
-    return torch.bfloat16 if native and stored else torch.float32
+    stored = stored_dtype(target.folder) or target.config.dtype
+    large = target.parameters >= _LARGE
+    return torch.bfloat16 if native and large and stored == torch.bfloat16 else torch.float32
 
 
 def load(
@@ -174,17 +176,16 @@ def load(
 ) -> Pair:
     """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate.
     Raises ModelError."""
-    if dtype == INT4 and (reason := int4_lacks(plans.target.folder)):
+    if dtype == STORED and (reason := lacks_levels(plans.target.folder)):
         raise ModelError(
-            f"{spec.target.name} cannot be used in int4 here: {reason}; choose another dtype."
+            f"{spec.target.name} cannot be used in gguf here: {reason}; choose another dtype."
         )
     progress(f"Loading {label(spec.target)}: tokenizers")
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     text, second = real_text(tokenizer, vocabulary, spec.text), None
     if plans.draft:  # may be stored otherwise than the target
-        other = torch.float32 if dtype == INT4 and int4_lacks(plans.draft.folder) else dtype
-        second = _model(plans.draft, device, other, progress, text)
+        second = _model(plans.draft, device, dtype, progress, text)
     spread = _spread(plans.target, device, dtype)
     first = _model(plans.target, device, dtype, progress, text, spread, exact=True)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
@@ -263,16 +264,19 @@ def _read(
     progress: Progress,
     spread: dict[int | str, int] | None,
 ) -> PreTrainedModel:
-    """Return the model as transformers loads it. ``dtype`` int4: in float32 but for the weights of
-    4 bits in its folder, if it has some."""
+    """Return the model as transformers loads it. ``dtype`` gguf: in float32 but for the quantised
+    weights of its file, if it has some."""
+    if plan.ref.name.endswith(GGUF):
+        kept = dtype == STORED and not lacks_levels(folder)
+        numbers = None if kept else torch.float32 if dtype == STORED else dtype
+        return _placed(
+            read_model(folder, plan.config, plan.ref.name, numbers, progress), device, spread
+        )
     options: dict[str, Any] = (
         {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
     )
-    files = (folder / SOURCE,) if dtype == INT4 else weight_files(folder, plan.ref.name)
-    stage = f"Loading {label(plan.ref)}: weights, {size_of(*files)}"
-    if dtype == INT4:
-        progress(stage)
-        return read_int4(folder, plan.config, plan.ref.name).requires_grad_(False)
+    dtype = torch.float32 if dtype == STORED else dtype
+    stage = f"Loading {label(plan.ref)}: weights, {size_of(*weight_files(folder, plan.ref.name))}"
     with reported(stage, progress):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -290,6 +294,21 @@ def _read(
         )
     model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
     return model
+
+
+def _placed(
+    model: PreTrainedModel, device: torch.device, spread: dict[int | str, int] | None
+) -> PreTrainedModel:
+    """Move a model that was read on the CPU to ``device``, or to several."""
+    model.requires_grad_(False)
+    if not spread:
+        model.to(device)  # type: ignore[arg-type]
+        return model
+    places = infer_auto_device_map(
+        model, max_memory=spread, no_split_module_classes=model._no_split_modules
+    )
+    placed: PreTrainedModel = dispatch_model(model, places)
+    return placed
 
 
 def _spread(

@@ -12,7 +12,7 @@ from mars_core.lazy import torch
 
 OVERHEAD = 1.2  # factor for cache, activations and buffers, for contexts of some thousand tokens
 FLOAT32_BYTES = 4
-_BYTES = {"torch.int4": 3}  # with the weights in 16 bits that read prompts
+_STORED = "int4"  # stands for weights as a GGUF file has them: see decoder.quantised
 # Where none of these exists, torch has no GPU: of NVIDIA, of NVIDIA under Windows, of AMD.
 _GPU_DRIVERS = ("/proc/driver/nvidia", "/dev/dxg", "/dev/kfd")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -34,7 +34,12 @@ class MemoryFit:
 
 def bytes_each(dtype: torch.dtype) -> int:
     """Return the bytes of one parameter in ``dtype``."""
-    return _BYTES.get(str(dtype), dtype.itemsize)
+    return 1 if str(dtype) == f"torch.{_STORED}" else dtype.itemsize
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return the name that ``pick_dtype`` reads."""
+    return "gguf" if str(dtype) == f"torch.{_STORED}" else str(dtype).removeprefix("torch.")
 
 
 def needed(parameters: int, each: int) -> int:
@@ -69,10 +74,11 @@ def pick_device(wanted: str) -> torch.device:
 def pick_dtype(wanted: str, device: torch.device) -> torch.dtype:
     """Return the dtype for ``auto`` (bfloat16 on CUDA, float16 where that is not supported, float32
     on a CPU) or a name. Raises ValueError."""
-    names = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "int4")}
-    if wanted == "int4" and device.type != "cpu":
+    kinds = {"float32": "float32", "bfloat16": "bfloat16", "float16": "float16", "gguf": _STORED}
+    names = {name: getattr(torch, kind) for name, kind in kinds.items()}
+    if wanted == "gguf" and device.type != "cpu":
         raise ValueError(
-            f"dtype is 'int4', which is for CPUs, and the device is {device}; choose auto."
+            f"dtype is 'gguf', which is for CPUs, and the device is {device}; choose auto."
         )
     if wanted in names:
         dtype: torch.dtype = names[wanted]

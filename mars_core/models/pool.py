@@ -21,6 +21,7 @@ from mars_core.models.memory import (
     FLOAT32_BYTES,
     MemoryFit,
     bytes_each,
+    dtype_name,
     elsewhere_bytes,
     free_bytes,
     gigabytes,
@@ -42,7 +43,7 @@ _Key = tuple[ModelRef | None, ...]
 
 class ModelPool:
     """Pairs on one device. One of the user's models is freed once another pair is used. ``device``:
-    auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16, int4. ``graphs``: record
+    auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16, gguf. ``graphs``: record
     steps as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is
     serialised by a lock; ``fits`` and ``loaded`` never wait for it."""
 
@@ -74,11 +75,7 @@ class ModelPool:
     @property
     def numbers(self) -> str:
         """The dtype in words: ``auto`` on a CPU chooses one for each pair when it is loaded."""
-        return (
-            "number format chosen by model"
-            if self._by_model
-            else str(self.dtype).removeprefix("torch.")
-        )
+        return "number format chosen by model" if self._by_model else dtype_name(self.dtype)
 
     @property
     def _by_model(self) -> bool:
@@ -160,7 +157,7 @@ class ModelPool:
         if needed > available:
             raise ModelError(
                 f"{name} needs about {gigabytes(needed)} with its drafters in "
-                f"{str(dtype).removeprefix('torch.')}, and {gigabytes(available)} are free here: "
+                f"{dtype_name(dtype)}, and {gigabytes(available)} are free here: "
                 "choose a smaller pair or a smaller dtype."
             )
 

@@ -38,7 +38,7 @@ BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3", "bundled/classif
 SMOLLM2_HEAD = "bundled/smollm2-eagle3"
 WEIGHTS_FOLDER = Path(mars_core.demo.__file__).parent / "weights"
 GGUF = ".gguf"
-SOURCE = f"source{GGUF}"  # in a folder: the file from which its safetensors were made
+SOURCE = f"source{GGUF}"  # in a folder: a GGUF file that has its weights
 _WEIGHTS = "*.safetensors"
 _TENSOR_PICKLES = (
     "pytorch_model*.bin"  # without the pickles of optimizer and arguments that trainers save
@@ -207,12 +207,8 @@ def weight_files(folder: Path, name: str, *, pickles: bool = False) -> tuple[Pat
 
 def fingerprint(folder: Path, pickles: Sequence[Path] = ()) -> str:
     """``local:`` and 12 digits of a SHA-256 over config.json, the safetensors (large ones: headers
-    and sizes), or ``pickles`` where there are none, and the GGUF file that int4 is read from (its
-    size and first part)."""
+    and sizes), or ``pickles`` where there are none."""
     digest = hashlib.sha256((folder / "config.json").read_bytes())
-    for path in matching(folder, SOURCE):
-        with path.open("rb") as file:
-            digest.update(f"\0{path.name}\0{path.stat().st_size}\0".encode() + file.read(_SMALL))
     paths = matching(folder, _WEIGHTS)
     small = sum(path.stat().st_size for path in paths) <= _SMALL
     for path in paths:

@@ -139,7 +139,7 @@ class Settings(Drafts):
         ),
     )
     device: str = setting("auto", Text("auto, cpu, cuda, cuda:1"))
-    dtype: str = setting("auto", Text("auto, float32, bfloat16, float16, int4"))
+    dtype: str = setting("auto", Text("auto, float32, bfloat16, float16, gguf"))
     graphs: bool = setting(True, Flag("record steps as CUDA graphs, on CUDA", default=True))
 
     def spec(self, catalog: Sequence[PairSpec] = CATALOG) -> PairSpec:

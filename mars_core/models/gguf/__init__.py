@@ -1,0 +1,13 @@
+"""Models from GGUF files."""
+
+from __future__ import annotations
+
+from mars_core.models.gguf.folder import (
+    description,
+    fetch_default,
+    measured,
+    source_file,
+    weights,
+)
+
+__all__ = ["description", "fetch_default", "measured", "source_file", "weights"]
