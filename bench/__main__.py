@@ -27,6 +27,7 @@ from bench.common.measure import (
 from bench.common.peers import LLAMA, folder, greedy, llama_server, opened, prompted
 from bench.common.report import BenchReport, Figures, MeasuredFigure
 from mars_core.models import Pair
+from mars_core.models.memory import dtype_name
 from mars_core.models.source import SOURCE
 from mars_core.rules import RULES
 
@@ -97,7 +98,7 @@ def main(options: Options) -> Reports:
             differ = same_outputs(samples, name, "none") < len(taken)
             failed |= name.startswith("strict") and exact and differ
     notes = [
-        f"dtype {pair.dtype}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} "
+        f"dtype {dtype_name(pair.dtype)}, {len(prompts)} prompts × {rounds} rounds of at most {tokens} "
         "tokens, interleaved; median (quartiles) of the ratios, prompt by prompt",
         f"K = {pair.spec.k}, mars with θ = {RULES['mars'].values({})['theta']:g}",
     ]

@@ -82,14 +82,18 @@ def _answering(*command: object) -> Iterator[Callable[[str], str]]:
 
 
 @contextmanager
-def llama_server(model: Path) -> Iterator[Decoder]:
+def llama_url(model: Path) -> Iterator[str]:
     """Start a llama.cpp server without speculation, in the environment that ``make llama``
     makes."""
     script = ROOT / "integrations/llama/serve.py"
-    with (
-        _answering(LLAMA, script, model, "none", torch.get_num_threads()) as answer,
-        httpx.Client(base_url=answer("").strip(), timeout=600) as client,
-    ):
+    with _answering(LLAMA, script, model, "none", torch.get_num_threads()) as answer:
+        yield answer("").strip()
+
+
+@contextmanager
+def llama_server(model: Path) -> Iterator[Decoder]:
+    """Do as ``llama_url``, for decoding."""
+    with llama_url(model) as url, httpx.Client(base_url=url, timeout=600) as client:
         yield partial(_completed, client)
 
 

@@ -12,6 +12,7 @@ from bench.common.report import BenchReport, markdown
 from bench.page import PageStart, figures
 from bench.scale import LANES, build
 from storage import RunStore
+from tests.gguf_files import write_gguf
 
 SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
 
@@ -48,6 +49,17 @@ def test_what_was_measured_is_written(
     text = file.read_text(encoding="utf-8")
     assert all(f"\n| {row} |" in text for row in rows)
     assert file.with_suffix(".json").exists()
+
+
+def test_a_gguf_file_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("bench.gguf.LLAMA", tmp_path / "none")
+    file = write_gguf(tmp_path / "tiny.gguf", kind="Q8_0")
+    options = f"--file {file} --only kl speed --tokens 4 --rounds 1 --out {tmp_path}".split()
+    assert import_module("bench.gguf").main(options) == 0
+    (result,) = tmp_path.glob("*.md")
+    text = result.read_text(encoding="utf-8")
+    assert all(f"\n| {row} |" in text for row in ("KL, in bfloat16", "strict, suffix"))
 
 
 def test_runs_of_a_large_study_are_complete(tmp_path: Path) -> None:
