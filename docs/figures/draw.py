@@ -3,7 +3,7 @@ makes of it, for one drafted token at temperature 1, at a near tie and at a clea
 
 ``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
 of the code: every draw (and where that is the drafted token, the best of the others) and a grid
-of accept uniforms are put to ``judge``, and what is emitted is counted.
+of accept uniforms are put to ``decide``, and what is emitted is counted.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from mars_core.rules import RULES, Reach, Rule
 from mars_core.sampling import Chance, Use, chance, draw, target_distribution, words
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import (
+    Known,
     RunState,
     StepVerdict,
+    Terms,
     chain_draft,
-    judge,
+    decide,
     received_states,
     walk,
 )
@@ -62,7 +64,7 @@ def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState
     ids = torch.tensor([0, DRAFTED, *[0] * FOLLOWING])
     drafter = torch.tensor([CHANCE, *[1.0] * FOLLOWING], dtype=torch.float64)
     emitted = torch.zeros_like(p)
-    values = rule.values({})
+    terms = Terms(rule, rule.values({}), SAMPLING, DraftMode.GREEDY, telemetry=False)
     others = [
         (drawn_id, drawn_id, float(p[drawn_id]))
         for drawn_id in range(len(p))
@@ -82,18 +84,13 @@ def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState
         coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
         noise = torch.ones(FOLLOWING + 2, len(example), dtype=torch.float64)
         coin[0], noise[0, other], noise[0, drawn_id] = (accept + 0.5) / GRID, 1e-9, 1e-18
-        columns = judge(
+        known = Known(
             logits,
-            draft,
-            rule,
-            values,
-            SAMPLING,
-            DraftMode.GREEDY,
             Chance(coin, noise, None),
-            telemetry=False,
             run=received_states(torch.tensor(run.words)),
             signals={"score": HARMLESS.expand(len(ids), 1)},
         )
+        columns = decide(terms, draft, known)
         emitted[_first(walk(columns.tolist()))] += share / GRID
     return emitted
 
@@ -114,9 +111,8 @@ def _drawn(rule: Rule, example: tuple[float, ...]) -> Tensor:
     x = draw(distribution, random.draft[:DRAWS]).ids
     draft = chain_draft(torch.cat([x[:1], x]), q[x], distribution)
     logits = z.expand(DRAWS + 1, -1)
-    columns = judge(
-        logits, draft, rule, rule.values({}), SAMPLING, DraftMode.SAMPLED, random, telemetry=False
-    )
+    terms = Terms(rule, rule.values({}), SAMPLING, DraftMode.SAMPLED, telemetry=False)
+    columns = decide(terms, draft, Known(logits, random))
     nodes = walk(columns.tolist()).nodes
     keep, emit = (torch.tensor(nodes.column(name)) for name in ("keep", "emit"))
     tokens = torch.where(keep[1:] > 0, x, emit[:-1].long())

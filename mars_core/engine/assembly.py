@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from mars_core.engine import RawStep
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.types import Alternative, DraftNode, Outcome, PrefixToken, Step, Token
-from mars_core.verification import JudgedToken
+from mars_core.verification import RowToken
 
 
 class Assembler:
@@ -114,25 +114,23 @@ class Assembler:
         return tuple(drafted)
 
     def _emitted(self, raw: RawStep, at: int, last: bool) -> Token:
-        """Return the step's token number ``at``, judged by the logits after path[at]."""
+        """Return the step's token number ``at``, decided by the logits after path[at]."""
         verdict, start = raw.verdict, self._append(raw.emitted[at])
         if not last:
             number = verdict.path[at + 1]
-            judged = verdict.nodes.drafted(number)
-            return self._token(judged, number, _accepted_as(judged.strict), at, start)
+            token = verdict.nodes.drafted(number)
+            return self._token(token, number, _accepted_as(token.strict), at, start)
         parent = verdict.path[at]
         outcome = Outcome.RECOVERED if verdict.nodes.children[parent] else Outcome.BONUS
         return self._token(verdict.nodes.emitted(parent), 0, outcome, at, start)
 
-    def _token(
-        self, judged: JudgedToken, number: int, outcome: Outcome, at: int, start: int
-    ) -> Token:
+    def _token(self, token: RowToken, number: int, outcome: Outcome, at: int, start: int) -> Token:
         """``number``: of the node, 0 if it was not drafted."""
-        rejected, measured = outcome is Outcome.REJECTED, judged.measured
+        rejected, measured = outcome is Outcome.REJECTED, token.measured
         z1 = measured["z1"]
-        id1, id2, *_ = map(int, judged.top_ids or (-1, -1))
-        z2 = judged.top_z[1] if judged.top_z else -math.inf
-        alternatives = zip(judged.top_ids, judged.top_p, strict=True)
+        id1, id2, *_ = map(int, token.top_ids or (-1, -1))
+        z2 = token.top_z[1] if token.top_z else -math.inf
+        alternatives = zip(token.top_ids, token.top_p, strict=True)
         return Token(
             **measured,
             position=self.count - (not rejected),
@@ -150,7 +148,7 @@ class Assembler:
             gap=z1 - z2,
             own_piece=self._pieces[measured["own"]],
             u=math.nan,
-            rule_logprob=_ln(judged.mass),
+            rule_logprob=_ln(token.mass),
             top=tuple(Alternative(int(id_), self._pieces[int(id_)], p) for id_, p in alternatives),
         )
 

@@ -15,9 +15,10 @@ from mars_core.engine.engine import Engine
 from mars_core.engine.verifier import Verifier, VerifierKind
 from mars_core.processors import Processor, word_ids
 from mars_core.rules import RULES, expressions, protecting, reads_score
+from mars_core.rules.expression import SCORE
 from mars_core.text.protected import protected_ids
 from mars_core.types import DrafterConfig, DraftMode, Parameters, Processors, RunConfig
-from mars_core.verification import Span
+from mars_core.verification import Span, Terms
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -99,15 +100,11 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
         rule = protecting(rule, mask.to(pair.device))
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
+    sampling, span = replace(config.sampling, processors=chosen), thinking_span(pair, parameters)
     return Verifier(
         VerifierKind(config.rule.name, tuple(decided.items()), config.sampling, mode, telemetry),
-        rule,
-        dict(parameters),
-        replace(config.sampling, processors=chosen),
-        mode,
-        telemetry,
+        Terms(rule, dict(parameters), sampling, mode, telemetry, span),
         size,
         processor,
-        thinking_span(pair, config.rule.parameters),
-        pair.classifier if kind.scores else None,
+        {SCORE: pair.classifier} if kind.scores and pair.classifier else {},
     )

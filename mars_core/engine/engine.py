@@ -25,8 +25,7 @@ from mars_core.decoder import ModelCache, synchronise
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs
 from mars_core.engine.inputs import InputBuffer, StepInputs, WrittenText, text_inputs
-from mars_core.engine.verifier import TextGroup, Verifier, VerifierKind
-from mars_core.sampling import picked
+from mars_core.engine.verifier import TargetPass, TextGroup, Verifier, VerifierKind
 from mars_core.verification import (
     Draft,
     RunState,
@@ -105,7 +104,7 @@ class Engine:
         token, which is the root of the first step. The last ``prefix`` tokens take the first output
         positions; tokens that the original run read in steps are read in passes of the same
         shape. ``spent``: TV and regret of the prefix."""
-        begun, parameters = len(prompt) - 1 - prefix, verifier.parameters
+        begun, terms = len(prompt) - 1 - prefix, verifier.terms
         if self._captures:
             verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
         if verifier.processor:
@@ -117,10 +116,9 @@ class Engine:
         self.drafter.begin(slot, prompt, features, prefix)
         synchronise(self._target.device)
         end = len(prompt) + max_new_tokens
-        span, first = verifier.span, len(prompt) - prefix
-        state = RunState(prefix, span is not None and span.inside(prompt), *spent)
-        state = state.planned(verifier.rule, parameters)
-        self._texts[slot] = WrittenText(verifier, parameters, [*prompt], first, end, seed, state)
+        first, thinking = len(prompt) - prefix, terms.span is not None and terms.span.inside(prompt)
+        state = RunState(prefix, thinking, *spent).planned(terms)
+        self._texts[slot] = WrittenText(verifier, terms, [*prompt], first, end, seed, state)
 
     def end(self, slot: int) -> None:
         """Ends a text, if it has not ended: its slot is free."""
@@ -133,7 +131,7 @@ class Engine:
         started = time.perf_counter()
         device, texts = self._target.device, self._texts
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            verdicts, draft_s = self._decide()
+            verdicts, draft_s = self._verdicts()
         verify_s = time.perf_counter() - started - self._graphs.set_up_s - draft_s
         steps: list[tuple[int, RawStep | InvalidLogitsError]] = []
         for slot, verdict in verdicts:
@@ -145,8 +143,7 @@ class Engine:
             text = texts[slot]
             self.drafter.commit(slot, text.ids, verdict.path)
             text.ids += raw.emitted
-            state = text.state.after(verdict, raw.emitted, text.verifier.span, text.verifier.rule)
-            text.state = state.planned(text.verifier.rule, text.parameters)
+            text.state = text.state.after(verdict, raw.emitted, text.terms)
             if raw.eos or len(text.ids) >= text.end:
                 self.end(slot)
             steps.append((slot, raw))
@@ -167,7 +164,7 @@ class Engine:
             self._graphs.set_up_s,
         )
 
-    def _decide(self) -> tuple[list[tuple[int, StepVerdict]], float]:
+    def _verdicts(self) -> tuple[list[tuple[int, StepVerdict]], float]:
         """Return the verdicts by slot, and the drafting time in seconds."""
         if self._graphs.begin_step():
             self._verifiers = {
@@ -184,7 +181,9 @@ class Engine:
             step.shape and ("pass", step.shape, self._drafting(step)),
             partial(_logits, self._target, draft, step.roots),
         )()
-        rows = self._judge(step, groups, draft, logits)
+        features = self._target.features
+        read = TargetPass(draft, step.roots, step.states, logits, features)
+        rows = self._decide(step, groups, read)
         back = received(torch.cat([*rows.values()]))
         synchronise(self._target.device)
         draft_s, results, verdicts = watch.seconds(), iter(back.tolist()), []
@@ -214,35 +213,34 @@ class Engine:
             )
         return groups
 
-    def _judge(
-        self, step: StepInputs, groups: Mapping[Hashable, TextGroup], draft: Draft, logits: Tensor
+    def _decide(
+        self, step: StepInputs, groups: Mapping[Hashable, TextGroup], read: TargetPass
     ) -> dict[int, Tensor]:
-        """Compute the result row of every text, by slot; logits [A, N + 1, V]. Texts with verifiers
-        of one kind are judged together. A capture judges all texts that are drafted as they are, so
-        that it serves whoever of them is there."""
+        """Compute the result row of every text, by slot. Texts with verifiers of one kind are
+        decided together. A capture decides all texts that are drafted as they are, so that it
+        serves whoever of them is there."""
         drafting, slots = self._drafting(step), [*step.verifiers]
         wanted = defaultdict[tuple[VerifierKind, int], list[int]](list)
         for row, (slot, verifier) in enumerate(step.verifiers.items()):
             if slot in self._texts:
                 wanted[verifier.kind, step.sizes[row]].append(row)
         keys: dict[tuple[VerifierKind, int], Hashable] = {
-            (kind, size): ("judge", step.shape, drafting, kind)
+            (kind, size): ("decide", step.shape, drafting, kind)
             if step.shape and size == step.size
             else None
             for kind, size in wanted
         }
-        judged = dict[int, Tensor]()
+        decided = dict[int, Tensor]()
         for each in self._graphs.in_order(keys):
             rows, key, size = wanted[each], keys[each], each[1]
             verifier = step.verifiers[slots[rows[0]]]
             group = groups[verifier.drafting]
             members = group.rows if key else rows
             shape = self.drafter.nodes(size), size
-            features = self._target.features
-            judge = partial(_judged, verifier, group, members, shape, draft, logits, features, step)
-            results = self._graphs.ready(key, judge)()
-            judged |= {slots[row]: results[members.index(row)] for row in rows}
-        return judged
+            compute = partial(verifier.rows, read, members, shape, group)
+            results = self._graphs.ready(key, compute)()
+            decided |= {slots[row]: results[members.index(row)] for row in rows}
+        return decided
 
     def _inputs(self) -> StepInputs:
         """Return the inputs of a step, on their way to the device. Where every step must have the
@@ -275,7 +273,7 @@ class Engine:
             return lambda: chain_draft(step.numbers[:, :1], none)
         verifiers = [*step.verifiers.values()]
         conditions = [
-            Conditions(rows, verifiers[rows[0]].sampling, processors, chance.draft)
+            Conditions(rows, verifiers[rows[0]].terms.sampling, processors, chance.draft)
             for rows, processors, chance in groups
         ]
         key = ("draft", step.shape, self._drafting(step))
@@ -298,28 +296,3 @@ def _logits(target: ModelCache, draft: Draft, roots: Rows) -> Tensor:
     if draft.is_chain:
         return target.chains(draft.ids, roots)
     return target.trees(draft.ids, roots, draft.depths, ancestors(draft.parents, draft.depth))
-
-
-def _judged(
-    verifier: Verifier,
-    group: TextGroup,
-    rows: Sequence[int],
-    shape: tuple[int, int],
-    draft: Draft,
-    logits: Tensor,
-    features: Tensor,
-    step: StepInputs,
-) -> Tensor:
-    """Compute the result rows of some texts of the group; ``shape``: nodes and depth of their
-    drafts; features: of the slots."""
-    slots = [*step.verifiers]
-    row_drafts, at = draft.of(rows, *shape), [group.rows.index(row) for row in rows]
-    return verifier.judge(
-        picked(logits, rows)[:, : row_drafts.size + 1],
-        [step.roots.start(row) for row in rows],
-        row_drafts,
-        group.chance.of(at),
-        [group.processors[row] for row in at if group.processors],
-        picked(step.states, rows),
-        verifier.signals(features, [slots[row] for row in rows], row_drafts.size + 1),
-    )

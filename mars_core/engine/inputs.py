@@ -15,8 +15,7 @@ from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Drafter, Request
 from mars_core.engine.verifier import Verifier
 from mars_core.sampling import Use, words
-from mars_core.types import Parameters
-from mars_core.verification import RunState, received_states
+from mars_core.verification import RunState, Terms, received_states
 
 
 @dataclass(slots=True)
@@ -24,7 +23,7 @@ class WrittenText:
     """A text that is being written."""
 
     verifier: Verifier
-    parameters: Parameters  # of its rule; a capture's verifier may have others for ``Rule.lot``
+    terms: Terms  # a capture's verifier may have other parameters for ``Rule.lot``
     ids: list[int]  # prompt and output so far
     first: int  # position of the first output token
     end: int  # tokens of the text at most

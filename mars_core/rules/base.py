@@ -43,7 +43,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The input of a rule: P positions of the draft, and E rows of candidates, each judged at one
+    """The input of a rule: P positions of the draft, and E rows of candidates, each decided at one
     of the positions. C = 1 candidate a row on greedy drafts (the drafted token), C = V on sampled
     ones (the full vocabulary)."""
 
@@ -55,7 +55,7 @@ class Evidence:
     )  # [P, V] q at the position, if the drafter has one and the draft is a chain
     top_z: torch.Tensor  # [P, ≥2] the largest logits, descending
     top_ids: torch.Tensor  # [P, ≥2] their ids
-    at: torch.Tensor | None  # [E] the position of each row; None: row e is judged at position e
+    at: torch.Tensor | None  # [E] the position of each row; None: row e is decided at position e
     x: torch.Tensor  # [E, C] candidate ids
     q: torch.Tensor  # [E, C] probability with which the candidate was drafted: 1 on greedy drafts
     confidence: (
@@ -169,7 +169,7 @@ WHERE = Parameter(
 
 
 class Siblings(Enum):
-    """How a rule judges several drafted continuations of one position."""
+    """How a rule decides several drafted continuations of one position."""
 
     TARGET_FIRST = (
         "target first"  # the one that the target drew is accepted; else each may be relaxed in turn
@@ -206,7 +206,7 @@ class Rule:
     regret of the run's State, of rules with such a ledger. ``lot``: of its parameters and the
     number of eligible rejections so far, the State's ``lot``, of a rule that draws them
     beforehand; then rejected tokens charge too. ``planned``: the parameters that ``lot`` alone
-    reads, so that texts with other values are judged together."""
+    reads, so that texts with other values are decided together."""
 
     name: str
     title: str

@@ -27,11 +27,11 @@ class Chain:
         return values
 
     def sum_before(self, values: Tensor) -> Tensor:
-        """Sums over the siblings judged before each, [N] → [N]."""
+        """Sums over the siblings decided before each, [N] → [N]."""
         return self.nothing
 
     def product_before(self, values: Tensor) -> Tensor:
-        """Products over the siblings judged before each, [N] → [N]."""
+        """Products over the siblings decided before each, [N] → [N]."""
         return self.distinct
 
     def by_node(self, values: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class Branches:
     p: Tensor  # [N] 0 where ``distinct`` is 0
     distinct: Tensor  # [N] 0 for a sibling that repeats an earlier one, else 1
     parents: Tensor  # [N] long
-    before: Tensor  # bool [A, n, n]: the column's node is a sibling judged before the row's
+    before: Tensor  # bool [A, n, n]: the column's node is a sibling decided before the row's
     same: Tensor  # bool [A, n, n]: it is the same token after the same node
 
     def at_parent(self, values: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
-"""The result row of a text in a step: numbers that ``judge`` packs on the device and ``verdict`` reads on the
+"""The result row of a text in a step: numbers that ``decide`` packs on the device and ``verdict`` reads on the
 host.
 
 A row is the number N of drafted tokens, its Contents and the number T of alternatives for each node
 (HEAD numbers), then the COLUMNS that belong to these contents, grouped by dtype. A new metric of a
-token is a field of ``types.Token`` with its column, and its values in ``judge``."""
+token is a field of ``types.Token`` with its column, and its values in ``decide``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mars_core.types.row import DOUBLE, ID, TOKEN_FLOAT, VERDICT, WIDE, Contents
 HEAD = 3
 
 
-class JudgedToken(NamedTuple):
+class RowToken(NamedTuple):
     """A drafted or emitted token: what was ``measured``, fields of a Token by name, and what they are
     made from. Absent values are nan, 0 for integers, or ()."""
 
@@ -34,7 +34,7 @@ class JudgedToken(NamedTuple):
 
 
 def _declared() -> dict[str, RowColumn]:
-    hints = get_type_hints(JudgedToken, include_extras=True).items()
+    hints = get_type_hints(RowToken, include_extras=True).items()
     return {name: hint.__metadata__[0] for name, hint in hints if hasattr(hint, "__metadata__")}
 
 

@@ -9,15 +9,14 @@ a.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Rule, Values
+from mars_core.rules.base import Evidence
 from mars_core.sampling import row_sums
 from mars_core.types import ShiftKind
-from mars_core.verification.draft import FlatDrafts, TargetValues, chain
+from mars_core.verification.case import Case
+from mars_core.verification.draft import chain
 from mars_core.verification.sampled import chain_shift, exact, full_vocabulary, padded
 from mars_core.verification.shift import Shift, divergence, no_shift, unknown_shift
 
@@ -29,112 +28,102 @@ READABLE = ("cpu",)  # devices whose values can be read without waiting
 _FIXED = 2.0**52  # probabilities are added as integers, which gives the same sum in any order
 
 
-def coupled_shift(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    values: Mapping[str, float],
-    emit: Tensor,
-) -> Shift:
+def coupled_shift(case: Case, emit: Tensor) -> Shift:
     """Compute what ``rule.shift_kind`` says, for a rule that relaxes. Missing (nan) in trees, since
     what may be relaxed at a position depends on the noise of later ones, and for rules that look
     ahead. A rule that emits top-1 is bounded there: it emits nothing but what it may keep."""
-    unknown = unknown_shift(target, draft, emit)
+    target, draft, rule = case.target, case.draft, case.rule
+    unknown = unknown_shift(case, emit)
     if rule.shift_kind(draft.is_chain) is ShiftKind.MISSING:
         return unknown
     if not draft.is_chain:
         inner = torch.zeros_like(target.uniform).index_fill_(0, draft.parents, 1.0) > 0
         end = target.p.gather(-1, target.top_ids[:, :1])[:, 0].double()
-        least = torch.where(inner, _least(target, rule, values), end)
+        least = torch.where(inner, _least(case), end)
         return {**unknown, "tv": 1 - least, "kl": 0 - least.log()}
     if rule.emits_top1:
-        evidence = full_vocabulary(target, draft)
-        accepted = evidence.q * rule.accept(evidence, evidence.resolved(values)).clamp(0, 1)
+        evidence = full_vocabulary(case)
+        accepted = evidence.q * rule.accept(evidence, evidence.resolved(case.values)).clamp(0, 1)
         if rule.protected is not None:
             both, _ = _protected_draws(evidence, rule.protected)
             accepted = torch.where(rule.protected, both, accepted)
         distribution = accepted.scatter_add(
             -1, target.top_ids[: draft.size, :1], 1 - accepted.sum(-1, keepdim=True)
         )
-        return chain_shift(target, draft, rule, emit, evidence.distribution, distribution)
+        return chain_shift(case, emit, evidence.distribution, distribution)
     if rule.chance is not None or rule.switch is not None:
         # y is replaced by x with this probability, so P mixes p and q
-        evidence = full_vocabulary(target, draft)
+        evidence = full_vocabulary(case)
         p, q = evidence.distribution, evidence.q
-        chance = _chance(evidence, rule, evidence.resolved(values))
+        chance = _chance(case, evidence)
         if rule.protected is not None:
             both, others = _protected_draws(evidence, rule.protected)
             q = torch.where(rule.protected, both, q) + others
-        return chain_shift(target, draft, rule, emit, p, torch.lerp(p, q, chance))
+        return chain_shift(case, emit, p, torch.lerp(p, q, chance))
     if rule.relaxes != 2:
-        tv, kl = torch.nn.functional.pad(_bounds(target, draft, rule, values), (0, draft.texts))
+        tv, kl = torch.nn.functional.pad(_bounds(case), (0, draft.texts))
         return {**unknown, "tv": tv, "kl": kl}
-    return _relaxed(target, draft, rule, values, emit)
+    return _relaxed(case, emit)
 
 
-def _chance(evidence: Evidence, rule: Rule, values: Values) -> Tensor | float:
+def _chance(case: Case, evidence: Evidence) -> Tensor | float:
     """Return the probability with which any token at the position of each row is relaxed, [E, 1] or
     for all."""
+    rule, values = case.rule, evidence.resolved(case.values)
     if rule.chance is not None:
         return rule.chance(values)
     assert rule.switch is not None
     return rule.switch(evidence, values).double()
 
 
-def _forgiveness(evidence: Evidence, rule: Rule, values: Mapping[str, float]) -> Tensor:
+def _forgiveness(case: Case, evidence: Evidence) -> Tensor:
     """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y
     is another."""
-    accept = rule.accept(evidence, evidence.resolved(values)).double().clamp(0, 1)
+    accept = case.rule.accept(evidence, evidence.resolved(case.values)).double().clamp(0, 1)
     p = evidence.p.double()
     return ((accept - p) / (1 - p)).clamp(min=0).nan_to_num(0.0)
 
 
-def _least(target: TargetValues, rule: Rule, values: Mapping[str, float]) -> Tensor:
+def _least(case: Case) -> Tensor:
     """Return [P]: the least p of a token that a rule which emits top-1 may emit, whatever is
     drafted. A distribution over tokens of at least this p has a TV of at most 1 − p and a KL of at
     most −ln p, since both are convex."""
-    x = torch.arange(target.p.shape[-1], device=target.p.device).expand(len(target.p), -1)
-    evidence = target.evidence(x, None, target.p)
-    accepted = rule.accept(evidence, evidence.resolved(values)) > 0
-    if rule.protected is not None:  # emitted no oftener than by the target
-        accepted &= ~rule.protected
+    p, protected = case.target.p, case.rule.protected
+    x = torch.arange(p.shape[-1], device=p.device).expand(len(p), -1)
+    evidence = case.target.evidence(x, None, p)
+    accepted = case.rule.accept(evidence, evidence.resolved(case.values)) > 0
+    if protected is not None:  # emitted no oftener than by the target
+        accepted &= ~protected
     emitted = accepted | evidence.is_top(1)
-    return torch.where(emitted, target.p, 1.0).amin(-1).double()
+    return torch.where(emitted, p, 1.0).amin(-1).double()
 
 
-def _bounds(
-    target: TargetValues, draft: FlatDrafts, rule: Rule, values: Mapping[str, float]
-) -> Tensor:
+def _bounds(case: Case) -> Tensor:
     """Upper bounds of TV and KL after each position of a chain, [2, N], under a rule that may relax
     any token.
 
     P(x = a, y ≠ a) = qₐ − qₐ·wₐ/N(wₐ), and N is convex: the lines between its values lie above it.
     So a token gains at most mₐ, which is fₐ times that with these lines instead of N, and TV ≤ Σ
     mₐ, KL ≤ Σ (pₐ + mₐ)·ln(1 + mₐ/pₐ)."""
-    every = full_vocabulary(target, draft)
+    every = full_vocabulary(case)
     p, q = every.distribution, every.q
     at = torch.arange(len(p), device=p.device).repeat_interleave(p.shape[-1])
-    each = target.evidence(every.x.reshape(-1, 1), at, q.view(-1, 1))
+    each = case.target.evidence(every.x.reshape(-1, 1), at, q.view(-1, 1))
     cell, inside, n = _lines(p, q)
     both = q * (cell + inside) / CELLS / _between(n, cell, inside)
-    gained = _forgiveness(each, rule, values).view_as(p) * (q - both).clamp(min=0)
+    gained = _forgiveness(case, each).view_as(p) * (q - both).clamp(min=0)
     terms = torch.xlogy(p + gained, 1 + (gained / p).nan_to_num(0.0, posinf=torch.inf))
     return torch.stack([row_sums(gained), row_sums(terms)])
 
 
-def _relaxed(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    values: Mapping[str, float],
-    emit: Tensor,
-) -> Shift:
+def _relaxed(case: Case, emit: Tensor) -> Shift:
     """Compute that of a chain, under a rule that relaxes the two best tokens only."""
+    target, draft = case.target, case.draft
     assert draft.distribution is not None
     best, drafter = target.top_ids[: draft.size, :2], padded(draft.distribution, target.p.shape[-1])
     known = drafter.gather(-1, best)
-    weight = _forgiveness(target.evidence(best, None, known), rule, values) * known  # fₐ·qₐ [N, 2]
-    rows, shift = chain(draft.size, weight.device)[0], no_shift(target, draft, emit)
+    weight = _forgiveness(case, target.evidence(best, None, known)) * known  # fₐ·qₐ [N, 2]
+    rows, shift = chain(draft.size, weight.device)[0], no_shift(case, emit)
     if weight.device.type in READABLE:  # most nodes relax nothing
         rows = weight.any(-1).nonzero()[:, 0]
     if not len(rows):

@@ -1,5 +1,4 @@
-"""Input and output of a verification: draft, target values and the rule's decision, for greedy and
-sampled drafts.
+"""Drafts as tensors: those of some texts in one shape, and flat, as they are decided together.
 
 Topology as tensors: node 0 is the last committed token, ``parents[i]`` the node before node i + 1.
 A chain is the tree with one path. Parents come before their children; siblings are in draft order.
@@ -15,8 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import NO_SIGNALS, Evidence, Signals, State
-from mars_core.sampling import Draws, picked
+from mars_core.sampling import picked
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Draft:
 
 
 class FlatDrafts(NamedTuple):
-    """The N drafted tokens of A texts, text by text, as they are judged together. Of N + A nodes
+    """The N drafted tokens of A texts, text by text, as they are decided together. Of N + A nodes
     those that may have children come first, and then the last node of each text."""
 
     texts: int  # A
@@ -139,89 +137,3 @@ def ancestors(parents: Tensor, depth: int) -> Tensor:
 def certain(count: int, device: torch.device) -> Tensor:
     """q [count] of a drafter without probabilities, at a fixed address. Do not write to it."""
     return torch.ones(count, device=device)
-
-
-class TargetValues(NamedTuple):
-    """The target's values at each of the P nodes of ``FlatDrafts``."""
-
-    logits: Tensor  # [P, V] float32, after penalties and biases
-    p: Tensor  # [P, V]; one-hot at temperature 0
-    soft: Tensor  # [P, V] p; softmax(z) at temperature 0
-    top_z: Tensor  # [P, T] the largest logits, descending
-    top_ids: Tensor  # [P, T]
-    target_ids: Tensor  # [P] the target's draw after each node
-    drawn: Draws | None  # the draws; None at temperature 0, where ``target_ids`` is the argmax
-    uniform: Tensor  # [P] the uniform that decides about the token after each node
-    noise: Tensor  # [P, V] with which that token is drawn; [P, 0] at temperature 0
-    state: State | None = None  # where the rule or a parameter reads it
-    signals: Signals = NO_SIGNALS  # [A, n + 1, …] of each node
-
-    @property
-    def greedy(self) -> bool:
-        """Temperature 0."""
-        return self.drawn is None
-
-    @property
-    def drafted_signals(self) -> Signals:
-        """[N, …]."""
-        return {name: values[:, 1:].flatten(0, 1) for name, values in self.signals.items()}
-
-    def p_of(self, draft: FlatDrafts, emit: Tensor) -> Tensor:
-        """p of the drafted tokens and of those emitted after the nodes, float64 [N + P]."""
-        return self.p.take(draft.tokens(emit, self.p.shape[-1])).double()
-
-    def evidence(
-        self,
-        x: Tensor,
-        at: Tensor | None,
-        confidence: Tensor,
-        drafter: Tensor | None = None,
-        tried: Tensor | None = None,
-    ) -> Evidence:
-        """Candidates x [E, C] of greedy drafts, with the fields of Evidence."""
-        return Evidence(
-            logits=self.logits,
-            distribution=self.p,
-            soft=self.soft,
-            drafter=drafter,
-            top_z=self.top_z,
-            top_ids=self.top_ids,
-            at=at,
-            x=x,
-            q=self.p.new_ones(()).expand(x.shape),
-            confidence=confidence,
-            tried=self.p.new_zeros(len(x), 1) if tried is None else tried,
-            greedy=self.greedy,
-            state=self.state,
-            signals=self.drafted_signals,
-        )
-
-
-class Decision(NamedTuple):
-    """A rule's decision on a draft."""
-
-    keep: Tensor  # bool [N]
-    strict: Tensor  # bool [N]
-    emit: Tensor  # [N + 1]
-    forgiveness: Tensor  # [N]
-    shift: dict[str, Tensor]  # the columns of ``shift``; none without ``telemetry``
-    state: State | None  # of the nodes, with the ledger
-
-    def only(self, inside: Tensor, parents: Tensor, strict: Decision) -> Decision:
-        """Return this decision after the nodes that are ``inside``, bool [N + 1], strict's after
-        others."""
-        drafted = inside[parents]
-        tokens = torch.cat([drafted, inside])
-
-        def chosen(one: Tensor, other: Tensor) -> Tensor:
-            marks = {len(each): each for each in (drafted, inside, tokens)}
-            return torch.where(marks[len(one)], one, other)
-
-        return Decision(
-            chosen(self.keep, strict.keep),
-            self.strict,
-            chosen(self.emit, strict.emit),
-            self.forgiveness * drafted,
-            {name: chosen(column, strict.shift[name]) for name, column in self.shift.items()},
-            self.state,
-        )

@@ -11,34 +11,27 @@ so, except that one which emits top-1 does that; the distances are those of ``co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Reach, Rule, Siblings, everywhere
+from mars_core.rules.base import Evidence, Reach, Rule, Siblings, Values, everywhere
 from mars_core.sampling import draw
+from mars_core.types import DraftMode
+from mars_core.verification.case import Case, Decision
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
-from mars_core.verification.draft import Decision, FlatDrafts, TargetValues
 from mars_core.verification.shift import share_shift
 from mars_core.verification.state import decided_by_rule, with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
 
-def decide_greedy(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    values: Mapping[str, float],
-    coupled: bool,
-    telemetry: bool,
-) -> Decision:
-    """keep, emit and the shift of a greedy or coupled draft under ``rule``; the latter only with
-    ``telemetry``."""
-    children = _children(target, draft, rule)
-    strict = (draft.x == children.at_parent(target.target_ids)) & (children.distinct > 0)
-    target = with_ledger(target, draft, rule, values, strict)
+def decide_greedy(case: Case) -> Decision:
+    """Return the decision on a greedy or coupled draft, with its shift if it is ``measured``."""
+    rule, draft, coupled = case.rule, case.draft, case.mode is DraftMode.COUPLED
+    children = _children(case)
+    strict = (draft.x == children.at_parent(case.target.target_ids)) & (children.distinct > 0)
+    case = with_ledger(case, strict)
+    target = case.target
     evidence = target.evidence(
         draft.x[:, None],
         None if draft.is_chain else draft.parents,
@@ -46,7 +39,7 @@ def decide_greedy(
         draft.distribution,
         children.sum_before(children.p)[:, None],
     )
-    unresolved, values = values, evidence.resolved(values)
+    values = evidence.resolved(case.values)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
     forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
     # bool [P]: whether a protected token is drafted after the node
@@ -56,7 +49,7 @@ def decide_greedy(
     # shares, Q [N]: the probability that each drafted token follows its parent.
     if rule.reach is Reach.WINDOW:
         keep, shares, forgiveness = _by_window(
-            target, draft, rule, int(values["window"]), children, strict, forgiveness
+            case, children, strict, forgiveness, int(values["window"])
         )
     else:
         missed = (1 - children.sum_over_siblings(children.p)).clamp(min=0)
@@ -73,24 +66,22 @@ def decide_greedy(
                 )
         else:
             keep = _coupled(children, shares, target.uniform, strict)
-    emit, single = _replacement(target, draft, rule, values, evidence, redraws, guarded)
+    emit, single = _replacement(case, values, evidence, redraws, guarded)
     if rule.tightens and not target.greedy:
         refused = children.any(strict & (shares < children.p))
-        emit = torch.where(refused, _draw_others(target, draft), emit)
+        emit = torch.where(refused, _draw_others(case), emit)
     decision = Decision(keep, strict, emit, forgiveness, {}, target.state)
-    if not telemetry:
+    if not case.measured:
         return decision
     if coupled:
-        return decision._replace(shift=coupled_shift(target, draft, rule, unresolved, emit))
+        return decision._replace(shift=coupled_shift(case, emit))
     if redraws is not None and guarded is not None:
         redraws = redraws & ~guarded
-    shift = share_shift(target, draft, emit, children, shares, single=single, to_p=redraws)
+    shift = share_shift(case, emit, children, shares, single=single, to_p=redraws)
     return decision._replace(shift=shift)
 
 
-def _redraws(
-    rule: Rule, values: Mapping[str, float], evidence: Evidence, children: Children
-) -> Tensor | None:
+def _redraws(rule: Rule, values: Values, evidence: Evidence, children: Children) -> Tensor | None:
     """bool [P]: whether the token after the node is drawn from p itself; true without children."""
     if rule.redraw is None:
         return None
@@ -98,22 +89,16 @@ def _redraws(
 
 
 def _by_window(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    size: int,
-    children: Children,
-    strict: Tensor,
-    forgiveness: Tensor,
+    case: Case, children: Children, strict: Tensor, forgiveness: Tensor, size: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """keep, shares and forgiveness [N] of chains under a rule that looks ahead by ``size`` tokens."""
-    shape = (draft.texts, -1)
+    shape = (case.draft.texts, -1)
     p, more = children.p.view(shape), forgiveness.view(shape)
-    free = decided_by_rule(target, draft, rule)
+    free = decided_by_rule(case)
     if free is not None:  # no window has another token, as strict accepts it by another draw
         unprotected = free.double().view(shape)
         more = more * unprotected * window_chance(unprotected, size)
-    passes = (children.at_parent(target.uniform) < children.p).view(shape)
+    passes = (children.at_parent(case.target.uniform) < children.p).view(shape)
     keep = window_keep(strict.view(shape), passes, more > 0, size).flatten()
     shares = window_shares(p, more, size).flatten()
     return keep, shares, (more * window_chance(p, size)).flatten()
@@ -125,36 +110,37 @@ def _at(nodes: Tensor, children: Children, there: Tensor, elsewhere: Tensor) -> 
 
 
 def _replacement(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    values: Mapping[str, float],
+    case: Case,
+    values: Values,
     evidence: Evidence,
     redraws: Tensor | None,
     guarded: Tensor | None,
 ) -> tuple[Tensor, bool]:
     """Return the token after each node if no child is accepted, [P], and whether it gets all of the
     rest of P. After guarded nodes it is that of the target, or top-1."""
+    rule, target = case.rule, case.target
     if rule.emits_top1:
         return target.top_ids[:, 0], True
     if redraws is not None and rule.redraw is not everywhere and not target.greedy:
         drawn = redraws if guarded is None else redraws | guarded
-        return torch.where(drawn, target.target_ids, _draw_others(target, draft)), False
+        return torch.where(drawn, target.target_ids, _draw_others(case)), False
     if rule.target_override is not None and target.greedy:
         best = target.target_ids.scatter(
-            0, draft.parents, rule.target_override(evidence, values).argmax(-1)
+            0, case.draft.parents, rule.target_override(evidence, values).argmax(-1)
         )
         return best if guarded is None else torch.where(guarded, target.target_ids, best), True
     return target.target_ids, False
 
 
-def _draw_others(target: TargetValues, draft: FlatDrafts) -> Tensor:
+def _draw_others(case: Case) -> Tensor:
     """Draw after each node from p without its children, [P]."""
-    others = target.p.index_put((draft.parents, draft.x), target.p.new_zeros(()))
-    return draw(others, target.noise).ids
+    p = case.target.p
+    others = p.index_put((case.draft.parents, case.draft.x), p.new_zeros(()))
+    return draw(others, case.target.noise).ids
 
 
-def _children(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Children:
+def _children(case: Case) -> Children:
+    target, draft = case.target, case.draft
     x, parents = draft.x, draft.parents
     if draft.is_chain:
         p = target.p[: draft.size].gather(-1, x[:, None])[:, 0].double()
@@ -171,7 +157,7 @@ def _children(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Children:
     earlier = siblings & before
     same = siblings & torch.eq(*pairs(x))
     distinct = (~(same & before).any(-1)).double().flatten()
-    if rule.best_first:
+    if case.rule.best_first:
         z, other = pairs(target.logits[parents, x])
         earlier = siblings & ((other > z) | ((other == z) & before))
     return Branches(draft.texts, p * distinct, distinct, parents, earlier, same)

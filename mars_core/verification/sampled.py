@@ -6,35 +6,29 @@ from R. The distribution of the emitted token is P = q·a + (1 − Σ q·a)·R, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import Evidence, Reach, Rule
+from mars_core.rules.base import Evidence, Reach
 from mars_core.sampling import draw, residual, row_sums
-from mars_core.verification.draft import Decision, FlatDrafts, TargetValues
+from mars_core.verification.case import Case, Decision
 from mars_core.verification.shift import Shift, unknown_shift
 from mars_core.verification.state import with_ledger
 
 
-def decide_sampled(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    values: Mapping[str, float],
-    telemetry: bool,
-) -> Decision:
-    """keep, emit and the exact shift of a sampled chain under ``rule``; the latter only with
-    ``telemetry``."""
-    evidence, x = full_vocabulary(target, draft), draft.x[:, None]
+def decide_sampled(case: Case) -> Decision:
+    """Return the decision on a sampled chain, with its exact shift if it is ``measured``."""
+    rule, x = case.rule, case.draft.x[:, None]
+    evidence = full_vocabulary(case)
     strict = evidence.strict.gather(-1, x)[:, 0]
     if rule.regret_cost is not None:
-        target = with_ledger(target, draft, rule, values, target.uniform[: len(x)] < strict)
-        evidence = full_vocabulary(target, draft)
-    values = evidence.resolved(values)
+        case = with_ledger(case, case.target.uniform[: len(x)] < strict)
+        evidence = full_vocabulary(case)
+    target, values = case.target, evidence.resolved(case.values)
     if rule.reach is Reach.BLOCK:
-        return _by_block(target, draft, evidence)
+        return _by_block(case, evidence)
     count, p, q = len(x), evidence.distribution, evidence.q
     accept = rule.accept(evidence, values).clamp(
         0, 1
@@ -59,9 +53,9 @@ def decide_sampled(
     chance = accept.gather(-1, x)[:, 0]
     bonus = target.top_ids[count:, 0] if rule.emits_top1 else target.target_ids[count:]
     emit, shift = torch.cat([draw(drawn, target.noise[:count]).ids, bonus]), Shift()
-    if telemetry and rule.reach is Reach.DRAFTED:
-        shift = unknown_shift(target, draft, emit)
-    elif telemetry:
+    if case.measured and rule.reach is Reach.DRAFTED:
+        shift = unknown_shift(case, emit)
+    elif case.measured:
         accepted = q * accept
         if shrunk is None:
             distribution = accepted + (1 - accepted.sum(-1, keepdim=True)) * correction
@@ -70,7 +64,7 @@ def decide_sampled(
         if guarded is not None:
             missed = ((q - accepted) * guarded).sum(-1, keepdim=True)
             distribution = distribution + missed * (residual(p, q) - correction)
-        shift = chain_shift(target, draft, rule, emit, p, distribution)
+        shift = chain_shift(case, emit, p, distribution)
     return Decision(
         keep=uniform < chance,
         strict=uniform < strict,
@@ -100,28 +94,16 @@ def _sums(values: Tensor, order: Tensor) -> Tensor:
     return torch.nn.functional.pad(values.gather(-1, order).cumsum(-1), (1, 0))
 
 
-def full_vocabulary(target: TargetValues, draft: FlatDrafts) -> Evidence:
+def full_vocabulary(case: Case) -> Evidence:
     """Return the full vocabulary at every drafted position of a chain, in float64, so that TV is 0
     where P is p. Temperature > 0."""
-    assert draft.distribution is not None and draft.is_chain
-    count, size = draft.size, target.p.shape[-1]
-    q, p = exact(padded(draft.distribution, size)), exact(target.p[:count])
-    return Evidence(
-        logits=target.logits[:count],
-        distribution=p,
-        soft=p,
-        drafter=q,
-        top_z=target.top_z[:count],
-        top_ids=target.top_ids[:count],
-        at=None,
-        x=torch.arange(size, device=q.device).expand(count, -1),
-        q=q,
-        confidence=q,
-        tried=q.new_zeros(count, 1),
-        greedy=False,
-        state=target.state,
-        signals=target.drafted_signals,
-    )
+    target, drafter = case.target, case.draft.distribution
+    assert drafter is not None and case.draft.is_chain
+    count, size = case.draft.size, target.p.shape[-1]
+    q, p = exact(padded(drafter, size)), exact(target.p[:count])
+    every = torch.arange(size, device=q.device).expand(count, -1)
+    of_greedy = target.evidence(every, None, q, q)
+    return replace(of_greedy, distribution=p, soft=p, top_ids=target.top_ids[:count], q=q)
 
 
 def padded(drafter: Tensor, size: int) -> Tensor:
@@ -136,12 +118,12 @@ def exact(distribution: Tensor) -> Tensor:
     return distribution / row_sums(distribution)[:, None]
 
 
-def _by_block(target: TargetValues, draft: FlatDrafts, evidence: Evidence) -> Decision:
+def _by_block(case: Case, evidence: Evidence) -> Decision:
     """Block verification (2403.10444): the longest accepted prefix, with h_i of all its positions.
     Lossless."""
-    p, q, x = evidence.distribution, evidence.q, draft.x[:, None]
-    count, shape = len(x), (draft.texts, -1)
-    reach = [p.new_ones(draft.texts)]
+    target, p, q, x = case.target, evidence.distribution, evidence.q, case.draft.x[:, None]
+    count, shape = len(x), (case.draft.texts, -1)
+    reach = [p.new_ones(case.draft.texts)]
     for each in (p.gather(-1, x) / q.gather(-1, x)).view(shape).unbind(-1):
         reach.append((reach[-1] * each).clamp(max=1))
     before, through = torch.stack(reach[:-1], -1).flatten(), torch.stack(reach[1:], -1)
@@ -163,19 +145,13 @@ def _by_block(target: TargetValues, draft: FlatDrafts, evidence: Evidence) -> De
     )
 
 
-def chain_shift(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    emit: Tensor,
-    p: Tensor,
-    distribution: Tensor,
-) -> Shift:
+def chain_shift(case: Case, emit: Tensor, p: Tensor, distribution: Tensor) -> Shift:
     """Compute that of chains, from P and p [N, V] after the drafted positions, float64. A rule that
     emits top-1 does that after the last one too."""
-    count, end = draft.size, target.p_of(draft, emit)[2 * draft.size :]
+    draft, count = case.draft, case.draft.size
+    end = case.target.p_of(draft, emit)[2 * count :]
     one = torch.ones_like(end)
-    sure, mass = (end, one) if rule.emits_top1 else (one, end)
+    sure, mass = (end, one) if case.rule.emits_top1 else (one, end)
     ratio = (distribution / p).nan_to_num_(nan=0.0, posinf=torch.inf)
     terms = torch.where(distribution > 0, distribution * ratio.log(), 0.0)
     both = distribution.gather(-1, torch.stack([draft.x, emit[:count]], -1))

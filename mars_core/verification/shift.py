@@ -10,27 +10,26 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mars_core.verification.case import Case
 from mars_core.verification.children import Children
-from mars_core.verification.draft import FlatDrafts, TargetValues
 
 Shift = dict[str, Tensor]  # by column
 _ROUNDING = 1e-12
 
 
-def no_shift(target: TargetValues, draft: FlatDrafts, emit: Tensor) -> Shift:
+def no_shift(case: Case, emit: Tensor) -> Shift:
     """Return that of P = p."""
-    zero, p = torch.zeros_like(target.uniform), target.p_of(draft, emit)
+    zero, p = torch.zeros_like(case.target.uniform), case.target.p_of(case.draft, emit)
     return {"tv": zero, "kl": zero, "overshoot": zero + 1, "mass": p}
 
 
-def unknown_shift(target: TargetValues, draft: FlatDrafts, emit: Tensor) -> Shift:
+def unknown_shift(case: Case, emit: Tensor) -> Shift:
     """Return that of an unknown P."""
-    return {name: column * torch.nan for name, column in no_shift(target, draft, emit).items()}
+    return {name: column * torch.nan for name, column in no_shift(case, emit).items()}
 
 
 def share_shift(
-    target: TargetValues,
-    draft: FlatDrafts,
+    case: Case,
     emit: Tensor,
     children: Children,
     shares: Tensor,
@@ -41,8 +40,8 @@ def share_shift(
     """Compute that of greedy drafts. shares Q [N]; emit [P]: the tokens after the nodes of which no
     child is accepted. The rest of P goes to that token (``single``), to p itself after the nodes
     ``to_p``, bool [P], or to p without the children."""
-    of_emitted = target.p_of(draft, emit)[draft.size :]
-    emits = draft.x == children.at_parent(emit)
+    of_emitted = case.target.p_of(case.draft, emit)[case.draft.size :]
+    emits = case.draft.x == children.at_parent(emit)
     missed, left = (_rest(1 - children.by_node(each)) for each in (children.p, shares))
     drafted = children.by_node(emits.double()) > 0  # the emitted token is a child
     base = missed  # p of the other tokens that P may have

@@ -7,31 +7,19 @@ with the inputs of a step, and computes from them the ``State`` at every node of
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import WHERE, Rule, State
+from mars_core.rules.base import WHERE, State
 from mars_core.rules.expression import SCORE, Expression, expressions
 from mars_core.sampling import row_sums
-from mars_core.types import Parameters, numbers
-from mars_core.verification.draft import Draft, FlatDrafts, TargetValues, ancestors, chain, in_order
+from mars_core.types import numbers
+from mars_core.verification.case import Case, Span, TargetValues, Terms
+from mars_core.verification.draft import Draft, FlatDrafts, ancestors, chain, in_order
 from mars_core.verification.verdict import StepVerdict
-
-
-class Span(NamedTuple):
-    """The tokens that begin and end a thinking phase, by id."""
-
-    begin: int
-    end: int
-
-    def inside(self, ids: Iterable[int], before: bool = False) -> bool:
-        """Return whether the text goes on within the phase after these tokens."""
-        for each in ids:
-            before = each != self.end and (before or each == self.begin)
-        return before
 
 
 class RunState(NamedTuple):
@@ -44,24 +32,22 @@ class RunState(NamedTuple):
     regret: float = 0.0
     lot: float = 0.0
 
-    def planned(self, rule: Rule, parameters: Parameters) -> RunState:
+    def planned(self, terms: Terms) -> RunState:
         """Return it with the places of the rule, which charges 1 for every rejection."""
-        if rule.lot is None:
+        if terms.rule.lot is None:
             return self
-        return self._replace(lot=rule.lot(numbers(parameters), int(self.regret)))
+        return self._replace(lot=terms.rule.lot(numbers(terms.parameters), int(self.regret)))
 
-    def after(
-        self, verdict: StepVerdict, emitted: Iterable[int], span: Span | None, rule: Rule
-    ) -> RunState:
-        """Return it after a step that has emitted these tokens under the rule."""
+    def after(self, verdict: StepVerdict, emitted: Iterable[int], terms: Terms) -> RunState:
+        """Return it after a step that has emitted these tokens."""
         nodes, path, ids = verdict.nodes, verdict.path, [*emitted]
-        tv = nodes.column("tv")
+        tv, span = nodes.column("tv"), terms.span
         return RunState(
             self.position + len(ids),
             span is not None and span.inside(ids, self.thinking),
             self.tv + sum(tv[node] for node in path),
-            self.regret + nodes.charge(path, rejected=rule.lot is not None),
-        )
+            self.regret + nodes.charge(path, rejected=terms.rule.lot is not None),
+        ).planned(terms)
 
     @property
     def words(self) -> tuple[int, ...]:
@@ -74,28 +60,19 @@ def received_states(words: Tensor) -> Tensor:
     return words.view(torch.float64)
 
 
-def with_state(
-    target: TargetValues,
-    draft: Draft,
-    drafts: FlatDrafts,
-    rule: Rule,
-    values: Parameters,
-    run: Tensor | None,
-    span: Span | None,
-) -> TargetValues:
-    """``target`` with its State, if the rule or a parameter reads it. run: numbers of a RunState,
-    [A, 5], or [5] for all texts; None: of the beginning."""
-    dynamic = expressions(values)
-    if not dynamic and rule.regret_cost is None:
-        return target
-    run = target.uniform.new_zeros(len(RunState._fields)) if run is None else run
-    shape = drafts.texts, draft.size + 1
-    runs = run.double().expand(drafts.texts, -1)[:, None].expand(*shape, -1)
+def state_of(terms: Terms, draft: Draft, target: TargetValues, runs: Tensor) -> State | None:
+    """Return the State at every node, if the rule or a parameter reads it. runs: numbers of
+    RunStates, float64 [A, 5]."""
+    dynamic = expressions(terms.parameters)
+    if not dynamic and terms.rule.regret_cost is None:
+        return None
+    shape = len(runs), draft.size + 1
+    runs = runs[:, None].expand(*shape, -1)
     position, thinking, tv, regret, lot = in_order(runs)[:, :, None].unbind(1)
     depths = in_order(draft.depths.expand(shape))[:, None].double()
     state = State(
         position + depths,
-        thinking if span is None else _phases(draft, runs[..., 1], span),
+        thinking if terms.span is None else _phases(draft, runs[..., 1], terms.span),
         tv,
         regret,
         torch.zeros_like(regret),
@@ -104,39 +81,40 @@ def with_state(
         None,
         {},
     )
-    known = {each.name: each for each in rule.settable}
+    known = {each.name: each for each in terms.rule.settable}
     parameters = {
         name: known[name].within(expression.value(_variables(target, state, expression)))
         for name, expression in dynamic.items()
     }
-    return target._replace(state=state._replace(parameters=parameters))
+    return state._replace(parameters=parameters)
 
 
-def with_ledger(
-    target: TargetValues, draft: FlatDrafts, rule: Rule, values: Mapping[str, float], strict: Tensor
-) -> TargetValues:
-    """``target`` with what the drafted tokens before each node have charged, if the rule has a
+def with_ledger(case: Case, strict: Tensor) -> Case:
+    """Return the case with what the drafted tokens before each node have charged, if the rule has a
     ledger: those that the rule may decide and strict, bool [N], does not keep. In a tree a node
     charges once, and only where strict keeps none of its children."""
-    if rule.regret_cost is None or target.state is None:
-        return target
+    target, draft, state = case.target, case.draft, case.target.state
+    if case.rule.regret_cost is None or state is None:
+        return case
     at = None if draft.is_chain else draft.parents
     evidence = target.evidence(draft.x[:, None], at, draft.q[:, None])
-    charge = rule.regret_cost(evidence, evidence.resolved(values)).double()
-    if (free := decided_by_rule(target, draft, rule)) is not None:
+    charge = case.rule.regret_cost(evidence, evidence.resolved(case.values)).double()
+    if (free := decided_by_rule(case)) is not None:
         charge = charge * free[:, None]
     before = _before_in_chain if draft.is_chain else _before_in_tree
-    missed, state = (~strict).double(), target.state
+    missed = (~strict).double()
     regret = state.regret + before(draft, charge[:, 0] * missed, strict)
     relaxed = before(draft, (charge[:, 0] > 0) * missed, strict)
-    return target._replace(state=state._replace(regret=regret, relaxed=relaxed, charge=charge))
+    state = state._replace(regret=regret, relaxed=relaxed, charge=charge)
+    return case._replace(target=target._replace(state=state))
 
 
-def decided_by_rule(target: TargetValues, draft: FlatDrafts, rule: Rule) -> Tensor | None:
-    """bool [N]: the drafted tokens that are not left to strict; None: all."""
-    marks = [] if rule.protected is None else [~rule.protected[draft.x]]
-    if target.state is not None and WHERE.name in target.state.parameters:
-        marks.append(target.state.parameters[WHERE.name][draft.parents, 0] > 0)
+def decided_by_rule(case: Case) -> Tensor | None:
+    """Return bool [N]: the drafted tokens that are not left to strict; None: all."""
+    protected, draft, state = case.rule.protected, case.draft, case.target.state
+    marks = [] if protected is None else [~protected[draft.x]]
+    if state is not None and WHERE.name in state.parameters:
+        marks.append(state.parameters[WHERE.name][draft.parents, 0] > 0)
     return torch.stack(marks).all(0) if marks else None
 
 

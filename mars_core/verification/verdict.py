@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mars_core.types.row import Of
-from mars_core.verification.columns import HEAD, MEASURED, JudgedToken, layout
+from mars_core.verification.columns import HEAD, MEASURED, RowToken, layout
 
 TokenValues = dict[str, Any]  # by column: a number, or a tuple where it is wide
 
 
 class Nodes:
-    """The nodes of a row of ``judge``; each is read on access: for most nodes of a tree only the
+    """The nodes of a row of ``decide``; each is read on access: for most nodes of a tree only the
     draft is needed. Without ``telemetry`` measured columns are nan, 0 for integers, and there are
     no alternatives."""
 
@@ -51,16 +51,16 @@ class Nodes:
             return relaxed
         return relaxed + max((charge[child] for child in children), default=0.0)
 
-    def drafted(self, number: int) -> JudgedToken:
+    def drafted(self, number: int) -> RowToken:
         """Return the drafted token of node 1 … N; its position is that after its parent."""
         identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
         drafted = self._read(Of.DRAFTED, number - 1)
-        return self._judged(self.parents[number], number - 1, drafted | identity)
+        return self._token(self.parents[number], number - 1, drafted | identity)
 
-    def emitted(self, number: int) -> JudgedToken:
+    def emitted(self, number: int) -> RowToken:
         """Return the token that is emitted after a node if the step ends there."""
         identity = {"id": self._row[self._starts[Of.NODE]["emit"] + number], "parent": number}
-        return self._judged(number, self._count + number, self._layout.emitted | identity)
+        return self._token(number, self._count + number, self._layout.emitted | identity)
 
     def _node_row(self, number: int) -> TokenValues:
         """Columns of the position after a node, and the values of absent columns. ``edge`` at temperature 0: z1 − z2."""
@@ -77,12 +77,12 @@ class Nodes:
         row = self._row
         return {name: row[start + index] for name, start in self._starts[of].items()}
 
-    def _judged(self, node: int, at: int, columns: TokenValues) -> JudgedToken:
+    def _token(self, node: int, at: int, columns: TokenValues) -> RowToken:
         """Token ``at``, after a node, with int in the integer columns."""
         columns = self._node_row(node) | columns | self._read(Of.TOKEN, at)
         columns |= {name: int(columns[name]) for name in self._layout.integers}
-        rest = (columns[name] for name in JudgedToken._fields[1:])
-        return JudgedToken({name: columns[name] for name in MEASURED}, *rest)
+        rest = (columns[name] for name in RowToken._fields[1:])
+        return RowToken({name: columns[name] for name in MEASURED}, *rest)
 
 
 class StepVerdict(NamedTuple):
@@ -95,7 +95,7 @@ class StepVerdict(NamedTuple):
 
 def walk(row: Sequence[float]) -> StepVerdict:
     """Return the accepted path, from each node to the child that is accepted after it. ``row``: the
-    result of ``judge``."""
+    result of ``decide``."""
     nodes = Nodes(row)
     keep, path = nodes.column("keep"), [0]
     while accepted := [child for child in nodes.children[path[-1]] if keep[child]]:

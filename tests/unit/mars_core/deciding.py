@@ -12,7 +12,7 @@ from mars_core.rules import RULES
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import Draft, judge
+from mars_core.verification import Draft, Known, Terms, decide
 from mars_core.verification.columns import HEAD, layout
 from tests.unit.mars_core.published import Distribution, after_node, coupled, joint, sampled
 from tests.unit.mars_core.test_verification import (
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
     def p(self) -> list[Distribution]:
         return target_distribution(self.logits, self.sampling).tolist()
 
-    def judged(self, ids: Tensor, uniform: Tensor, drawn: Tensor, telemetry: bool) -> Tensor:
+    def decided(self, ids: Tensor, uniform: Tensor, drawn: Tensor, telemetry: bool) -> Tensor:
         """The rows of A drafts of this shape, [A, M]; ids [A, N + 1]; uniform, noise [A, D, …]."""
         count, draft = len(ids), self.draft
         q = draft.q.expand(count, -1)
@@ -58,18 +58,10 @@ class Setting(NamedTuple):
             distribution,
         )
         u = Chance(uniform, drawn if self.sampling.temperature else None, None)
-        values = values_of(self.rule.name)
-        return judge(
-            self.logits.expand(count, -1, -1),
-            many,
-            self.rule,
-            values,
-            self.sampling,
-            self.mode,
-            u,
-            telemetry,
-            signals={"score": (ids % 2)[..., None]},
-        )
+        terms = Terms(self.rule, values_of(self.rule.name), self.sampling, self.mode, telemetry)
+        score = (ids % 2)[..., None]
+        logits = self.logits.expand(count, -1, -1)
+        return decide(terms, many, Known(logits, u, signals={"score": score}))
 
 
 class Trial(NamedTuple):
@@ -163,7 +155,7 @@ def protected(setting: Setting) -> tuple[int, ...]:
 
 def tokens_after(setting: Setting, ids: Tensor, uniform: Tensor, drawn: Tensor) -> Tensor:
     """The token after each node of each draft, [A, N + 1]."""
-    rows = setting.judged(ids, uniform, drawn, telemetry=False)
+    rows = setting.decided(ids, uniform, drawn, telemetry=False)
     of_drafts, of_nodes, *_ = layout(*map(int, rows[0, :HEAD])).starts
     keep = rows[:, of_drafts["keep"] :][:, : setting.draft.size]
     after = rows[:, of_nodes["emit"] :][:, : setting.draft.size + 1].long()

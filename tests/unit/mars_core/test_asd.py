@@ -11,7 +11,16 @@ from torch import Tensor
 
 from mars_core.rules import RULES
 from mars_core.types import DraftMode, Outcome, Sampling
-from mars_core.verification import Draft, RunState, chain_draft, judge, received_states, walk
+from mars_core.verification import (
+    Draft,
+    Known,
+    RunState,
+    Terms,
+    chain_draft,
+    decide,
+    received_states,
+    walk,
+)
 from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
 from tests.unit.mars_core.test_verification import (
     Decoded,
@@ -25,7 +34,7 @@ from tests.unit.mars_core.test_verification import (
 VALUES = {"budget": 2.0, "gate": 0.5, "mismatches": 2.0}
 
 
-def judged(
+def row_of(
     logits: Tensor,
     draft: Draft,
     u: object,
@@ -36,7 +45,7 @@ def judged(
 ) -> Tensor:
     rule, run = RULES["asd"], received_states(torch.tensor(RunState(regret=spent).words))
     values = rule.values(VALUES | values)
-    return judge(logits, draft, rule, values, sampling, mode, u, run=run)
+    return decide(Terms(rule, values, sampling, mode), draft, Known(logits, u, run=run))
 
 
 def longest(
@@ -68,10 +77,11 @@ def test_at_temperature_0_the_path_is_that_of_the_source(
     for seed in range(40):
         logits, draft, u = drawn_case("chain of 3", seed)
         u = replace(u, noise=None)
-        verdict = walk(judged(logits, draft, u, state.regret, **values).tolist())
+        verdict = walk(row_of(logits, draft, u, state.regret, **values).tolist())
         drafted = draft.ids[1:].tolist()
         accepted, spent = longest(logits.tolist(), drafted, state.regret, values)
-        state = state.after(verdict, [0] * len(verdict.path), None, RULES["asd"])
+        terms = Terms(RULES["asd"], values, Sampling(0.0), DraftMode.GREEDY)
+        state = state.after(verdict, [0] * len(verdict.path), terms)
         assert (len(verdict.path) - 1, state.regret) == (accepted, pytest.approx(spent))
         assert state.regret <= budget + 1e-12
         relaxed += sum(not verdict.nodes.column("strict")[node] for node in verdict.path[1:])
@@ -85,7 +95,7 @@ def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts(
 
     def decided(*drawn_ids: int, **values: float) -> Decoded:
         u = picked(*([each] for each in (*drawn_ids, 0)), size=3)
-        return rows_of(judged(logits, draft, u, 0.0, Sampling(1.0), gate=10, **values))
+        return rows_of(row_of(logits, draft, u, 0.0, Sampling(1.0), gate=10, **values))
 
     assert decided(0, 0, 0, budget=9.0).path == (0, 1, 2)  # M = 2
     assert decided(0, 0, 0, budget=1.5).path == (0, 1)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mars_core.engine.assembly import Assembler
 from mars_core.models import Pair
 from mars_core.models.idle import Engines
 from mars_core.session import Session
@@ -186,28 +185,6 @@ def bytes_pair() -> Pair:
     return pair_of(
         tiny_model("llama", vocab_size=BYTES + 1), None, byte_level_tokenizer(), frozenset()
     )
-
-
-def test_a_character_split_over_the_border_belongs_to_the_token_that_completes_it(
-    bytes_pair: Pair,
-) -> None:
-    ids = bytes_pair.tokenizer("x日本!")["input_ids"]
-    original = Assembler(bytes_pair.tokenizer, bytes_pair.pieces, (), ids)
-    assert original.text == "x日本!"
-    assert [original.text[token.start : token.end] for token in original.given] == [
-        "x",
-        "",
-        "",
-        "日",
-        "",
-        "",
-        "本",
-        "!",
-    ]
-    begun = run(bytes_pair, "ngram", prefix=tuple(ids[:6]))
-    assert begun.given == original.given[:6]
-    assert begun.text.startswith("x日")
-    assert begun.tokens[0].start == begun.given[-1].end == 2
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -91,7 +91,7 @@ def test_decisions_have_the_published_distribution_and_tv_is_its_distance_from_p
             assert replaced == [each.drawn for each in near]
         u = chance(draft, 0)
         assert u.noise is not None
-        row = setting.judged(draft.ids[None], u.uniform[None], u.noise[None].double(), True)[0]
+        row = setting.decided(draft.ids[None], u.uniform[None], u.noise[None].double(), True)[0]
         decision = decoded(row)
         for node, found in nodes.items():
             p, expected = setting.p[node], published(setting, node, found)
@@ -146,6 +146,6 @@ def test_on_coupled_trees_the_bound_holds(rule: str, sampling: Sampling) -> None
         uniform = torch.rand(count, 2, generator=torch.Generator().manual_seed(3)).double()
         ids = torch.cat([draft.ids[:1].expand(count, 1), (q / drawn[:, 0]).topk(3).indices], 1)
         share = tokens_after(setting, ids, uniform, drawn)[:, 0].bincount(minlength=V) / count
-        row = setting.judged(ids[:1], uniform[:1], drawn[:1], True)[0]
+        row = setting.decided(ids[:1], uniform[:1], drawn[:1], True)[0]
         bound = decoded(row).nodes[0].tv + 1.5 * (V / count) ** 0.5
         assert total_variation(share.tolist(), setting.p[0]) <= bound

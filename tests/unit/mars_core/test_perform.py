@@ -22,7 +22,6 @@ from mars_core.accelerators.perform import perform
 from mars_core.engine import Engine
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.models import ModelPool, PairSpec
-from mars_core.rules import Rule
 from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
@@ -33,7 +32,7 @@ from mars_core.types import (
     StopReason,
     Trace,
 )
-from mars_core.verification import judge
+from mars_core.verification import Draft, Known, Terms, decide
 from tests.live_pairs import config_for, decoded
 from tests.pairs import tiny_pair
 
@@ -207,13 +206,13 @@ def test_the_caches_of_a_failed_run_are_let_go(
 def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def poisoned(logits: torch.Tensor, draft: Any, rule: Rule, *rest: Any) -> torch.Tensor:
-        if rule.name == "strict":
-            logits = logits.clone()
-            logits[-1, 3] = math.nan
-        return judge(logits, draft, rule, *rest)
+    def poisoned(terms: Terms, draft: Draft, known: Known) -> torch.Tensor:
+        if terms.rule.name == "strict":
+            known = known._replace(logits=known.logits.clone())
+            known.logits[-1, 3] = math.nan
+        return decide(terms, draft, known)
 
-    monkeypatch.setattr("mars_core.engine.verifier.judge", poisoned)
+    monkeypatch.setattr("mars_core.engine.verifier.decide", poisoned)
     traces = bench.traces(0, 1)
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED

@@ -3,7 +3,6 @@ every node of a draft."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -165,17 +164,8 @@ def test_a_continued_run_counts_its_prefix_as_output(pair: Pair) -> None:
     assert decoded(pair, config).token_ids == trace.token_ids[8:]
 
 
-@pytest.mark.parametrize(
-    ("chosen", "message"),
-    [
-        (Processors(min_p=2.0), "min_p is 2; it must be a number from 0 to 1"),
-        (
-            Processors(logit_bias=(("[99999]", -INF),)),
-            "The ids of the word '[99999]' are [99999]; there must be some, each 0 to 98",
-        ),
-    ],
-    ids=range(2),
-)
-def test_what_cannot_be_processed_is_named(pair: Pair, chosen: Processors, message: str) -> None:
-    with pytest.raises(ValueError, match="^" + re.escape(message)):
-        Session(pair).check(config_for(pair, DRAFTS["coupled chain"], Sampling(processors=chosen)))
+def test_what_cannot_be_processed_is_named(pair: Pair) -> None:
+    sampling = Sampling(processors=Processors(logit_bias=(("[99999]", -INF),)))
+    message = r"^The ids of the word '\[99999\]' are \[99999\]; there must be some, each 0 to 98"
+    with pytest.raises(ValueError, match=message):
+        Session(pair).check(config_for(pair, DRAFTS["coupled chain"], sampling))

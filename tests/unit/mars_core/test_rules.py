@@ -8,7 +8,6 @@ import math
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from mars_core.rules import RULES, Evidence
 from mars_core.rules.base import State
 from mars_core.sampling import displayed_distribution, target_distribution
 from mars_core.types import DraftMode, Sampling
-from mars_core.verification import judge
+from mars_core.verification import Known, Terms, decide
 from tests.unit.mars_core.test_verification import case, chance, column
 
 LN = [math.log(p) for p in (0.5, 0.3, 0.2)]  # logits whose softmax is known
@@ -104,74 +103,6 @@ def test_mars_keeps_the_two_best_at_low_margin_only(
     assert accept("mars-algorithm1", logits, x, cold=cold, theta=theta) == (low or x == 0)
 
 
-@pytest.mark.parametrize("shift", [0.0, -100.0, 55.0])
-@pytest.mark.parametrize(
-    ("x", "gap", "low"),
-    [(1, 0.51, True), (0, 0.51, True), (1, 0.5, False), (1, 0.49, False), (1, 0, False)],
-)
-def test_mars_gap_does_not_see_a_shift_of_the_logits(
-    shift: float, x: int, gap: float, low: bool
-) -> None:
-    logits = [10.0 + shift, 9.5 + shift, 9.4 + shift]
-    assert accept("mars-gap", logits, x, gap=gap) == (1 if low else accept("strict", logits, x))
-    assert accept("mars-gap", logits, 2, gap=0.7) == 0, "never the third"
-    assert accept("mars-gap", [1.0, -math.inf, -math.inf], 1, gap=100) == 0
-
-
-SPREAD = -sum(each * math.log(each) for each in SOFT)
-BAR = math.exp(-sum(each * math.log(each + 1e-5) for each in SOFT))
-DRAFTER = [0.3, 0.3, 0.4]
-MIDDLE = [(a + b) / 2 for a, b in zip(SOFT, DRAFTER, strict=True)]
-DIVERGENCE = (
-    -sum(each * math.log(each) for each in MIDDLE)
-    - (SPREAD - sum(each * math.log(each) for each in DRAFTER)) / 2
-)
-UNSURE: dict[str, Any] = {"drafter": [1 / 3] * 3, "n": 3, "overlap": 1.0}
-NEAR: dict[str, Any] = {"drafter": DRAFTER}
-BORDERS: list[tuple[str, int, str, float, bool, float, float, dict[str, Any]]] = [
-    # rule, x, parameter, its border, cold, a(x) just below the border, just above, other parameters
-    ("typical", 2, "epsilon", SOFT[2], False, 1, 0, {"delta": 1000}),
-    ("typical", 1, "delta", SOFT[1] * BAR, False, 1, 0, {"epsilon": 1}),
-    ("topk-delta", 1, "delta", SOFT[0] - SOFT[1], False, 0, 1, {}),
-    ("topk-delta", 1, "delta", SOFT[0] - SOFT[1], True, 0, 1, {}),
-    ("topk-delta", 2, "n", 2.5, True, 0, 1, {"delta": 1}),
-    ("topk-ratio", 1, "ratio", SOFT[1] / SOFT[0], False, 1, 0, {}),
-    ("topk-ratio", 1, "ratio", SOFT[1] / SOFT[0], True, 1, 0, {}),
-    ("threshold", 1, "single", SOFT[1], True, 1, 0, {}),
-    ("threshold", 1, "single", SOFT[1], False, 1, 0, {"tried": 0.8, "accumulated": 0.8}),
-    ("lenience", 1, "lenience", SOFT[1] / SOFT[0], True, 1, 0, {}),
-    ("cascade-token", 1, "alpha", 1 - SOFT[1] / SOFT[0], True, 0, 1, {}),
-    ("cascade-token", 1, "alpha", 1 - SOFT[1] / SOFT[0], False, 0.3, 1, {}),
-    ("fuzzy", 2, "divergence", DIVERGENCE, False, 0.2, 1, NEAR),
-    ("fuzzy", 2, "divergence", DIVERGENCE, True, 0, 1, NEAR),
-    ("cascade-opt", 2, "alpha", (SOFT[0] - 0.4) / 0.2, False, 0.2, 1, NEAR),
-    ("cascade-opt", 2, "alpha", (SOFT[0] - 0.4) / 0.2, True, 0, 1, NEAR),
-    ("easd", 0, "entropy", SPREAD, False, 0, 0.5, UNSURE),
-    ("contrastive", 1, "alpha", 0.6, True, 1, 0, {"drafter": [0.8, 0.1, 0.1], "beta": 10.0}),
-    ("fly", 2, "entropy", SPREAD, False, 1, 0.2, {}),
-    ("fly", 2, "entropy", SPREAD, True, 1, 0, {}),
-]
-
-
-@pytest.mark.parametrize(
-    ("name", "x", "parameter", "border", "cold", "below", "above", "others"), BORDERS
-)
-def test_what_a_rule_keeps_changes_at_its_border(
-    name: str,
-    x: int,
-    parameter: str,
-    border: float,
-    cold: bool,
-    below: float,
-    above: float,
-    others: dict[str, Any],
-) -> None:
-    step = 1 / 2 if parameter == "n" else 1e-6
-    for value, expected in ((border - step, below), (border + step, above)):
-        kept = accept(name, LN, x, cold=cold, **others, **{parameter: value})
-        assert kept == pytest.approx(expected)
-
-
 def test_at_the_border_itself() -> None:
     """p = ε of typical is refused, z₁ − z₂ and ratios that are equal to theirs are kept."""
     assert accept("typical", LN, 2, epsilon=SOFT[2], delta=1000) == 0
@@ -244,7 +175,8 @@ def test_a_new_rule_is_one_short_file_in_the_folder(
         floor.values({"floor": 0}),
         chance(draft, 0),
     )
-    rows = judge(logits, draft, floor, values, Sampling(1.0), DraftMode.GREEDY, u)
+    terms = Terms(floor, values, Sampling(1.0), DraftMode.GREEDY)
+    rows = decide(terms, draft, Known(logits, u))
     assert column(rows, "keep") == [1] * 4
     assert column(rows, "tv")[:3] == pytest.approx(
         [1 - float(p[at, token]) for at, token in enumerate(draft.ids[1:])]

@@ -12,6 +12,7 @@ import pytest
 import torch
 from tokenizers import AddedToken
 
+from mars_core import verification
 from mars_core.models import Pair
 from mars_core.rules import RULES, expressions, split_values
 from mars_core.rules.expression import parse
@@ -27,7 +28,7 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from mars_core.verification import RunState, Span, chain_draft, judge
+from mars_core.verification import Known, RunState, Span, Terms, chain_draft
 from tests.checkpoints import tiny_model, tiny_tokenizer
 from tests.live_pairs import DRAFTS, config_for, decoded, disturbed, headed, pair_of, ready_pair
 from tests.unit.mars_core.test_verification import (
@@ -178,19 +179,9 @@ def test_thinking_is_read_along_the_draft(before: bool) -> None:
     draft, run = chain_draft(ids, torch.ones(4)), RunState(7, before, 0.5)
     sent = torch.tensor(run.words).view(torch.float64)
     values = {"theta": "thinking*0.5 + position/100 + tv/1000"}
-    rows = decoded_rows(
-        judge(
-            logits[:1].expand(5, -1),
-            draft,
-            RULES["mars"],
-            values,
-            Sampling(1.0),
-            DraftMode.GREEDY,
-            u,
-            run=sent,
-            span=span,
-        )
-    )
+    terms = Terms(RULES["mars"], values, Sampling(1.0), DraftMode.GREEDY, span=span)
+    known = Known(logits[:1].expand(5, -1), u, run=sent)
+    rows = decoded_rows(verification.decide(terms, draft, known))
     inside = [before, True, True, False, False]
     expected = [0.5 * phase + (7 + at) / 100 + 0.0005 for at, phase in enumerate(inside)]
     assert [node.parameter for node in rows.nodes] == pytest.approx(expected)
@@ -278,33 +269,6 @@ def test_a_continued_run_goes_on_with_what_was_spent(pair: Pair) -> None:
     assert decoded(pair, replace(config, spent=())).token_ids != trace.token_ids[half:]
 
 
-def test_the_phase_begins_in_the_prompt_and_ends_with_its_token() -> None:
-    tokenizer = tiny_tokenizer()
-    tokenizer.add_tokens([AddedToken("<think>"), AddedToken("</think>")])
-    target = tiny_model("llama", vocab_size=len(tokenizer))
-    pair = pair_of(target, disturbed(target, 0.05), tokenizer, frozenset())
-    end = tokenizer.convert_tokens_to_ids("</think>")
-    once = Sampling(processors=Processors(logit_bias=(("<think>", -math.inf),)))
-    config = config_for(
-        pair,
-        LIVE["greedy chain"],
-        once,
-        rule="always",
-        prompt="once <think> upon",
-        where="thinking",
-    )
-    thinking, answer = (
-        decoded(pair, replace(config, prefix=prefix)) for prefix in ((), (5, end, 6))
-    )
-    for token in thinking.tokens:
-        assert token.parameter == 1 - (end in thinking.token_ids[: token.position])
-    strict = decoded(
-        pair, replace(answer.config, rule=replace(config.rule, name="strict", parameters={}))
-    )
-    assert {token.parameter for token in answer.tokens} == {0}
-    assert answer.token_ids == strict.token_ids and sum(t.tv for t in answer.tokens) == 0
-
-
 @pytest.mark.parametrize("scope", [True, False], ids=["thinking", "answer"])
 @pytest.mark.parametrize("name", [name for name in LIVE if "chain" in name])
 def test_a_scope_begins_and_ends_with_the_token_after_the_mark_within_an_accepted_block(
@@ -341,6 +305,8 @@ def test_a_scope_begins_and_ends_with_the_token_after_the_mark_within_an_accepte
                 assert inside or token.outcome is not Outcome.RELAXED
                 after += ended and not before
                 ended = ended or token.id == end
+    answer = decoded(pair, replace(trace.config, prefix=(5, end, 6)))
+    assert {token.parameter for token in answer.tokens} == {not scope}
     assert after > 0
 
 

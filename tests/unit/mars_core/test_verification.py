@@ -1,5 +1,5 @@
 """What a verdict tells: the rows that the trace is made of. Here too: the drafts that all tests of
-verification judge."""
+verification decide."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from mars_core import verification
 from mars_core.rules import RULES, Siblings
 from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, Use, target_distribution, words
 from mars_core.types import DraftMode, Sampling
-from mars_core.types.row import Contents
-from mars_core.verification import Draft, StepVerdict, chain_draft, judge, walk
-from mars_core.verification.columns import JudgedToken, pack
+from mars_core.verification import Draft, Known, StepVerdict, Terms, chain_draft, walk
+from mars_core.verification.columns import RowToken
 
 V = 6
 SAMPLINGS = (Sampling(0.0), Sampling(1.0), Sampling(0.7, top_k=3), Sampling(1.3, top_p=0.8))
@@ -139,8 +139,9 @@ def columns(
     rule = RULES[rule] if isinstance(rule, str) else rule
     parameters = values_of(rule.name) if values is None else rule.values(values)
     u = u if sampling.temperature else replace(u, noise=None)
-    of_rule = rule, parameters, sampling, mode, u, telemetry
-    return judge(logits, draft, *of_rule, signals={"score": scores(draft)})
+    terms = Terms(rule, parameters, sampling, mode, telemetry)
+    known = Known(logits, u, signals={"score": scores(draft)})
+    return verification.decide(terms, draft, known)
 
 
 def scores(draft: Draft) -> Tensor:
@@ -166,8 +167,8 @@ class Decoded(NamedTuple):
         return self.verdict.nodes.children
 
 
-def fields_of(judged: JudgedToken) -> dict[str, Any]:
-    return judged.measured | judged._asdict()
+def fields_of(token: RowToken) -> dict[str, Any]:
+    return token.measured | token._asdict()
 
 
 def decoded(rows: Tensor) -> Decoded:
@@ -259,30 +260,6 @@ def test_measuring_changes_no_decision(rule: str) -> None:
             ]
         assert (full.path, full.children) == (bare.path, bare.children)
         assert math.isnan(bare.nodes[0].tv) and bare.nodes[0].top_ids == ()
-
-
-def test_the_path_goes_to_the_first_accepted_child() -> None:
-    nothing = torch.zeros(6)
-    row = pack(
-        {
-            "keep": torch.tensor([0, 1, 1, 1, 1]).bool(),
-            "strict": torch.zeros(5).bool(),
-            "z1": nothing,
-            "parent": torch.tensor([0, 0, 1, 2, 2]),
-            "id": torch.tensor([9, 1, 2, 3, 4, 5]),
-            "own": nothing,
-            "emit": nothing,
-        },
-        Contents.ALWAYS,
-        5,
-        5,
-    )
-    verdict = decoded(row[0])
-    assert verdict.path == (0, 2, 4)
-    assert verdict.children == [[1, 2], [3], [4, 5], [], [], []]
-    assert [node.id for node in verdict.nodes] == [9, 1, 2, 3, 4, 5]
-    root = verdict.nodes[0]
-    assert (root.parent, root.keep, root.strict, root.emit) == (-1, 1, 1, 0)
 
 
 @pytest.mark.parametrize("rule", RULES)

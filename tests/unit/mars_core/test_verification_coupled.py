@@ -13,7 +13,6 @@ from torch import Tensor
 from mars_core.rules import RULES, Reach
 from mars_core.sampling import draw, noise, target_distribution
 from mars_core.types import DraftMode, Sampling, ShiftKind
-from mars_core.verification import chain_draft
 from mars_core.verification.coupled import CELLS, joint_integral
 from tests.unit.mars_core.published import joint
 from tests.unit.mars_core.test_verification import (
@@ -134,18 +133,3 @@ def test_a_token_is_accepted_only_if_it_is_the_targets_or_relaxed(
                     assert math.isnan(node.tv) and math.isnan(node.kl)
                 elif not drafted:
                     assert (node.tv, node.kl) == (0, 0)
-
-
-def test_coupled_drafts_are_greedy_ones_at_temperature_0_and_from_drafters_without_probabilities() -> (
-    None
-):
-    logits, draft = case("chain of 3", 0)
-    for each, sampling in (
-        (draft, Sampling(0.0)),
-        (chain_draft(draft.ids, torch.ones(3)), Sampling(1.0)),
-    ):
-        rows = [
-            columns(logits, each, "mars", sampling, chance(each, 0), mode=mode)
-            for mode in (DraftMode.COUPLED, DraftMode.GREEDY)
-        ]
-        assert torch.equal(*rows)

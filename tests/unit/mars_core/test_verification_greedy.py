@@ -30,6 +30,7 @@ LIMITS: list[tuple[str, dict[str, float], bool]] = [  # of strict, and of greedy
     ("cactus", {"delta": 0}, False),
     ("fuzzy", {"divergence": 0}, False),
     ("easd", {"entropy": 20}, False),
+    ("fly", {"window": 6, "entropy": 0}, False),
     ("mars-algorithm1", {"theta": 1}, True),
     ("topk-delta", {"n": 1}, True),
     ("topk-delta", {"delta": 0}, True),

@@ -12,7 +12,7 @@ from mars_core.rules import RULES, Siblings, protecting
 from mars_core.rules.base import WHERE, Rule
 from mars_core.sampling import Chance, Use, chance, words
 from mars_core.types import DraftMode, Processors, Sampling
-from mars_core.verification import Draft, Span, chain_draft, judge
+from mars_core.verification import Draft, Known, Span, Terms, chain_draft, decide
 
 TREE = torch.tensor([0, 0, 1, 1, 2, 3, 3])
 SAMPLINGS = (
@@ -96,10 +96,8 @@ def compare(
     if protect:
         rule = protecting(rule, torch.arange(size) % 3 == 0)
     score = logits.sigmoid()[..., :1]
-    signals = {"score": score}
-    together = judge(
-        logits, draft, rule, values, sampling, mode, random, True, raw, runs, SPAN, signals
-    )
+    terms = Terms(rule, values, sampling, mode, span=SPAN)
+    together = decide(terms, draft, Known(logits, random, raw, runs, {"score": score}))
     for text in range(texts):
         separate = Chance(
             *(
@@ -107,8 +105,8 @@ def compare(
                 for each in (random.uniform, random.noise, random.draft)
             )
         )
-        before = logits[text], alone(draft, text), rule, values, sampling, mode, separate, True
-        row = judge(*before, raw[text], runs[text], SPAN, {"score": score[text]})
+        known = Known(logits[text], separate, raw[text], runs[text], {"score": score[text]})
+        row = decide(terms, alone(draft, text), known)
         assert row.numpy().tobytes() == together[text].numpy().tobytes(), (
             name,
             shape,

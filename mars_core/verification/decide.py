@@ -4,84 +4,66 @@ not depend on the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import NO_SIGNALS, WHERE, Rule, Signals
+from mars_core.rules.base import WHERE
 from mars_core.rules.strict import STRICT
 from mars_core.sampling import (
-    Chance,
     displayed_distribution,
     draw,
     lowest_argmax,
     row_sums,
     target_distribution,
 )
-from mars_core.types import DraftMode, Parameters, Sampling, numbers
+from mars_core.types import DraftMode, Sampling, numbers
 from mars_core.types.row import Contents
+from mars_core.verification.case import Case, Decision, Known, TargetValues, Terms
 from mars_core.verification.columns import pack
-from mars_core.verification.draft import Decision, Draft, FlatDrafts, TargetValues, chain, in_order
+from mars_core.verification.draft import Draft, FlatDrafts, chain, in_order
 from mars_core.verification.greedy import decide_greedy
 from mars_core.verification.sampled import decide_sampled
 from mars_core.verification.shift import no_shift
-from mars_core.verification.state import Span, with_state
+from mars_core.verification.state import RunState, state_of
 
 TOP = 5  # alternatives per node
 _EXCLUDED = -1e30  # replaces ln 0, so that 0 · ln 0 is 0
 
 
-def judge(
-    logits: Tensor,
-    draft: Draft,
-    rule: Rule,
-    values: Parameters,
-    sampling: Sampling,
-    mode: DraftMode,
-    chance: Chance,
-    telemetry: bool = True,
-    raw: Tensor | None = None,
-    run: Tensor | None = None,
-    span: Span | None = None,
-    signals: Signals = NO_SIGNALS,
-) -> Tensor:
-    """Return the result row, float64 [M], for ``walk``; of drafts for A texts, whose inputs have
-    this dimension too, [A, M]. logits [N + 1, V] float32, ``raw``: before processors, None where
-    there are none; ``chance``: of draft.depth + 1 positions or more, from this step's on; ``run``:
-    numbers of a RunState, None of the beginning; ``signals`` [N + 1, F]: of each node. At
+def decide(terms: Terms, draft: Draft, known: Known) -> Tensor:
+    """Return the result row, float64 [M], for ``walk``; of drafts for A texts [A, M]. At
     temperature 0, and from a drafter without probabilities, every draft is greedy."""
-    noisy = sampling.temperature > 0 and mode is not DraftMode.GREEDY
-    sampled = noisy and mode is DraftMode.SAMPLED and draft.distribution is not None
-    coupled = (
-        noisy
-        and mode is DraftMode.COUPLED
-        and (draft.distribution is not None or not draft.is_chain)
-    )
-    known = draft.ids.numel() // (draft.size + 1)
+    mode, sampling, has_q = terms.mode, terms.sampling, draft.distribution is not None
+    if sampling.temperature == 0 or not (
+        has_q or (mode is DraftMode.COUPLED and not draft.is_chain)
+    ):
+        mode = DraftMode.GREEDY
+    count = draft.ids.numel() // (draft.size + 1)
     # sums over the vocabulary of a single row would be divided among threads, and so rounded otherwise
-    texts = 2 if noisy and draft.distribution is not None and known * draft.size == 1 else known
+    texts = 2 if mode is not DraftMode.GREEDY and has_q and count * draft.size == 1 else count
     drafts = FlatDrafts.of(draft, texts)
-    raw = None if raw is None else in_order(raw.expand(texts, -1, -1))
-    target = _target_values(in_order(logits.expand(texts, -1, -1)), draft, texts, sampling, chance)
-    of_texts = {name: each.expand(texts, *each.shape[-2:]) for name, each in signals.items()}
-    target = target._replace(signals=of_texts)
-    target = with_state(target, draft, drafts, rule, values, run, span)
+    raw = None if known.raw is None else in_order(known.raw.expand(texts, -1, -1))
+    target = _target_values(known, draft, texts, sampling)
+    runs = target.uniform.new_zeros(len(RunState._fields)) if known.run is None else known.run
+    target = target._replace(state=state_of(terms, draft, target, runs.double().expand(texts, -1)))
 
-    decide = partial(
-        _decided, target, drafts, sampled=sampled, coupled=coupled, telemetry=telemetry
-    )
-    decision, state = decide(rule, numbers(values)), target.state
-    if state is not None and WHERE.name in state.parameters:
-        inside = state.parameters[WHERE.name][:, 0] > 0
-        decision = decision.only(inside, drafts.parents, decide(STRICT, {}))
+    measured = terms.telemetry and not terms.rule.lossless
+    case = Case(target, drafts, terms.rule, numbers(terms.parameters), mode, measured)
+    decision = _decided(case, terms.telemetry)
+    if target.state is not None and WHERE.name in target.state.parameters:
+        inside = target.state.parameters[WHERE.name][:, 0] > 0
+        strict = _decided(case._replace(rule=STRICT, values={}, measured=False), terms.telemetry)
+        decision = decision.only(inside, drafts.parents, strict)
     columns = _always(target, draft, drafts, decision)
     contents = Contents.ALWAYS
-    if telemetry:
+    if terms.telemetry:
         contents = Contents.TELEMETRY if target.greedy else Contents.TELEMETRY | Contents.DRAWS
         columns |= _measures(target, drafts, decision, sampling, raw)
-        for content, more in _optional(target, draft.odds if noisy else None, raw):
+        for content, more in _optional(
+            target, draft.odds if mode is DraftMode.COUPLED else None, raw
+        ):
             contents |= content
             columns |= more
     if decision.state is not None and decision.state.charge is not None:
@@ -89,27 +71,15 @@ def judge(
         columns["regret"] = decision.state.regret[:, 0]
         columns["charge"] = decision.state.charge[:, 0]
     rows = pack(columns, contents, draft.size, target.top_z.shape[-1], texts)
-    return rows[:known].view(*draft.ids.shape[:-1], -1)
+    return rows[:count].view(*draft.ids.shape[:-1], -1)
 
 
-def _decided(
-    target: TargetValues,
-    draft: FlatDrafts,
-    rule: Rule,
-    values: Mapping[str, float],
-    *,
-    sampled: bool,
-    coupled: bool,
-    telemetry: bool,
-) -> Decision:
-    measured = telemetry and not rule.lossless
-    if sampled:
-        decision = decide_sampled(target, draft, rule, values, measured)
-    else:
-        decision = decide_greedy(target, draft, rule, values, coupled, measured)
-    if measured or not telemetry:
+def _decided(case: Case, telemetry: bool) -> Decision:
+    by_mode = decide_sampled if case.mode is DraftMode.SAMPLED else decide_greedy
+    decision = by_mode(case)
+    if case.measured or not telemetry:
         return decision
-    return decision._replace(shift=no_shift(target, draft, decision.emit))
+    return decision._replace(shift=no_shift(case, decision.emit))
 
 
 def _always(
@@ -141,10 +111,8 @@ def _optional(
         yield Contents.PROCESSED, {"raw_z1": best, "raw_z2": second}
 
 
-def _target_values(
-    logits: Tensor, draft: Draft, texts: int, sampling: Sampling, chance: Chance
-) -> TargetValues:
-    """logits [P, V]."""
+def _target_values(known: Known, draft: Draft, texts: int, sampling: Sampling) -> TargetValues:
+    """Return the values at the nodes of ``texts`` texts, or of one text as often."""
 
     def at_nodes(values: Tensor) -> Tensor:
         """Random numbers of the nodes, by their depths."""
@@ -152,23 +120,23 @@ def _target_values(
             return in_order(values[:, : draft.size + 1])
         return in_order(values[chain(texts, values.device)[0][:, None], draft.depths])
 
-    p = target_distribution(logits, sampling)
-    uniform, noise = at_nodes(chance.uniform.expand(texts, -1)), logits[:, :0]
+    logits, chance = in_order(known.logits.expand(texts, -1, -1)), known.chance
+    p, noise, drawn = target_distribution(logits, sampling), logits[:, :0], None
+    top_z, top_ids = _best(logits)
     if chance.noise is not None:
         noise = at_nodes(chance.noise.expand(texts, -1, -1))
-    top_z, top_ids = _best(logits)
-    drawn = None if chance.noise is None else draw(p, noise)
-    target_ids = top_ids[:, 0] if drawn is None else drawn.ids
+        drawn = draw(p, noise)
     return TargetValues(
         logits,
         p,
         displayed_distribution(logits, p, sampling),
         top_z,
         top_ids,
-        target_ids,
+        top_ids[:, 0] if drawn is None else drawn.ids,
         drawn,
-        uniform,
+        at_nodes(chance.uniform.expand(texts, -1)),
         noise,
+        {name: each.expand(texts, *each.shape[-2:]) for name, each in known.signals.items()},
     )
 
 
