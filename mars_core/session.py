@@ -11,7 +11,6 @@ import torch
 import transformers
 
 from mars_core import __version__
-from mars_core.batch import together
 from mars_core.drafting import context_limit, drafter_kind
 from mars_core.engine.assembly import Assembler
 from mars_core.engine.build import build, kind_of
@@ -20,12 +19,13 @@ from mars_core.models import Pair
 from mars_core.models.gguf import source_file
 from mars_core.models.memory import dtype_name
 from mars_core.rules import PLAIN, RULES
-from mars_core.run import Checked, Run, Seat
+from mars_core.runs.batch import together
+from mars_core.runs.run import Checked, Run, Seat
+from mars_core.runs.validation import validate, validate_length
 from mars_core.settings import Settings
 from mars_core.telemetry import HEAD_CONTEXT
 from mars_core.text.prompting import encode
 from mars_core.types import SAMPLER, DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling
-from mars_core.validation import validate, validate_length
 
 _WARM_UP_TOKENS = 8
 

@@ -18,7 +18,7 @@ from mars_core.eagle3.cache import prepare_head
 from mars_core.models import Pair, custom_pair
 from mars_core.models.checks.exactness import find_shapes, real_text
 from mars_core.models.idle import Engines
-from mars_core.run import Run
+from mars_core.runs.run import Run
 from mars_core.session import Session, run_config
 from mars_core.types import (
     DrafterConfig,

@@ -31,14 +31,14 @@ from evaluation.study.batch import AUTO, batch_of, decode
 from evaluation.study.result import BATCH
 from mars_core.drafting import context_limit
 from mars_core.models import ModelPool
-from mars_core.run import Checked
+from mars_core.runs.run import Checked
+from mars_core.runs.validation import validate, validate_length
 from mars_core.session import Session
 from mars_core.settings.command_line import machine, threshold_lines
 from mars_core.settings.table import LARGEST_SEED
 from mars_core.text.prompting import encode, thinking_switch
 from mars_core.text.templates import render
 from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Trace
-from mars_core.validation import validate, validate_length
 from storage import RunStore, Source
 
 LOG = logging.getLogger(__name__)

@@ -165,7 +165,7 @@ def without_times(trace: Trace) -> Trace:
 def batch_of(text: str, pair: Pair, tokens: int) -> int:
     """Read ``--batch``: a number, or as many rows of ``tokens`` tokens as the memory holds; 1 for
     models that take no batches. Raises ValueError."""
-    from mars_core.batch import takes_batches  # imported here because it loads transformers
+    from mars_core.runs.batch import takes_batches  # imported here because it loads transformers
 
     rows = 0 if text == AUTO else read_integer(text, "batch", 1, MAX_BATCH, AUTO)
     if not takes_batches(pair):

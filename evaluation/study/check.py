@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def check(plan: Plan, session: Session) -> None:
     """Raises ValueError with one sentence for a setting that cannot be run, a suite that cannot be
     scored, a prompt that does not fit."""
-    from mars_core.validation import validate
+    from mars_core.runs.validation import validate
 
     check_libraries(plan.suites, execute_code=plan.execute_code)
     settings = list(every_setting(plan, session))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from mars_core.jobs import RUN_FAILURES, Began, Ended, Job, JobEvent, Wrote
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
-from mars_core.run import Run, failure
+from mars_core.runs.run import Run, failure
 from mars_core.session import Session
 from mars_core.types import Status, Step, StopReason
 

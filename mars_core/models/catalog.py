@@ -79,11 +79,6 @@ class Theta(NamedTuple):
     reason: str = ""
 
     @property
-    def pair_value(self) -> float | None:
-        """None for the paper's."""
-        return self.value if self.reason else None
-
-    @property
     def sentence(self) -> str:
         """Empty for the paper's."""
         why = f"θ = {self.value:g} is the default of this pair: {self.reason} The paper's is {PAPER_THETA.value:g}."

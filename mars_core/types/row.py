@@ -40,6 +40,11 @@ class RowColumn(NamedTuple):
     emitted: float = math.nan
     name: str = ""
 
+    @property
+    def absent(self) -> float:
+        """Its value in a row without it."""
+        return 0 if self.dtype == "int64" else math.nan
+
 
 ID = RowColumn("int64", Of.NODE, Contents.ALWAYS)
 PARENT = RowColumn("int64", Of.DRAFTED, Contents.ALWAYS, root=-1.0)

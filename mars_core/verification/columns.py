@@ -7,7 +7,6 @@ token is a field of ``types.Token`` with its column, and its values in ``decide`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -88,32 +87,13 @@ def _groups(contents: int) -> tuple[tuple[RowColumn, ...], ...]:
     return tuple(tuple(column for column in there if column.dtype == dtype) for dtype in dtypes)
 
 
-class Layout(NamedTuple):
-    """Position and defaults of the columns in rows of one shape."""
-
-    starts: tuple[dict[str, int], ...]  # start of each column, by Of
-    integers: tuple[str, ...]  # the columns of integers, without the wide ones
-    root: dict[str, Any]  # values of token columns for the root
-    emitted: dict[str, Any]  # values of drafted-token columns for an emitted token
-    absent: dict[str, Any]  # values of absent columns: nan, 0 for integers, or ()
-
-
 @cache
-def layout(count: int, contents: int, width: int) -> Layout:
-    """Return the layout of rows with N = ``count`` drafted tokens and T = ``width``."""
+def columns_of(count: int, contents: int, width: int) -> Mapping[str, tuple[RowColumn, int]]:
+    """Return every column, by name, with its start in rows with N = ``count`` drafted tokens and T =
+    ``width``; 0 where it is absent."""
     lengths, at = (count, count + 1, 2 * count + 1, (count + 1) * width), HEAD
-    starts: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+    columns = {column.name: (column, 0) for column in COLUMNS}
     for column in (column for group in _groups(contents) for column in group):
-        starts[column.of][column.name] = at
+        columns[column.name] = column, at
         at += lengths[column.of]
-    integers = tuple(
-        column.name for column in COLUMNS if column.dtype == "int64" and column.of is not Of.WIDE
-    )
-    missing = (column for column in COLUMNS if column.name not in starts[column.of])
-    absent = {
-        each.name: () if each.of is Of.WIDE else 0 if each.name in integers else math.nan
-        for each in missing
-    }
-    root = {column.name: column.root for column in COLUMNS if column.of in (Of.DRAFTED, Of.TOKEN)}
-    emitted = {column.name: column.emitted for column in COLUMNS if column.of is Of.DRAFTED}
-    return Layout(starts, integers, root, emitted, absent)
+    return columns

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mars_core.types.row import Of
-from mars_core.verification.columns import HEAD, MEASURED, RowToken, layout
-
-TokenValues = dict[str, Any]  # by column: a number, or a tuple where it is wide
+from mars_core.verification.columns import HEAD, MEASURED, RowToken, columns_of
 
 
 class Nodes:
@@ -20,8 +18,7 @@ class Nodes:
     def __init__(self, row: Sequence[float]) -> None:
         self._row = row
         self._count, contents, self._width = map(int, row[:HEAD])
-        self._layout = layout(self._count, contents, self._width)
-        self._starts = self._layout.starts
+        self._columns = columns_of(self._count, contents, self._width)
         self.parents = [-1, *map(int, self.column("parent")[1:])]
         self.children: list[list[int]] = [[] for _ in self.parents]
         for number, parent in enumerate(self.parents[1:], start=1):
@@ -32,17 +29,16 @@ class Nodes:
 
     def column(self, name: str) -> list[float]:
         """Return the values of a column for all nodes; nan without ``telemetry``."""
-        drafted, node, token, _ = self._starts
-        if name in node:
-            return list(self._row[node[name] : node[name] + len(self)])
-        start = drafted.get(name) or token.get(name)
-        drafts = self._row[start : start + self._count] if start else [math.nan] * self._count
-        return [self._layout.root.get(name, math.nan), *drafts]
+        column, start = self._columns[name]
+        if start and column.of is Of.NODE:
+            return list(self._row[start : start + len(self)])
+        drafted = self._row[start : start + self._count] if start else [math.nan] * self._count
+        return [column.root, *drafted]
 
     def charge(self, path: Sequence[int], *, rejected: bool) -> float:
         """Return what the relaxed tokens of a path have charged, and those that were ``rejected``
         at its end."""
-        if "charge" not in self._starts[Of.DRAFTED]:
+        if not self._columns["charge"][1]:
             return 0.0
         charge, strict = self.column("charge"), self.column("strict")
         relaxed = sum(charge[node] for node in path if not strict[node])
@@ -53,36 +49,32 @@ class Nodes:
 
     def drafted(self, number: int) -> RowToken:
         """Return the drafted token of node 1 … N; its position is that after its parent."""
-        identity = {"id": self._row[self._starts[Of.NODE]["id"] + number]}
-        drafted = self._read(Of.DRAFTED, number - 1)
-        return self._token(self.parents[number], number - 1, drafted | identity)
+        identity = {"id": self._row[self._columns["id"][1] + number]}
+        return self._token(self.parents[number], number - 1, identity)
 
     def emitted(self, number: int) -> RowToken:
         """Return the token that is emitted after a node if the step ends there."""
-        identity = {"id": self._row[self._starts[Of.NODE]["emit"] + number], "parent": number}
-        return self._token(number, self._count + number, self._layout.emitted | identity)
+        identity = {"id": self._row[self._columns["emit"][1] + number], "parent": number}
+        return self._token(number, self._count + number, identity)
 
-    def _node_row(self, number: int) -> TokenValues:
-        """Columns of the position after a node, and the values of absent columns. ``edge`` at temperature 0: z1 − z2."""
-        row = self._layout.absent | self._read(Of.NODE, number)
-        for name, start in self._starts[Of.WIDE].items():
-            row[name] = tuple(
-                self._row[start + number * self._width : start + (number + 1) * self._width]
-            )
-        if "edge" in self._layout.absent and row["top_z"]:
-            row["edge"] = row["top_z"][0] - row["top_z"][1]
-        return row
-
-    def _read(self, of: Of, index: int) -> TokenValues:
-        row = self._row
-        return {name: row[start + index] for name, start in self._starts[of].items()}
-
-    def _token(self, node: int, at: int, columns: TokenValues) -> RowToken:
-        """Token ``at``, after a node, with int in the integer columns."""
-        columns = self._node_row(node) | columns | self._read(Of.TOKEN, at)
-        columns |= {name: int(columns[name]) for name in self._layout.integers}
-        rest = (columns[name] for name in RowToken._fields[1:])
-        return RowToken({name: columns[name] for name in MEASURED}, *rest)
+    def _token(self, node: int, at: int, identity: Mapping[str, float]) -> RowToken:
+        """Return token ``at`` of the drafted and the emitted ones, after a node. ``edge`` at
+        temperature 0: z1 − z2."""
+        values, drafted = dict[str, Any](), at < self._count
+        for name, (column, start) in self._columns.items():
+            index = node if column.of is Of.NODE else at
+            value: float = identity.get(name, column.emitted)
+            if column.of is Of.WIDE:
+                first = start + node * self._width
+                values[name] = tuple(self._row[first : first + self._width]) if start else ()
+                continue
+            if name not in identity and (drafted or column.of is not Of.DRAFTED):
+                value = self._row[start + index] if start else column.absent
+            values[name] = int(value) if column.dtype == "int64" else value
+        if not self._columns["edge"][1] and values["top_z"]:
+            values["edge"] = values["top_z"][0] - values["top_z"][1]
+        rest = (values[name] for name in RowToken._fields[1:])
+        return RowToken({name: values[name] for name in MEASURED}, *rest)
 
 
 class StepVerdict(NamedTuple):

@@ -13,7 +13,7 @@ from mars_core.rules.base import Rule
 from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Known, Terms, decide
-from mars_core.verification.columns import HEAD, layout
+from mars_core.verification.columns import HEAD, columns_of
 from tests.unit.mars_core.published import Distribution, after_node, coupled, joint, sampled
 from tests.unit.mars_core.test_verification import (
     V,
@@ -156,9 +156,9 @@ def protected(setting: Setting) -> tuple[int, ...]:
 def tokens_after(setting: Setting, ids: Tensor, uniform: Tensor, drawn: Tensor) -> Tensor:
     """The token after each node of each draft, [A, N + 1]."""
     rows = setting.decided(ids, uniform, drawn, telemetry=False)
-    of_drafts, of_nodes, *_ = layout(*map(int, rows[0, :HEAD])).starts
-    keep = rows[:, of_drafts["keep"] :][:, : setting.draft.size]
-    after = rows[:, of_nodes["emit"] :][:, : setting.draft.size + 1].long()
+    columns, size = columns_of(*map(int, rows[0, :HEAD])), setting.draft.size
+    keep, after = (rows[:, columns[name][1] :] for name in ("keep", "emit"))
+    keep, after = keep[:, :size], after[:, : size + 1].long()
     for node, children in enumerate(children_of(setting.draft.parents)):
         for child in reversed(children):
             kept = keep[:, child - 1] > 0

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.batch import takes_batches
 from mars_core.decoder import CacheSize, PassShapes, open_cache
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.positions import Rows
@@ -24,7 +23,8 @@ from mars_core.engine.verifier import Verifier
 from mars_core.models import Pair
 from mars_core.models.idle import Engines
 from mars_core.processors import Processor
-from mars_core.run import Run
+from mars_core.runs.batch import takes_batches
+from mars_core.runs.run import Run
 from mars_core.session import Session
 from mars_core.types import (
     DrafterConfig,

@@ -20,7 +20,7 @@ from mars_core.engine import Engine
 from mars_core.models import ModelPool, Pair
 from mars_core.models.idle import MAX_IDLE, Engines
 from mars_core.rules import RULES, Siblings
-from mars_core.run import Run
+from mars_core.runs.run import Run
 from mars_core.session import Session
 from mars_core.types import (
     PROTECTED,

@@ -21,7 +21,7 @@ from mars_core.accelerators import ZeroGpu
 from mars_core.jobs import AcceleratorError, Began, Job, Wrote
 from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
-from mars_core.run import Run
+from mars_core.runs.run import Run
 from mars_core.settings import Settings
 from mars_core.types import Sampling, Status, StopReason, Trace
 from tests.unit.ui.helpers import (

@@ -13,7 +13,7 @@ from mars_core.engine.build import Kind, build, kind_of
 from mars_core.jobs import RUN_FAILURES
 from mars_core.models import Pair
 from mars_core.panics import contained
-from mars_core.run import Checked, Run, Seat
+from mars_core.runs.run import Checked, Run, Seat
 
 
 def takes_batches(pair: Pair) -> bool:

@@ -1,0 +1,1 @@
+"""Runs: their validation, one run, and many at once on one engine."""
