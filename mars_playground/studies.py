@@ -61,11 +61,7 @@ def _run(options: Namespace, store: RunStore) -> int:
             options, store, read_served_options(options, partial(find_server, os.environ))
         )
     spec, session, plan = _planned(options, read_plan_options)
-    study_id = _stored(store, plan, session)
-    _print(study_id)
-    if options.plan_only:
-        return 0
-    return _work(options, Work(store, study_id), plan, spec, session)
+    return _begun(options, store, spec, session, plan)
 
 
 def _planned_before(options: Namespace, store: RunStore) -> int:
@@ -85,6 +81,12 @@ def _planned_before(options: Namespace, store: RunStore) -> int:
         return _serve(options, store, plan)
     spec = plan.models.spec()
     session = open_session(options, spec)
+    return _begun(options, store, spec, session, plan)
+
+
+def _begun(
+    options: Namespace, store: RunStore, spec: PairSpec, session: Session, plan: Plan
+) -> int:
     study_id = _stored(store, plan, session)
     _print(study_id)
     return 0 if options.plan_only else _work(options, Work(store, study_id), plan, spec, session)

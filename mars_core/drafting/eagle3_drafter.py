@@ -20,7 +20,6 @@ from mars_core.decoder import PassShapes
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.eagle3.cache import HeadCache
-from mars_core.eagle3.head import Eagle3Head
 from mars_core.sampling import joined, lowest_argmax, picked, row_sums, target_distribution
 from mars_core.types import TreeShape
 from mars_core.verification import Draft, chain_draft
@@ -93,16 +92,91 @@ class Eagle3Drafter(Drafter):
         odds = _Odds(conditions, self._head.target_ids(draft_ids))
         output = outputs.gather(1, last)  # [A, 1, H]
         if self._top_k == 1:
-            return _chains(self._head, self._cache, output, root, roots, size, odds)
-        growth = _Growth(self._head, self._cache, roots, self._top_k, odds)
-        growth.begin(output)
-        for _ in range(size - 1):
-            growth.expand_level()
-        return growth.trees(root, self.nodes(size), limits)
+            return self._chains(output, root, roots, size, odds)
+        levels = self._grown(output, roots, size, odds)
+        return self._trees(levels, root, self.nodes(size), limits, odds)
 
     def commit(self, slot: int, ids: Sequence[int], path: Sequence[int]) -> None:
         """Note that the accepted nodes now have features computed by the target."""
         self._length[slot], self._uncached[slot] = len(ids) - 1, path
+
+    def _chains(self, output: Tensor, root: Tensor, roots: Rows, depth: int, odds: _Odds) -> Draft:
+        """Draft the best token at every depth. output [A, 1, H], root [A, 1]."""
+        head, drafted, levels = self._head, [root], []
+        for ahead in range(depth):
+            hidden, logits = self._cache.predict(output)
+            best = odds.scores(logits, ahead) if odds.noisy else logits
+            drafted.append(head.target_ids(lowest_argmax(best)))
+            levels.append(logits)
+            if ahead < depth - 1:
+                output = self._cache.extend(drafted[-1], hidden, roots.later(ahead))
+        ids, q = torch.cat(drafted, 1), odds.distribution(torch.cat(levels, 1))
+        distribution = q.new_zeros(*q.shape[:2], head.config.target_vocabulary)
+        distribution.index_copy_(-1, odds.target_ids, q)
+        return chain_draft(ids, distribution.gather(-1, ids[:, 1:, None])[..., 0], distribution)
+
+    def _grown(self, output: Tensor, roots: Rows, depth: int, odds: _Odds) -> list[_Level]:
+        """Return the candidates of each depth: the best continuations of each root, whose entry has
+        the output ``output`` [A, 1, H], then of the best nodes of the depth before. They are
+        numbered in this order, parents before children."""
+        texts, width, device = len(output), self._top_k, output.device
+        scores = torch.zeros(texts, 1, dtype=torch.float64, device=device)
+        numbers = torch.full((texts, 1), -1, device=device)
+        sees = torch.ones(texts, 1, 0, dtype=torch.bool, device=device)
+        itself = torch.eye(width, dtype=torch.bool, device=device).expand(texts, -1, -1)
+        levels, count = list[_Level](), 0
+        for at in range(depth):
+            hidden, logits = self._cache.predict(output)
+            best, ids = odds.scores(logits, at).topk(width)
+            added, chances = (scores[..., None] + best).flatten(1), best.exp()
+            q = odds.q(logits, ids, chances)
+            levels.append(_Level(ids.flatten(1), added, q.flatten(1), chances.flatten(1), numbers))
+            if at == depth - 1:
+                break
+            scores, selected = added.topk(width)
+            source = (selected // width)[..., None]
+            fed = self._head.target_ids(ids.flatten(1).gather(1, selected))
+            hidden = hidden.gather(1, source.expand(-1, -1, hidden.shape[-1]))
+            sees = torch.cat([sees.gather(1, source.expand(-1, -1, sees.shape[-1])), itself], -1)
+            output = self._cache.draft(fed, hidden, roots, at, sees)
+            numbers, count = selected + count, count + added.shape[1]
+        return levels
+
+    def _trees(
+        self, levels: Sequence[_Level], root: Tensor, tokens: int, limits: Tensor, odds: _Odds
+    ) -> Draft:
+        """Draft the best ``tokens`` candidates that are at most ``limits`` [A] deep, then others. A
+        parent scores at least as high as its child and is added before it, so it is included."""
+        added = _Level(*(torch.cat(parts, 1) for parts in zip(*levels, strict=True)))
+        depth_of = _depths(tuple(each.scores.shape[1] for each in levels), root.device)
+        scores = added.scores.masked_fill(depth_of > limits[:, None], -torch.inf)
+        chosen = scores.sort(descending=True, stable=True).indices[:, :tokens].sort().values
+        number = torch.zeros_like(added.ids).scatter(1, chosen, 1).cumsum(1)
+        parents = added.expanded.repeat_interleave(self._top_k, 1).gather(1, chosen)
+        parents = torch.where(parents < 0, 0, number.gather(1, parents.clamp(min=0)))
+        depths = torch.cat([torch.zeros_like(root), depth_of[chosen]], 1)
+        drafted = torch.cat([root, self._head.target_ids(added.ids.gather(1, chosen))], 1)
+        return Draft(
+            drafted,
+            parents,
+            depths,
+            added.q.gather(1, chosen),
+            len(levels),
+            is_chain=False,
+            odds=added.odds.gather(1, chosen) if odds.noisy else None,
+        )
+
+
+class _Level(NamedTuple):
+    """One depth of the trees under construction: of every candidate [A, n · width] the draft id,
+    the summed score, probability and odds (without noise the same); and the numbers of the nodes
+    [A, n] that were expanded."""
+
+    ids: Tensor
+    scores: Tensor
+    q: Tensor
+    odds: Tensor
+    expanded: Tensor
 
 
 class _Odds:
@@ -157,115 +231,8 @@ def _distribution(logits: Tensor, texts: Conditions) -> Tensor:
     return target_distribution(logits.flatten(0, 1), texts.sampling).view_as(logits)
 
 
-def _chains(
-    head: Eagle3Head,
-    cache: HeadCache,
-    output: Tensor,
-    root: Tensor,
-    roots: Rows,
-    depth: int,
-    odds: _Odds,
-) -> Draft:
-    """Draft the best token at every depth. output [A, 1, H], root [A, 1]."""
-    drafted, levels = [root], []
-    for ahead in range(depth):
-        hidden, logits = cache.predict(output)
-        best = odds.scores(logits, ahead) if odds.noisy else logits
-        drafted.append(head.target_ids(lowest_argmax(best)))
-        levels.append(logits)
-        if ahead < depth - 1:
-            output = cache.extend(drafted[-1], hidden, roots.later(ahead))
-    ids, q = torch.cat(drafted, 1), odds.distribution(torch.cat(levels, 1))
-    distribution = q.new_zeros(*q.shape[:2], head.config.target_vocabulary)
-    distribution.index_copy_(-1, odds.target_ids, q)
-    return chain_draft(ids, distribution.gather(-1, ids[:, 1:, None])[..., 0], distribution)
-
-
-class _Level(NamedTuple):
-    """One depth of the trees under construction: of every candidate [A, n · width] the draft id,
-    the summed score, probability and odds (without noise the same); and the numbers of the nodes
-    [A, n] that were expanded."""
-
-    ids: Tensor
-    scores: Tensor
-    q: Tensor
-    odds: Tensor
-    expanded: Tensor
-
-
-class _Growth:
-    """A tree for each of A texts under construction. Candidates are numbered in the order in which
-    they are added, parents before children."""
-
-    def __init__(
-        self, head: Eagle3Head, cache: HeadCache, roots: Rows, width: int, odds: _Odds
-    ) -> None:
-        self._head, self._cache, self._roots = head, cache, roots
-        self._width, self._odds = width, odds
-        self._added: list[_Level] = []
-        self._count = 0
-
-    def begin(self, output: Tensor) -> None:
-        """Add the first depth: the best continuations of each root, whose entry has the output
-        ``output`` [A, 1, H]."""
-        count, device = len(output), output.device
-        self._scores = torch.zeros(count, 1, dtype=torch.float64, device=device)
-        self._numbers = torch.full((count, 1), -1, device=device)
-        self._sees = torch.ones(count, 1, 0, dtype=torch.bool, device=device)
-        identity = torch.eye(self._width, dtype=torch.bool, device=device)
-        self._identity = identity.expand(count, -1, -1)
-        self._grow(output)
-
-    def expand_level(self) -> None:
-        """Expands the best nodes of the last depth."""
-        self._sees = torch.cat([self._sees, self._identity], -1)
-        ids, depth = self._head.target_ids(self._ids), len(self._added) - 1
-        self._grow(self._cache.draft(ids, self._hidden, self._roots, depth, self._sees))
-
-    def _grow(self, output: Tensor) -> None:
-        """Adds the best continuations of each expanded node as candidates, and selects the best of
-        all to expand next."""
-        hidden, logits = self._cache.predict(output)
-        best_scores, ids = self._odds.scores(logits, len(self._added)).topk(self._width)
-        scores = (self._scores[..., None] + best_scores).flatten(1)
-        odds = best_scores.exp()
-        q = self._odds.q(logits, ids, odds)
-        self._added.append(
-            _Level(ids.flatten(1), scores, q.flatten(1), odds.flatten(1), self._numbers)
-        )
-        self._scores, selected = scores.topk(self._width)
-        source = (selected // self._width)[..., None]
-        self._ids = ids.flatten(1).gather(1, selected)
-        self._hidden = hidden.gather(1, source.expand(-1, -1, hidden.shape[-1]))
-        self._sees = self._sees.gather(1, source.expand(-1, -1, self._sees.shape[-1]))
-        self._numbers = selected + self._count
-        self._count += scores.shape[1]
-
-    def trees(self, root: Tensor, tokens: int, limits: Tensor) -> Draft:
-        """Draft the best ``tokens`` candidates that are at most ``limits`` [A] deep, then others. A
-        parent scores at least as high as its child and is added before it, so it is included."""
-        added = _Level(*(torch.cat(parts, 1) for parts in zip(*self._added, strict=True)))
-        levels = _levels(tuple(each.scores.shape[1] for each in self._added), root.device)
-        scores = added.scores.masked_fill(levels > limits[:, None], -torch.inf)
-        chosen = scores.sort(descending=True, stable=True).indices[:, :tokens].sort().values
-        number = torch.zeros_like(added.ids).scatter(1, chosen, 1).cumsum(1)
-        parents = added.expanded.repeat_interleave(self._width, 1).gather(1, chosen)
-        parents = torch.where(parents < 0, 0, number.gather(1, parents.clamp(min=0)))
-        depths = torch.cat([torch.zeros_like(root), levels[chosen]], 1)
-        drafted = torch.cat([root, self._head.target_ids(added.ids.gather(1, chosen))], 1)
-        return Draft(
-            drafted,
-            parents,
-            depths,
-            added.q.gather(1, chosen),
-            len(self._added),
-            is_chain=False,
-            odds=added.odds.gather(1, chosen) if self._odds.noisy else None,
-        )
-
-
 @cache
-def _levels(counts: tuple[int, ...], device: torch.device) -> Tensor:
+def _depths(counts: tuple[int, ...], device: torch.device) -> Tensor:
     """Return the depth of each candidate, from 1 on; ``counts``: candidates a depth. Do not write
     to it."""
     return torch.arange(1, len(counts) + 1, device=device).repeat_interleave(

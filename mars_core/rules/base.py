@@ -89,12 +89,8 @@ class Evidence:
 
     @property
     def proposals(self) -> torch.Tensor:
-        """q over the target's vocabulary, at every position that it has: 0 for ids that the drafter
-        lacks, and where there is no q."""
-        if self.drafter is None:
-            return torch.zeros_like(self.soft)
-        missing = self.soft.shape[-1] - self.drafter.shape[-1]
-        return torch.nn.functional.pad(self.drafter, (0, missing)) if missing else self.drafter
+        """q over the target's vocabulary, at every position that it has; 0 where there is none."""
+        return torch.zeros_like(self.soft) if self.drafter is None else self.drafter
 
     @property
     def both(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 from mars_core.numbers import LARGEST_INTEGER, MOST, quoted, read_bias, read_integer, read_number
 from mars_core.rules import PLAIN
@@ -22,13 +22,9 @@ _KIND = "kind"  # of the metadata of a field
 class SettingKind:
     """``help``: one sentence; ``metavar``: of its option on the command line."""
 
+    type: ClassVar[Any] = str  # as an endpoint declares it
     help: str
     metavar: str | None = field(default=None, kw_only=True)
-
-    @property
-    def type(self) -> Any:
-        """As an endpoint declares it."""
-        return str
 
     def read(self, value: Any, name: str) -> Any:
         """Return a value of a setting, read from text or JSON, or as it is. Raises ValueError."""
@@ -67,9 +63,7 @@ class Number(SettingKind):
     high: float = MOST
     step: float = 1  # of a field of the page
 
-    @property
-    def type(self) -> Any:
-        return float
+    type: ClassVar[Any] = float
 
     def read(self, value: Any, name: str) -> float:
         return read_number(value, name, self.low, self.high)
@@ -82,9 +76,7 @@ class Number(SettingKind):
 class Whole(Number):
     high: float = LARGEST_INTEGER
 
-    @property
-    def type(self) -> Any:
-        return int
+    type: ClassVar[Any] = int
 
     def read(self, value: Any, name: str) -> int:
         return read_integer(value, name, int(self.low), int(self.high))
@@ -99,9 +91,7 @@ class Flag(SettingKind):
 
     default: bool | None = None
 
-    @property
-    def type(self) -> Any:
-        return bool
+    type: ClassVar[Any] = bool
 
     def read(self, value: Any, name: str) -> bool:
         known = _WORDS.get(value.lower()) if isinstance(value, str) else value
@@ -126,9 +116,7 @@ class Words(SettingKind):
     longest: int = 100_000  # characters
     what: str = "texts"
 
-    @property
-    def type(self) -> Any:
-        return list[str]
+    type: ClassVar[Any] = list[str]
 
     def read(self, value: Any, name: str) -> tuple[Any, ...]:
         items = self.items(value)
@@ -228,9 +216,7 @@ class TokenIds(Words):
     most: int = 100_000
     what: str = "token ids"
 
-    @property
-    def type(self) -> Any:
-        return list[int]
+    type: ClassVar[Any] = list[int]
 
     def item(self, value: Any, name: str) -> int:
         return read_integer(value, f"An id of {name}", 0)

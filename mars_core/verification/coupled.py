@@ -17,7 +17,7 @@ from mars_core.sampling import row_sums
 from mars_core.types import ShiftKind
 from mars_core.verification.case import Case
 from mars_core.verification.draft import chain
-from mars_core.verification.sampled import chain_shift, exact, full_vocabulary, padded
+from mars_core.verification.sampled import chain_shift, exact, full_vocabulary
 from mars_core.verification.shift import Shift, divergence, no_shift, unknown_shift
 
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
@@ -120,7 +120,7 @@ def _relaxed(case: Case, emit: Tensor) -> Shift:
     """Compute that of a chain, under a rule that relaxes the two best tokens only."""
     target, draft = case.target, case.draft
     assert draft.distribution is not None
-    best, drafter = target.top_ids[: draft.size, :2], padded(draft.distribution, target.p.shape[-1])
+    best, drafter = target.top_ids[: draft.size, :2], draft.distribution
     known = drafter.gather(-1, best)
     weight = _forgiveness(case, target.evidence(best, None, known)) * known  # fₐ·qₐ [N, 2]
     rows, shift = chain(draft.size, weight.device)[0], no_shift(case, emit)

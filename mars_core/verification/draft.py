@@ -73,7 +73,7 @@ class FlatDrafts(NamedTuple):
     parents: Tensor  # [N] nodes
     q: Tensor  # [N]
     is_chain: bool
-    distribution: Tensor | None  # [N, V']
+    distribution: Tensor | None  # [N, V], 0 for ids that only the target has
 
     @property
     def size(self) -> int:
@@ -87,14 +87,16 @@ class FlatDrafts(NamedTuple):
         return torch.cat([self.x, emit]).add_(nodes, alpha=size)
 
     @staticmethod
-    def of(draft: Draft, texts: int) -> FlatDrafts:
-        """Return those of ``texts`` texts, or of one text as often."""
+    def of(draft: Draft, texts: int, size: int) -> FlatDrafts:
+        """Return those of ``texts`` texts, or of one text as often; ``size``: V."""
         count, known, ids = draft.size, draft.distribution, draft.ids
         parents = chain(texts * count, ids.device)[0]
         if not draft.is_chain:
             parents = (draft.parents.view(texts, count) + parents[::count, None]).flatten()
         if known is not None:
             known = known.expand(texts, count, -1).flatten(0, 1)
+            if missing := size - known.shape[-1]:
+                known = torch.nn.functional.pad(known, (0, missing))
         ids, q = ids.expand(texts, -1), draft.q.expand(texts, -1).flatten()
         x = ids[:, 1:].flatten()
         return FlatDrafts(texts, in_order(ids), x, parents, q, draft.is_chain, known)

@@ -100,16 +100,10 @@ def full_vocabulary(case: Case) -> Evidence:
     target, drafter = case.target, case.draft.distribution
     assert drafter is not None and case.draft.is_chain
     count, size = case.draft.size, target.p.shape[-1]
-    q, p = exact(padded(drafter, size)), exact(target.p[:count])
+    q, p = exact(drafter), exact(target.p[:count])
     every = torch.arange(size, device=q.device).expand(count, -1)
     of_greedy = target.evidence(every, None, q, q)
     return replace(of_greedy, distribution=p, soft=p, top_ids=target.top_ids[:count], q=q)
-
-
-def padded(drafter: Tensor, size: int) -> Tensor:
-    """q [N, V'] with 0 for ids that only the target has, [N, ``size``]."""
-    missing = size - drafter.shape[-1]
-    return torch.nn.functional.pad(drafter, (0, missing)) if missing else drafter
 
 
 def exact(distribution: Tensor) -> Tensor:

@@ -34,11 +34,6 @@ def test_every_drafter_of_the_folder_is_in_the_table_and_describes_itself() -> N
     assert len({kind.title for kind in DRAFTERS.values()}) == len(DRAFTERS)
 
 
-def test_a_drafter_without_a_builder_raises_where_it_is_declared() -> None:
-    with pytest.raises(TypeError, match="build"):
-        DrafterKind("x", "x", "x drafts", "X.", "none")  # type: ignore[call-arg]
-
-
 def test_what_is_unknown_is_an_error_for_a_run_and_a_title_in_the_history() -> None:
     with pytest.raises(ValueError, match=r"'oracle'; it must be one of model, .*none"):
         drafter_kind("oracle")

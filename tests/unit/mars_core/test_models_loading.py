@@ -83,17 +83,6 @@ def test_eos_ids_of_either_configuration_end_an_answer_where_they_exist(
     assert load(copy).eos_ids == expected | {EOS}  # the tokenizer's
 
 
-def test_the_chat_templates_end_of_turn_ends_an_answer_though_no_configuration_names_it(
-    copy: Path,
-) -> None:
-    edit(copy, "config.json", eos_token_id=None)
-    edit(copy, "generation_config.json", eos_token_id=EOS)
-    (copy / "chat_template.jinja").write_text(
-        "{% for m in messages %}{{ m.content }}<s>{% endfor %}"
-    )
-    assert load(copy).eos_ids == {EOS, BOS}
-
-
 def test_only_runs_with_a_draft_model_are_limited_by_its_context(
     llama: Path, tmp_path: Path
 ) -> None:

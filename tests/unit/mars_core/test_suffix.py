@@ -25,27 +25,6 @@ def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
 LONG = [*range(10, 40)]
 
 
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        ([1], []),
-        ([1, 2, 3], []),
-        ([1, 2, 3, 9, 1], [2, 3, 9, 1, 2]),  # one token is matched
-        ([*LONG, 1, 2, *LONG[:6]], LONG[6:12]),  # six are, and K is 6
-        (
-            [7, 1, 8, 7, 1, 8, 7, 2, 9, 7],
-            [1, 8, 7, 2, 9],
-        ),  # more often 1 than 2, which is the latest
-        ([7, 1, 4, 7, 2, 5, 7], [2, 5, 7, 2, 5]),  # equally often: the latest
-        ([3, 1, 2, 1, 2, 1], [2, 1, 2, 1, 2, 1]),  # a period goes on beyond the end of the text
-        ([each for n in range(1, 12) for each in (0, n)] + [0], []),  # each a share below LEAST
-        ([1, 2, 5, 6, 4, 4, 9, 2, 8, 3, 3, 9, 2, 8, 3, 1, 2], [5, 6, 4, 4, 9, 2]),  # longest match
-    ],
-)
-def test_drafts_are_what_most_often_followed(ids: list[int], expected: list[int]) -> None:
-    assert drafted(ids) == expected
-
-
 def test_never_more_than_k_the_limit_and_the_factor() -> None:
     text = [*LONG, *LONG[:3]]
     assert [len(drafted(text, k)) for k in (1, 5, 64)] == [1, 5, 3 * FACTOR]

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import pytest
 from tokenizers import Tokenizer, decoders, models
-from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
 from mars_core.text.detokenize import Detokenizer, Pieces
 from mars_core.text.prompting import encode, end_of_turn
 from mars_core.types import Exchange, PromptConfig
-from tests.checkpoints import BOS, EOS, SPECIAL, tiny_tokenizer
+from tests.checkpoints import BOS, EOS, tiny_tokenizer
 from tests.unit.mars_core.byte_level import byte_level_tokenizer
 
 HISTORY = (Exchange("one?", "1."), Exchange("two?", "2."))
@@ -121,18 +120,6 @@ def test_empty_turn_after_a_history_is_refused() -> None:
 def test_hostile_characters_of_a_history_are_made_valid() -> None:
     prompt = PromptConfig("b", history=(Exchange("\ud83d\ude00", "\ud800"),))
     assert encode(PLAIN, prompt) == encode(PLAIN, PromptConfig("😀\n\n\ufffd\n\nb"))
-
-
-def test_first_token_stands_once() -> None:
-    """Of a tokenizer that puts it before every text."""
-    beginning, first = tokenizer(), SPECIAL[BOS]
-    beginning.backend_tokenizer.post_processor = TemplateProcessing(
-        single=f"{first} $A", special_tokens=[(first, BOS)]
-    )
-    once = encode(beginning, PromptConfig("hi"))
-    assert once[0] == BOS and len(once) == 3
-    assert encode(beginning, PromptConfig(first + "hi")) == once
-    assert encode(beginning, PromptConfig("hi" + first)).count(BOS) == 2
 
 
 @pytest.fixture(scope="module")
