@@ -72,6 +72,7 @@ _PLAN: OptionTable = (
     | SAMPLING_OPTIONS
     | options_of(Settings, "draft", "head")
     | options_of(Plan, "limit", "seed", "max_new_tokens", "interventions", "margin", "equivalence")
+    | options_of(Plan, "skip_long", "execute_code")
     | dict(
         zip(("--seeds", "--time-alone"), options_of(Plan, "repeats", "alone").values(), strict=True)
     )
@@ -87,7 +88,6 @@ _PLAN: OptionTable = (
         "--reference": _list(
             "the right answer to a --prompt, in their order; '' where it is not known", "TEXT"
         ),
-        "--skip-long": _switch("leave out items that do not fit into the context"),
         "--name": _text("a name for the study"),
         "--rules": _text(
             f"of {', '.join(RULES)} (default {RULES_OF_STUDY}); with --server also server "
@@ -109,9 +109,6 @@ _PLAN: OptionTable = (
             "above temperature 0 also strict at these shares of it, which tells what likelier "
             "tokens alone do to the score; empty: none (default 0.8,0.6,0.4,0.2)",
             default=",".join(map(str, SCALES)),
-        ),
-        "--execute-code": _switch(
-            "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)"
         ),
         "--server": _text(
             "measure an OpenAI-compatible server; the key is read from MARS_SERVER_KEY", "URL"

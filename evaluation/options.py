@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mars_core.models import Pair, PairSpec
 
 RULES_OF_STUDY, _SERVED_RULES, _TWO_SERVERS = "none,strict,mars", "strict,mars", "strict,server"
-# Fields of Plan that are options of the same name.
-_SAME = (*kinds(Plan), "execute_code", "skip_long")
 _IN_PLAN = ("top_k", "top_p", "system", "chat", "thinking", "stop")
 _SHARED = ("draft_mode", "tree", *_IN_PLAN, *PROCESSORS)
 
@@ -123,7 +121,7 @@ def _plan(
         served=served,
         # a server decides by itself what it relaxes
         **planned(replace(settings, protect=()) if served else settings),
-        **{name: each for name in _SAME if (each := getattr(options, name)) is not None},
+        **{name: each for name in kinds(Plan) if (each := getattr(options, name)) is not None},
     )
 
 

@@ -20,7 +20,7 @@ from evaluation.plan.purpose import Advice, Matching
 from evaluation.plan.stored import plain, read
 from evaluation.plan.valid import check_plan
 from mars_core.rules import PLAIN
-from mars_core.settings.setting import Number, Whole, checked, setting
+from mars_core.settings.setting import Flag, Number, Whole, checked, setting
 from mars_core.settings.table import LARGEST_SEED
 from mars_core.types import Processors, PromptConfig, Sampling
 
@@ -67,9 +67,17 @@ class Plan:
             *(0.001, 0.5),
         ),
     )
-    execute_code: bool = False
+    execute_code: bool = setting(
+        False,
+        Flag(
+            "run code written by the models in a sandbox, to score it (limits: docs/evaluation.md)",
+            default=False,
+        ),
+    )
     limit: int | None = setting(None, Whole("use only the first items of every suite", 1))
-    skip_long: bool = False  # whether items that do not fit were left out
+    skip_long: bool = setting(
+        False, Flag("leave out items that do not fit into the context", default=False)
+    )
     served: Served | None = None  # None: the runs are those of this program
     batch: int = 1  # runs that are decoded together, the largest of ``loads``
     loads: tuple[int, ...] = ()  # several sizes, ascending: every task in a batch of each

@@ -3,7 +3,6 @@ rule would relax beside the others of the same text, and by rank."""
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -13,14 +12,9 @@ import numpy as np
 from evaluation.advise.recorded import decides, is_recorded, relaxes
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.plan import Plan
-from evaluation.report.measuring.grid import Grid
+from evaluation.report.measuring.grid import Grid, Mask
 from evaluation.report.rows import InterventionRow
-from evaluation.statistics import (
-    Array,
-    Interval,
-    mean_interval,
-    quartiles,
-)
+from evaluation.statistics import Array, Indices, Interval, mean_interval, quartiles
 from mars_core.counterfactual import Counterfactual, rejected_tokens
 from mars_core.rules import RULES
 from mars_core.types import Token
@@ -117,24 +111,40 @@ def _of_rule(number: int, lane: Lane, temperature: float) -> _Class:
 
 
 def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]) -> InterventionRow:
-    chosen = [of.has(each.token) for each in every]
-    inside = [one for one, has in zip(every, chosen, strict=True) if has]
-    outside = [one for one, has in zip(every, chosen, strict=True) if not has]
-    others = [one for one in outside if of.within(one.token)]
-    near = [one for one in others if of.near and of.near(one.token)]
-    after = [math.nan if (at := one.outcome.meets_after) is None else float(at) for one in inside]
+    def marked(test: Test) -> Mask:
+        return np.array([test(each.token) for each in every])
+
+    prompts, prompt = np.unique([each.prompt for each in every], return_inverse=True)
+    outcomes = {
+        name: np.array([read(each.outcome) for each in every], dtype=np.float64)
+        for name, read in _READ.items()
+    }
+    has = marked(of.has)
+    others = ~has & marked(of.within)
+    near = others & marked(of.near) if of.near else np.zeros_like(has)
+
+    def mean(name: str, beside: Mask | None = None) -> Interval:
+        """Return the mean over prompts of the means of their tokens; with ``beside`` minus that of
+        these, over the prompts that have both."""
+        values = outcomes[name]
+        means, *less = (
+            _by_prompt(values[some], prompt[some], len(prompts))
+            for some in ([has] if beside is None else [has, beside])
+        )
+        return mean_interval(means - less[0] if less else means, np.arange(len(prompts)))
+
     return InterventionRow(
         lane=lane,
         temperature=temperature,
         group="",
         title=of.name,
         rule=of.lane,
-        tokens=len(inside),
-        prompts=len({one.prompt for one in inside}),
-        meets_after=quartiles(np.array(after)),
-        **{name: _mean(inside, read) for name, read in _READ.items()},
-        **{f"{name}_others": _mean(inside, _READ[name], others) for name in ALONE},
-        **{f"{name}_near": _mean(inside, _READ[name], near) for name in ALONE},
+        tokens=int(has.sum()),
+        prompts=len(np.unique(prompt[has])),
+        meets_after=quartiles(outcomes["meets_after"][has]),
+        **{name: mean(name) for name in (*ALONE, "meets")},
+        **{f"{name}_others": mean(name, others) for name in ALONE},
+        **{f"{name}_near": mean(name, near) for name in ALONE},
     )
 
 
@@ -142,32 +152,15 @@ _READ: dict[str, Callable[[Counterfactual], float | None]] = {
     "score": lambda outcome: outcome.relaxed_score - outcome.strict_score,
     "changed": lambda outcome: outcome.changed,
     "meets": lambda outcome: outcome.meets_after is not None,
+    "meets_after": lambda outcome: outcome.meets_after,
     "logprob": lambda outcome: outcome.relaxed_logprob - outcome.strict_logprob,
 }
 
 
-def _mean(
-    rejections: Sequence[_Rejection],
-    read: Callable[[Counterfactual], float | None],
-    others: Sequence[_Rejection] | None = None,
-) -> Interval:
-    """Return the mean over prompts of the means of their tokens; with ``others`` minus that of
-    these, over the prompts that have both."""
-    means = _by_prompt(rejections, read)
-    if others is not None:
-        beside = _by_prompt(others, read)
-        means = {each: means[each] - beside[each] for each in means.keys() & beside.keys()}
-    values: Array = np.array([means[each] for each in sorted(means)], dtype=np.float64)
-    return mean_interval(values, np.arange(len(values)))
-
-
-def _by_prompt(
-    rejections: Sequence[_Rejection], read: Callable[[Counterfactual], float | None]
-) -> dict[int, float]:
-    """Return the mean by prompt of the values that are known."""
-    values = defaultdict[int, list[float]](list)
-    for each in rejections:
-        value = read(each.outcome)
-        if value is not None and math.isfinite(value):
-            values[each.prompt].append(value)
-    return {prompt: sum(some) / len(some) for prompt, some in values.items()}
+def _by_prompt(values: Array, prompt: Indices, prompts: int) -> Array:
+    """Return the mean by prompt of the values that are known, [prompts]; nan without any."""
+    known = np.isfinite(values)
+    sums = np.bincount(prompt[known], values[known], prompts)
+    with np.errstate(invalid="ignore"):
+        means: Array = sums / np.bincount(prompt[known], minlength=prompts)
+    return means

@@ -120,28 +120,23 @@ def test_every_turn_of_a_conversation_is_in_its_row(answer_files: tuple[Path, ..
     assert choice["accept_lengths"] == [1] * sum(choice["new_tokens"])  # decoded token by token
 
 
-@pytest.mark.parametrize("reason", ["failed", "deleted"])
 def test_answers_that_failed_or_were_deleted_are_left_out(
-    study: tuple[RunStore, str], tmp_path: Path, reason: str
+    study: tuple[RunStore, str], tmp_path: Path
 ) -> None:
     store, study_id = study
-    number, words = 0, ("mars_theta", "-0.")  # of traces_of
-    if reason == "deleted":
-        number = next(n for n in range(PLAN.tasks) if PLAN.task(n) == Task(0, 1, 0, 1.0))
-        words = ("mars_theta", "-1.")
-    task = PLAN.task(number)
-    run_id = store.task_results(study_id, number)[2].run_ids[0]
-    made = store.records([run_id])[0].comparison_id
-    if reason == "deleted":
-        store.delete(made)
+    number = next(n for n in range(PLAN.tasks) if PLAN.task(n) == Task(0, 1, 0, 1.0))
+    (run_id,) = store.task_results(study_id, number)[2].run_ids
+    (record,) = store.records([run_id])
+    store.delete(record.comparison_id)
     try:
-        rows = lines(of(write_answers(store, study_id, tmp_path), "gsm8k/", *words))
+        written = write_answers(store, study_id, tmp_path)
     finally:
-        if reason == "deleted":
-            store.restore(made)
-    left = {(item, choice["index"]) for item, row in enumerate(rows) for choice in row["choices"]}
-    asked = {(item, repeat) for item in range(len(SUMS)) for repeat in range(PLAN.repeats)}
-    assert left == asked - {(task.item, task.repeat)}
+        store.restore(record.comparison_id)
+    every = {(item, repeat) for item in range(len(SUMS)) for repeat in range(PLAN.repeats)}
+    for name, missing in (("-0.", (0, 0)), ("-1.", (1, 0))):  # the first has failed
+        rows = lines(of(written, "gsm8k/", "mars_theta", name))
+        left = {(item, each["index"]) for item, row in enumerate(rows) for each in row["choices"]}
+        assert left == every - {missing}
 
 
 def test_a_placebo_that_relaxed_nothing_has_no_answers_of_its_own(

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from evaluation.plan.plan import Plan
@@ -51,85 +53,61 @@ def changed(
 
 
 def warnings_with(report: Report, words: str) -> list[str]:
-    return [warning for warning in report.warnings if words in warning]
+    return [warning for warning in report.warnings if re.search(words, warning)]
 
 
-def test_a_rule_that_keeps_more_and_writes_longer_is_named() -> None:
-    (warning,) = warnings_with(
-        reported(plan=study_plan(items=40, repeats=1, temperatures=(0.0,))),
-        "also writes longer texts",
-    )
-    assert f"{LANES[HARM].name} on sums (τ × " in warning
-    assert not any(f"{name} on sums" in warning for name in ("strict", "none"))
+def unscored() -> Report:
+    return reported([replace(row, data=row.data | {"scores": {}}) for row in drawn_results(PLAN)])
 
 
-def test_many_comparisons_and_few_prompts_are_named() -> None:
-    few = study_plan(items=2, temperatures=(0.0,))
-    assert warnings_with(reported(plan=few), "no verdict on stories, of 1 prompt: below 30")
-    report = reported()
-    (warning,) = warnings_with(report, "comparisons with strict were tested")
-    assert warning.startswith("2 comparisons") and "Holm" in warning
-    assert (
-        len(warnings_with(report, "below 30, bootstrap intervals are too narrow")) == 2
-    )  # for each suite
-
-
-@pytest.mark.parametrize(
-    ("lane", "data", "relative", "sentence"),
-    [
-        (
-            NONE,
-            None,
-            {"same": False, "cause": "numeric", "divergence": 3},
-            "18 of .* do so at a numeric tie",
-        ),
-        (STRICT, None, {"same_as_none": False}, "strict differs from none in 18 of 18 runs"),
-        (
-            MARS,
-            {"ended": False},
-            None,
-            r"max_new_tokens 256 cut 100 % of the texts of mars\(theta=0.9\)",
-        ),
-    ],
-)
-def test_what_is_odd_in_a_lane_is_reported(
-    lane: int, data: Any, relative: Any, sentence: str
-) -> None:
-    assert any(
-        re.match(sentence, each) for each in reported(changed(lane, data, relative)).warnings
-    )
-    assert not any(re.match(sentence, each) for each in reported().warnings)
-
-
-def test_suites_without_scores_have_no_verdict_and_say_so() -> None:
-    results = [replace(row, data=row.data | {"scores": {}}) for row in drawn_results(PLAN)]
-    report = reported(results)
-    assert len(warnings_with(report, "Nothing on")) == 2
-    assert not any(row.scores for row in report.measured)
-
-
-def test_several_devices_are_reported_and_two_cards_of_one_kind_are_not() -> None:
-    cards = {
-        "w0": {"device": "cuda:0 (H200)", "dtype": "float32"},
-        "w1": {"device": "cuda:1 (H200)", "dtype": "bfloat16"},
-    }
-    report = reported(environment=cards)
-    assert report.environment == {
-        "device": "cuda:0 (H200); cuda:1 (H200)",
-        "dtype": "float32; bfloat16",
-    }
-    assert warnings_with(report, "several values of dtype (float32; bfloat16)")
-    assert not warnings_with(report, "several values of device")
-
-
-def test_a_plan_without_none_says_what_is_missing() -> None:
-    plan = replace(PLAN, lanes=LANES[1:])
+def without_none() -> Report:
     results = [replace(row, lane=row.lane - 1) for row in drawn_results(PLAN) if row.lane]
-    report = reported(results, plan)
-    assert warnings_with(report, "no lane none")
-    assert {repr((*row.speedup, *row.speedup_mean)) for row in report.measured} == {
-        repr((math.nan,) * 6)
-    }
+    report = reported(results, replace(PLAN, lanes=LANES[1:]))
+    assert all(np.isnan([*row.speedup, *row.speedup_mean]).all() for row in report.measured)
+    return report
+
+
+def on_cards() -> Report:
+    """Two cards of one kind are one device."""
+    cards = {"w0": {"device": "cuda:0 (H200)", "dtype": "float32"}}
+    cards |= {"w1": {"device": "cuda:1 (H200)", "dtype": "bfloat16"}}
+    report = reported(environment=cards)
+    assert report.environment["device"] == "cuda:0 (H200); cuda:1 (H200)"
+    assert not warnings_with(report, "several values of device")
+    return report
+
+
+ODD: dict[str, Callable[[], Report]] = {
+    r"^18 of .* do so at a numeric tie": lambda: reported(
+        changed(NONE, relative={"same": False, "cause": "numeric", "divergence": 3})
+    ),
+    "^strict differs from none in 18 of 18 runs": lambda: reported(
+        changed(STRICT, relative={"same_as_none": False})
+    ),
+    r"^max_new_tokens 256 cut 100 % of the texts of mars\(theta=0.9\)": lambda: reported(
+        changed(MARS, {"ended": False})
+    ),
+    "Nothing on sums could be scored": unscored,
+    "no lane none": without_none,
+    r"several values of dtype \(float32; bfloat16\)": on_cards,
+    f"longer texts, .*{re.escape(LANES[HARM].name)} on sums \\(τ × ": lambda: reported(
+        plan=study_plan(items=40, repeats=1, temperatures=(0.0,))
+    ),
+    "no verdict on stories, of 1 prompt: below 30": lambda: reported(
+        plan=study_plan(items=2, temperatures=(0.0,))
+    ),
+}
+
+
+@pytest.mark.parametrize("words", ODD)
+def test_what_is_odd_is_reported(words: str) -> None:
+    assert len(warnings_with(ODD[words](), words)) == 1
+    assert not warnings_with(reported(drawn_results(PLAN, loses={})), words)
+
+
+def test_many_comparisons_are_named() -> None:
+    (warning,) = warnings_with(reported(), "comparisons with strict were tested")
+    assert warning.startswith("2 comparisons") and "Holm" in warning
 
 
 def test_an_overshoot_without_bound_is_not_left_out_of_the_mean() -> None:
@@ -148,51 +126,42 @@ def vote(choice: Choice, left: str, right: str) -> StoredVote:
 
 def test_votes_between_strict_and_a_rule_of_the_plan_join_in() -> None:
     mars = LANES[MARS].name
+    turned = Choice.LEFT, Choice.TIE, Choice.BOTH_BAD
     cast = (
-        vote(Choice.LEFT, "strict", mars),
-        vote(Choice.LEFT, mars, "strict"),
-        vote(Choice.RIGHT, "strict", mars),
-        vote(Choice.TIE, mars, "strict"),
-        vote(Choice.BOTH_BAD, mars, "strict"),
-        vote(Choice.LEFT, "strict", "fly"),
-        vote(Choice.LEFT, mars, "none"),
+        *(vote(choice, "strict", mars) for choice in (Choice.LEFT, Choice.RIGHT)),
+        *(vote(choice, mars, "strict") for choice in turned),
+        *(vote(Choice.LEFT, *others) for others in (("strict", "fly"), (mars, "none"))),
     )
     (row,) = reported(cast=cast).votes
     expect(row, rule=mars, wins=2, losses=1, ties=2)
     assert row.share == pytest.approx((2 / 3, *wilson(2, 3)))
 
 
-def test_a_judgement_counts_where_both_orders_agree() -> None:
-    def judgement(task: int, swapped: bool, choice: Preferred) -> StoredJudgement:
-        return StoredJudgement(task, MARS, swapped, AT, "judge", choice, "")
+def judgement(task: int, at: int, choice: Preferred, judge: str = "last") -> StoredJudgement:
+    made = AT + timedelta(seconds=judge == "last")
+    return StoredJudgement(task, MARS, bool(at), made, judge, choice, "")
 
+
+def test_a_judgement_counts_where_both_orders_agree() -> None:
     rule, baseline, tie = Preferred.RULE, Preferred.BASELINE, Preferred.TIE
-    answers = [
-        (rule, rule),
-        (rule, baseline),
-        (baseline, baseline),
-        (rule, rule),
-        (tie, tie),
-        (rule, tie),
-    ]
+    every = (rule, rule), (rule, baseline), (baseline, baseline), (rule, rule), (tie, tie)
     judgements = [
-        judgement(task, bool(at), one)
-        for task, both in enumerate(answers)
+        judgement(task, at, one)
+        for task, both in enumerate((*every, (rule, tie), (rule,)))
         for at, one in enumerate(both)
     ]
-    (row,) = reported(judged=(*judgements, judgement(9, False, rule))).judged
+    (row,) = reported(judged=tuple(judgements)).judged
     assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)
 
 
 def test_verdicts_of_an_earlier_judge_do_not_count() -> None:
-    def judgement(task: int, swapped: bool, judge: str, later: int) -> StoredJudgement:
-        at = AT + timedelta(seconds=later)
-        return StoredJudgement(task, MARS, swapped, at, judge, Preferred.RULE, "")
-
-    # the second judge was stopped: of task 0 it has both orders, of task 1 one
-    replaced = [judgement(0, False, "second", 3), judgement(0, True, "second", 4)]
-    mixed = [judgement(1, False, "second", 5), judgement(1, True, "first", 1)]
-    left = [judgement(2, False, "first", 2), judgement(2, True, "first", 2)]
-    (row,) = reported(judged=(*replaced, *mixed, *left)).judged
+    """The last one was stopped: of task 0 it has both orders, of task 1 one."""
+    judges = ((0, "last"), (0, "last")), ((1, "last"), (1, "first")), ((2, "first"), (2, "first"))
+    judgements = [
+        judgement(task, at, Preferred.RULE, judge)
+        for both in judges
+        for at, (task, judge) in enumerate(both)
+    ]
+    (row,) = reported(judged=tuple(judgements)).judged
     expect(row, wins=1, losses=0, ties=0)

@@ -97,15 +97,5 @@ def test_two_rules_are_compared_where_both_have_the_same_tau(report: Report) -> 
         assert row.other_score.value == pytest.approx(other, abs=0.02)
         assert row.difference.low <= one - other <= row.difference.high
     assert rows[0].difference.low <= 0 < rows[-1].difference.low
-
-
-def test_both_are_sections_of_the_report(report: Report) -> None:
-    names = [section.name for section in document(report, None).sections]
-    assert "sharpened" in names and "curves" in names
-
-
-def test_a_lower_temperature_needs_one() -> None:
-    with pytest.raises(ValueError, match=r"sharpened\(scale=0.25\) lowers a temperature; each"):
-        replace(plan_of(4), temperatures=(0.0, 1.0))
-    with pytest.raises(ValueError, match=r"scale of sharpened is 1; it must be 0.01 to 0.99"):
-        replace(plan_of(4), lanes=with_sharpened(plan_of(4).lanes[:2], (1.0,)))
+    names = {section.name for section in document(report, None).sections}
+    assert names > {"sharpened", "curves"}

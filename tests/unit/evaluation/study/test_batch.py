@@ -81,13 +81,12 @@ def test_a_study_in_batches_has_the_tokens_of_single_runs(
 
 
 def test_times_are_those_of_the_tasks_that_ran_alone(store: RunStore, session: Session) -> None:
-    plan = replace(small_plan(session), batch=2, alone=1)
     for alone in (1, 0):
-        changed = replace(plan, alone=alone)
-        report = measure(store, run_study(store, changed, session))
+        plan = replace(small_plan(session), batch=2, alone=alone)
+        report = measure(store, run_study(store, plan, session))
         (row, *_) = (row for row in report.measured if row.lane == 2 and row.group == "all")
-        speeds = (row.tokens_per_s, row.speedup, row.speedup_strict, row.speedup_strict_mean)
-        assert [math.isnan(speed.value) for speed in speeds] == [not alone] * 4
+        for speed in (row.tokens_per_s, row.speedup, row.speedup_strict, row.speedup_strict_mean):
+            assert math.isnan(speed.value) is (not alone)
         assert row.runs == plan.tasks and row.tau.value >= 1
 
 
@@ -141,20 +140,23 @@ def test_a_batch_whose_size_is_compared_is_full_until_its_last_run_has_ended() -
     assert list(_taken(waiting, running, cycle(()))) == ["c"]  # type: ignore[arg-type]
 
 
-def test_a_batch_that_is_stopped_goes_on(store: RunStore, session: Session) -> None:
+@pytest.mark.parametrize("batch", [1, 2])
+def test_what_is_stopped_goes_on_and_what_cannot_be_started_fails(
+    store: RunStore, session: Session, batch: int
+) -> None:
     long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
-    first = small_plan(session)
-    plan = replace(first, suites=(*first.suites, long), repeats=2, batch=2)
+    plan = replace(small_plan(session), suites=(long,), repeats=3, batch=batch)
     study = new_study(store, plan)
-    events = worker_of(store, study, plan, session).events()
-    saved = (event for event in events if isinstance(event, LaneSaved))
-    assert len(list(islice(saved, 5))) == 5
-    events.close()
-    assert store.study_progress(study).results == 5
-    deque(worker_of(store, study, plan, session).events(), maxlen=0)
-    failed = {row.task for row in store.results(study) if read_result(row.data).error}
-    assert {plan.item(plan.task(task)).id for task in failed} == {"x"}
+    for saved in (5, None):
+        events = worker_of(store, study, plan, session).events()
+        deque(islice((one for one in events if isinstance(one, LaneSaved)), saved), maxlen=0)
+        events.close()
+        assert saved in (None, store.study_progress(study).results)
+    errors = {row.task: read_result(row.data).error for row in store.results(study)}
+    for task, error in errors.items():
+        assert ("context" in error) is (plan.item(plan.task(task)).id == "x")
     assert store.study_progress(study).done == plan.tasks
+    assert store.reopen_failed(study) == 3
 
 
 class _Rows:

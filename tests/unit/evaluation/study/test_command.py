@@ -126,9 +126,7 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--k 2,2.5", "--k is 2.5; it must be a whole number"),
         ("--k 3,3", "Two lanes are the same"),
         ("--batch 1,0", "batch is '0'; it must be a whole number from 1 to 256, or auto"),
-        ("--batch 0", "batch is '0'; it must be a whole number from 1 to 256, or auto"),
         ("--threads 0", "--threads is 0; it must be 1 to 1024"),
-        ("--threads -1", "--threads is -1; it must be 1 to 1024"),
         ("--batch 2 --time-alone 3", "time_alone is 3; it must be 0 to 2"),
         ("--pair wish", "pair is 'wish'; it must be one of smollm2-135m, bundled"),
     ],
@@ -198,7 +196,6 @@ def test_a_study_is_reported_and_exported(
             "plan latest --k 3,10000000000",
             "--k is 10000000000; it must be a whole number from 1 to 64.\n",
         ),
-        ("judge latest --url http://localhost:1 --model m --limit -1", "--limit is -1; it must be"),
         ("judge latest --url http://localhost:1 --model m --limit 0", "--limit is 0; it must be"),
     ],
 )

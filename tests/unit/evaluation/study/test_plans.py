@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from evaluation.item import Item, Suite
-from evaluation.plan.lane import Lane, with_placebos
+from evaluation.plan.lane import Lane, with_placebos, with_sharpened
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan, read_plan
 from evaluation.study.check import check_models
-from mars_core.types import DrafterConfig, DraftMode, ModelRef, RuleConfig, TreeShape
+from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 from tests.unit.evaluation.saved import LANES, MODEL
 
 NONE, STRICT, MARS = LANES
@@ -111,18 +111,6 @@ def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
     assert with_placebos((NONE, STRICT)) == (NONE, STRICT)
 
 
-def test_names_tell_lanes_apart() -> None:
-    sampled = DrafterConfig(mode=DraftMode.SAMPLED)
-    lanes = (*LANES, replace(STRICT, drafter=TREE), replace(MARS, drafter=sampled))
-    assert [(lane.name, lane.drafts) for lane in lanes] == [
-        ("none", ""),
-        ("strict", "model K=5"),
-        ("mars(theta=0.9)", "model K=5"),
-        ("strict", "eagle3 12/6/2"),
-        ("mars(theta=0.9)", "model K=5 sampled"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -147,14 +135,19 @@ def test_names_tell_lanes_apart() -> None:
         ({"temperatures": ()}, "temperatures is empty"),
         ({"temperatures": (1.0, 1.0)}, "is listed twice"),
         ({"temperatures": (float("nan"),)}, "temperature is nan"),
+        (
+            {"lanes": with_sharpened(LANES, (0.25,))},
+            r"sharpened\(scale=0.25\) lowers a temperature; each must be above 0",
+        ),
+        (
+            {"lanes": with_sharpened(LANES, (1.0,)), "temperatures": (1.0,)},
+            "scale of sharpened is 1; it must be 0.01 to 0.99",
+        ),
         ({"loads": (4, 1), "batch": 4}, "batches are .4, 1.; each must be larger than the one"),
         ({"loads": (1, 300), "batch": 300}, "batch is 300; it must be 1 to 256"),
         ({"loads": (1, 4), "batch": 4, "alone": 1}, "time_alone is 1; with several batches"),
         ({"repeats": 0}, "repeats is 0; it must be a whole number from 1 to 1000"),
-        ({"repeats": 1000001}, "repeats is 1000001; it must be a whole number from 1 to 1000"),
         ({"seed": 10**400}, r"seed is 1.00000e\+400; it must be a whole number from 0 to"),
-        ({"seed": -1}, "seed is -1"),
-        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(changed: dict[str, Any], words: str) -> None:
@@ -165,7 +158,7 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(changed: dict[str, Any], 
 
 def test_a_plan_of_another_version_is_refused() -> None:
     stored = plan().as_dict()
-    with pytest.raises(ValueError, match="another version"):
-        read_plan({**stored, "colour": "red"})
-    with pytest.raises(ValueError, match="another version"):
-        read_plan({name: value for name, value in stored.items() if name != "lanes"})
+    without = {name: value for name, value in stored.items() if name != "lanes"}
+    for other in ({**stored, "colour": "red"}, without):
+        with pytest.raises(ValueError, match="another version"):
+            read_plan(other)

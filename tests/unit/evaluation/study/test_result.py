@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from evaluation.plan.lane import Lane
-from evaluation.study.launch import progress_line
 from evaluation.study.placebo import placebo_of
 from evaluation.study.result import (
     answer,
@@ -30,34 +30,32 @@ from mars_core.types import (
     RuleConfig,
     Status,
     StopReason,
+    Token,
     Trace,
 )
-from storage import StudyProgress
 from tests.traces import make_trace
 from tests.unit.evaluation.calls import expect
+
+
+def with_tokens(trace: Trace, change: Callable[[Token], Token]) -> Trace:
+    steps = (replace(each, tokens=tuple(map(change, each.tokens))) for each in trace.steps)
+    return replace(trace, steps=tuple(steps))
+
 
 STRICT = [make_trace(seed=seed, new_tokens=30) for seed in (1, 2)]
 MARS = [make_trace(seed=seed, new_tokens=30, rule="mars", theta=0.3) for seed in (1, 2)]
 
 
 def test_counts_and_seconds_are_sums_over_the_turns() -> None:
-    result = result_of(MARS, {"contains,none": 1.0})
-    assert result.turns == 2
-    assert result.new_tokens == sum(len(trace.tokens) for trace in MARS) == 60
+    result, tokens = result_of(MARS, {}), [token for trace in MARS for token in trace.tokens]
+    expect(result, turns=2, new_tokens=len(tokens), ended=False)  # cut by their length
     assert result.steps == sum(len(trace.steps) for trace in MARS)
     assert result.wall_s == pytest.approx(sum(trace.summary.wall_s for trace in MARS))
-    assert result.relaxed == sum(
-        token.outcome is Outcome.RELAXED for trace in MARS for token in trace.tokens
-    )
-    assert result.log_likelihood == pytest.approx(
-        sum(token.logprob for trace in MARS for token in trace.tokens)
-    )
-    assert result.tv_max == max(token.tv for trace in MARS for token in trace.tokens)
-    assert not result.ended  # both were cut by their length
-    failed = result_of(
-        [STRICT[0], make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)], {}
-    )
-    expect(failed, status=Status.FAILED, error="Out of memory.", turns=2)
+    assert result.relaxed == sum(token.outcome is Outcome.RELAXED for token in tokens)
+    assert result.log_likelihood == pytest.approx(sum(token.logprob for token in tokens))
+    assert result.tv_max == max(token.tv for token in tokens)
+    last = make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)
+    expect(result_of([STRICT[0], last], {}), status=Status.FAILED, error="Out of memory.", turns=2)
 
 
 @pytest.mark.parametrize("mode", [DraftMode.SAMPLED, DraftMode.GREEDY])
@@ -68,22 +66,18 @@ def test_what_strict_accepts_is_no_rejection_to_imitate(mode: DraftMode) -> None
         own, change = strict, dict[str, Any]()
         if mode is DraftMode.SAMPLED:  # accepted up to p/q, whatever the target's own token is
             own, change = not strict, {"coin": 0.5, "p": 0.4, "q": 0.7 if strict else 0.9}
-        steps = [
-            replace(
-                step,
-                tokens=tuple(
-                    replace(token, **change, own=token.id if own else -2)
-                    if token.outcome is Outcome.REJECTED
-                    else token
-                    for token in step.tokens
-                ),
-            )
-            for step in trace.steps
-        ]
-        drafter = replace(trace.config.drafter, mode=mode)
-        sampling = replace(trace.config.sampling, temperature=1.0)
-        config = replace(trace.config, drafter=drafter, sampling=sampling)
-        return replace(trace, steps=tuple(steps), config=config)
+
+        def rejected(token: Token) -> Token:
+            if token.outcome is not Outcome.REJECTED:
+                return token
+            return replace(token, **change, own=token.id if own else -2)
+
+        config = replace(
+            trace.config,
+            drafter=replace(trace.config.drafter, mode=mode),
+            sampling=replace(trace.config.sampling, temperature=1.0),
+        )
+        return replace(with_tokens(trace, rejected), config=config)
 
     def eligible(trace: Trace) -> object:
         lane = Lane(RuleConfig("placebo"), trace.config.drafter, trace.config.rule)
@@ -106,21 +100,17 @@ def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
 
 
 def test_results_survive_json_with_what_is_no_number() -> None:
-    result = replace(result_of(MARS, {"m": math.nan}), kl_sum=math.inf)
-    again = read_result(json.loads(json.dumps(result.as_dict(), allow_nan=False)))
-    assert repr(again) == repr(result)
     relative = relative_of(MARS, STRICT, None)
-    assert read_relative(json.loads(json.dumps(relative.as_dict(), allow_nan=False))) == relative
-    assert repr(read_result(refused(ValueError("Too long.")).as_dict())) == repr(
-        refused(ValueError("Too long."))
+    results = (
+        replace(result_of(MARS, {"m": math.nan}), kl_sum=math.inf),
+        refused(ValueError("Too long.")),
     )
-
-
-def test_a_result_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="another version"):
-        read_result({"status": "completed"})
-    with pytest.raises(ValueError, match="another version"):
-        read_relative({"same": True, "cause": "", "colour": 1})
+    for read, value in (*((read_result, each) for each in results), (read_relative, relative)):
+        again = read(json.loads(json.dumps(value.as_dict(), allow_nan=False)))
+        assert repr(again) == repr(value)
+        for changed in ({"colour": 1}, {"cause": 1, "error": 1}):
+            with pytest.raises(ValueError, match="another version"):
+                read(changed)
 
 
 def test_a_baseline_beside_itself_is_the_same() -> None:
@@ -157,14 +147,6 @@ def test_an_answer_is_without_the_stop_string_that_ended_it() -> None:
     )  # the name of a special token is not in the text
 
 
-def test_pace_and_time_to_go_are_of_this_session() -> None:
-    line = progress_line(StudyProgress(100, 30, 120), 4, 100, 10.0)  # 20 in 10 s, 280 to go
-    assert line.startswith("30/100 tasks:  30%|")
-    assert line.endswith("| 120/400 [00:10<02:20,  2.00 results/s]")
-    done = StudyProgress(tasks=2, done=2, results=8)
-    assert progress_line(done, 4, 8, 0.0).endswith("8/8 [00:00<?, ? results/s]")
-
-
 @pytest.mark.parametrize(
     ("pieces", "thinking", "tokens", "answered"),
     [
@@ -180,19 +162,16 @@ def test_pace_and_time_to_go_are_of_this_session() -> None:
 def test_reasoning_ends_at_its_last_mark_and_what_does_not_end_has_no_answer(
     pieces: list[str], thinking: bool | None, tokens: int, answered: bool
 ) -> None:
-    made = make_trace(new_tokens=len(pieces), k=1)
-    words = iter(pieces)
-    steps = tuple(
-        replace(step, tokens=tuple(replace(each, piece=next(words)) for each in step.emitted))
-        for step in made.steps
+    made, words = make_trace(new_tokens=len(pieces), k=1), iter(pieces)
+    spoken = with_tokens(
+        made,
+        lambda each: each if each.outcome is Outcome.REJECTED else replace(each, piece=next(words)),
     )
     prompt = replace(made.config.prompt, thinking=thinking, stop=())
-    trace = replace(
-        made, steps=steps, text="".join(pieces), config=replace(made.config, prompt=prompt)
-    )
-    result = result_of([trace], {})
+    config = replace(made.config, prompt=prompt)
+    result = result_of([replace(spoken, text="".join(pieces), config=config)], {})
     assert (result.reasoning_tokens, result.answered) == (tokens, answered)
-    ends = [0.0, *(step.elapsed_s for step in steps for _ in step.emitted)]
+    ends = [0.0, *(step.elapsed_s for step in made.steps for _ in step.emitted)]
     assert result.reasoning_s == ends[tokens]
 
 
@@ -224,13 +203,12 @@ def test_a_loop_within_a_text_is_left_by_the_token_that_does_not_repeat() -> Non
 
 def test_a_loop_is_begun_by_relaxing_where_its_first_repeat_is() -> None:
     made = make_trace(new_tokens=9, rule="mars")
-    for outcome, begun in ((Outcome.RELAXED, 1), (Outcome.ACCEPTED, 0)):
-        steps = tuple(
-            replace(step, tokens=tuple(replace(each, outcome=outcome) for each in step.emitted))
-            for step in made.steps
-        )
-        looping = replace(made.summary, loop_tokens=3, loop_start=3)
-        result = result_of([replace(made, steps=steps, summary=looping)], {})
-        assert (result.looped, result.loop_relaxed) == (1, begun)
-    straight = replace(made.summary, loop_tokens=0, loop_start=UNKNOWN)
-    assert result_of([replace(made, summary=straight)], {}).loop_relaxed == 0
+    for outcome, start, begun in (
+        (Outcome.RELAXED, 3, 1),
+        (Outcome.ACCEPTED, 3, 0),
+        (Outcome.RELAXED, UNKNOWN, 0),
+    ):
+        looping = replace(made.summary, loop_tokens=3 * (start == 3), loop_start=start)
+        trace = with_tokens(made, lambda each, outcome=outcome: replace(each, outcome=outcome))  # type: ignore[misc]
+        result = result_of([replace(trace, summary=looping)], {})
+        assert (result.looped, result.loop_relaxed) == (start == 3, begun)

@@ -8,9 +8,7 @@ import random
 import time
 from collections import defaultdict, deque
 from collections.abc import Generator
-from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
 from statistics import fmean
 
 import pytest
@@ -88,7 +86,6 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
     which is not stored again. Without a completed run to imitate it fails."""
     plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
     study = new_study(store, plan)
-    assert [lane.rule.name for lane in plan.lanes] == ["strict", "mars", *["placebo"] * 4, "always"]
     mars, placebos, always = 1, range(2, 6), 6
     orders = {1: [0], 7: [*placebos, always, mars, 0]}  # of tasks that run alone, of lanes
     events = worker_of(store, study, plan, session, order=orders.__getitem__).events()
@@ -181,22 +178,6 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
     assert {kind for kind, _ in calls[3:]} == {"run"}
 
 
-def test_a_worker_that_is_stopped_loses_only_the_lane_under_way(
-    store: RunStore, session: Session
-) -> None:
-    plan = small_plan(session)
-    study = new_study(store, plan)
-    for _ in range(200):
-        before = sum(len(store.task_results(study, task)) for task in range(plan.tasks))
-        events = worker_of(store, study, plan, session).events()
-        ended = len(list(islice(events, 40))) < 40
-        events.close()
-        assert sum(len(store.task_results(study, task)) for task in range(plan.tasks)) >= before
-        if ended:
-            break
-    check_complete(store, study, plan)
-
-
 def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
     store: RunStore, session: Session
 ) -> None:
@@ -240,24 +221,6 @@ def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
     deque(worker_of(store, study, plan, session).events(), maxlen=0)
     assert not any(isinstance(event, LaneSaved) and event.task == 0 for event in events)
     check_complete(store, study, plan)
-
-
-def test_what_cannot_be_started_fails_with_its_reason_and_the_rest_goes_on(
-    store: RunStore, session: Session
-) -> None:
-    long = Suite("long", (Item("x", ("word " * 5000,)), Item("y", ("short",))))
-    plan = replace(small_plan(session), suites=(long,))
-    study = run_study(store, plan, session)
-    by_task = {
-        (stored.task, stored.lane): read_result(stored.data) for stored in store.results(study)
-    }
-    assert all(
-        by_task[0, lane].status is Status.FAILED and "context" in by_task[0, lane].error
-        for lane in range(3)
-    )
-    assert all(by_task[1, lane].status is Status.COMPLETED for lane in range(3))
-    assert store.reopen_failed(study) == 1
-    assert store.study_progress(study).done == 1
 
 
 def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
