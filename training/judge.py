@@ -36,7 +36,6 @@ from mars_core.settings import Settings, read_lane
 from mars_core.settings.command_line import add_options, machine, settings_named
 from mars_core.settings.setting import options as options_of
 from mars_core.types import Outcome, RunConfig, Trace
-from training import instructions
 from training.demo.corpus import documents
 
 log = logging.getLogger(__name__)
@@ -196,10 +195,7 @@ def save(classifier: Classifier, config: ClassifierConfig, target: str, folder: 
 
 
 def prompts(name: str | None, count: int, seed: int) -> Suite:
-    """Return at most so many of a suite, further ones of the built-in ``instructions``, or problems
-    of the kind that trained the bundled pair."""
-    if name == instructions.NAME:
-        return instructions.further(count, seed)
+    """Return at most so many of a suite, or problems of the kind that trained the bundled pair."""
     if name:
         return read_suite(name, count)
     problems = (each for each in documents(seed) if MARK in each.answer and each.request)
@@ -216,8 +212,8 @@ def main(arguments: list[str] | None = None) -> None:
     add_options(parser, options_of(Settings, *_SETTINGS))
     parser.add_argument(
         "--suite",
-        help="prompts with references: a file, or instructions, of which others than the suite's "
-        "are taken (default: problems for the bundled pair)",
+        help="prompts with references: a file or a built-in suite, such as instructions_fresh, which "
+        "has other tasks than instructions (default: problems for the bundled pair)",
     )
     parser.add_argument("--prompts", type=int, default=300, help="at most (default 300)")
     parser.add_argument("--reads", choices=[*Reads], default=Reads.TOKEN.value)

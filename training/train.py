@@ -154,22 +154,18 @@ def train(
     stages: Sequence[Stage],
     tokenizer: PreTrainedTokenizerFast,
     seed: int,
-    compiled: bool,
 ) -> None:
     """Train all stages, each on different documents."""
-    step = torch.compile(loss) if compiled else loss
     for number, stage in enumerate(stages):
         data = pack(recipe, texts(tokenizer, seed + 10 * number, stage.practice_share))
-        optimise(model, step, data, recipe, stage)
+        optimise(model, loss, data, recipe, stage)
 
 
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights.flatten()).sum() / weights.sum()
 
 
-def train_target(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, compiled: bool
-) -> LlamaForCausalLM:
+def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
     model = build(recipe, tokenizer, recipe.target_layers)
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
@@ -178,12 +174,12 @@ def train_target(
             nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights
         )
 
-    train(model, loss, recipe, recipe.target_stages, tokenizer, recipe.seed, compiled)
+    train(model, loss, recipe, recipe.target_stages, tokenizer, recipe.seed)
     return model
 
 
 def distil_draft(
-    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM, compiled: bool
+    recipe: Recipe, tokenizer: PreTrainedTokenizerFast, target: LlamaForCausalLM
 ) -> LlamaForCausalLM:
     """Train the draft, which starts from the target's embedding and learns the target's
     distribution (forward KL)."""
@@ -196,7 +192,7 @@ def distil_draft(
         drafted = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
         return _weighted((wanted.exp() * (wanted - drafted)).sum(-1), weights)
 
-    train(draft, loss, recipe, recipe.draft_stages, tokenizer, recipe.seed + 1, compiled)
+    train(draft, loss, recipe, recipe.draft_stages, tokenizer, recipe.seed + 1)
     return draft
 
 
@@ -214,18 +210,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--out", type=Path, default=WEIGHTS, help="folder that receives target/ and draft/"
     )
-    parser.add_argument(
-        "--compile", action="store_true", help="torch.compile the loss (needs a C++ compiler)"
-    )
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     recipe = QUICK if options.quick else Recipe()
     tokenizer = train_tokenizer(
         recipe.seed, recipe.tokenizer_samples, recipe.vocabulary, recipe.context
     )
-    target = train_target(recipe, tokenizer, options.compile)
+    target = train_target(recipe, tokenizer)
     save(target, tokenizer, options.out / "target")
-    draft = distil_draft(recipe, tokenizer, target.float(), options.compile)
+    draft = distil_draft(recipe, tokenizer, target.float())
     save(draft, tokenizer, options.out / "draft")
 
 

@@ -1,22 +1,21 @@
 """Trains an EAGLE-3 head for any target on texts that the target writes itself: ``python -m
 training.head --target TARGET --out FOLDER``.
 
-The same command goes on where it was stopped. One process a core on a CPU (``--processes``), or
-``accelerate launch -m training.head …`` on GPUs. 2503.01840 for the head; no data set is read.
+The same command goes on where it was stopped. On a CPU one process a core is fastest: ``torchrun
+--nproc-per-node 2 -m training.head …``; ``accelerate launch -m training.head …`` on GPUs.
+2503.01840 for the head; no data set is read.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import socket
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn
 
-from training.head.rounds import member, process
+from training.head.rounds import process
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -30,12 +29,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--head", type=Path, help="folder of a head of this recipe, to begin with its weights"
     )
-    end = parser.add_mutually_exclusive_group()
-    end.add_argument(
+    parser.add_argument(
         "--tokens", type=int, default=8_000_000, help="fresh tokens in all (default 8000000)"
-    )
-    end.add_argument(
-        "--minutes", type=float, help="instead of --tokens: of training in all, loading included"
     )
     parser.add_argument(
         "--shard",
@@ -45,9 +40,6 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument(
         "--vocabulary", type=int, default=8_192, help="ids that the head can draft (default 8192)"
-    )
-    parser.add_argument(
-        "--processes", type=int, default=1, help="on a CPU: one a core is fastest (default 1)"
     )
     parser.add_argument(
         "--rate", type=float, default=4e-3, help="learning rate of matrices (default 0.004)"
@@ -61,21 +53,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    number = int(os.environ.get("LOCAL_RANK", "0"))
+    device = torch.device("cuda", number) if torch.cuda.is_available() else torch.device("cpu")
     if "RANK" in os.environ:  # accelerate launch, torchrun
         dist.init_process_group()
-        number = int(os.environ.get("LOCAL_RANK", "0"))
-        device = torch.device("cuda", number) if torch.cuda.is_available() else torch.device("cpu")
         process(dist.get_rank(), options, dist.get_world_size(), device)
-    elif options.processes > 1:
-        spawn(member, (options, _free_port()), options.processes)
     else:
-        process(0, options, 1, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+        process(0, options, 1, device)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ _CURVE, _STATE = "curve.jsonl", "state.pt"
 GPU_CELLS = 2**20  # of Synthesis, at most
 _GPU_SHARE = 0.25  # of a GPU's free memory, for the cells of either stream of texts
 GPU_BATCH = 16_384  # of Learning: an update of fewer entries takes as long
-_LONGER = 1.2  # than the last round the next one may be
 
 
 @dataclass(slots=True)
@@ -97,24 +96,13 @@ class Training:
         return model.to(self._process.device).eval().requires_grad_(False)
 
     def run(self) -> None:
-        """Rounds until ``tokens`` new ones are spent, or as many as end within ``minutes``."""
-        longest = 0.0
-        while self._left(self._progress.tokens, longest) > 0:
-            began = self._elapsed()
+        """Rounds until ``tokens`` new ones are spent."""
+        while self._left(self._progress.tokens) > 0:
             self._round(self._options.shard // self._process.count)
-            longest = _LONGER * (self._elapsed() - began)
 
-    def _elapsed(self) -> float:
-        """Seconds of training in all, those before a stop included; the same for all processes."""
-        milliseconds = round(1_000 * (time.monotonic() - self._began))
-        return self._process.reduced_count(milliseconds, dist.ReduceOp.MAX) / 1_000
-
-    def _left(self, tokens: int, seconds: float = 0.0) -> float:
-        """Return the share of the training that is left after ``tokens`` tokens, or ``seconds``
-        from now."""
-        if self._options.minutes is None:
-            return 1 - tokens / float(self._options.tokens)
-        return 1 - (self._elapsed() + seconds) / float(60 * self._options.minutes)
+    def _left(self, tokens: int) -> float:
+        """Return the share of the training that is left after ``tokens`` tokens."""
+        return 1 - tokens / float(self._options.tokens)
 
     def _round(self, share: int) -> None:
         began = time.monotonic()
@@ -125,7 +113,7 @@ class Training:
         self._learn(self._learner, samples)
         progress = self._progress
         progress.rounds += 1
-        progress.seconds = self._elapsed()
+        progress.seconds = time.monotonic() - self._began
         left = self._left(progress.tokens)
         if self._process.rank == 0:
             self._keep(self._learner, left < self._options.decay)
@@ -218,11 +206,8 @@ class Training:
 
     def _last_state(self) -> Path:
         """Return the state of the last share of the training, in which the rate depends on the
-        tokens or minutes in all: it serves these only."""
-        minutes, out = self._options.minutes, self._options.out
-        return Path(
-            out / f"state-{self._options.tokens if minutes is None else f'{minutes:g}m'}.pt"
-        )
+        tokens in all: it serves these only."""
+        return Path(self._options.out / f"state-{self._options.tokens}.pt")
 
     def _stored(self) -> dict[str, Any] | None:
         for file in (self._last_state(), self._options.out / _STATE):
@@ -250,15 +235,6 @@ class Training:
         (self._options.out / _CURVE).write_text(curve, encoding="utf-8")
         for form in ("specforge", "speculators"):
             save_head(learner.head, self._target, self._options.out / form, form)
-
-
-def member(rank: int, options: argparse.Namespace, port: int) -> None:
-    """Run one of ``options.processes`` on this CPU."""
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=options.processes
-    )
-    process(rank, options, options.processes, torch.device("cpu"))
 
 
 def process(rank: int, options: argparse.Namespace, count: int, device: torch.device) -> None:

@@ -3,7 +3,6 @@ the environment."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -150,24 +149,15 @@ def _protected(words: object) -> tuple[int, ...]:
 
 
 def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:
-    known = {f"mars_{parameter.name}": parameter for parameter in rule.parameters}
-    for field, value in fields.items():
-        if field not in known:
-            raise ValueError(
-                f"{_quoted(field)} is not a parameter of rule {rule.name}; its parameters: "
-                f"{', '.join(known) or 'none'}."
-            )
-        low, high = known[field].low, known[field].high
-        # Comparisons with nan are false. An int may exceed the range of a float.
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value <= high
-        ):
-            raise ValueError(
-                f"{field} must be a number from {low:g} to {high:g}, not {_quoted(value)}."
-            )
-    return numbers(rule.values({known[field].name: value for field, value in fields.items()}))
+    """Read them as everywhere else, but expressions, for which a request has no position."""
+    named = {ascii(field)[6:-1]: value for field, value in fields.items()}  # after 'mars_
+    for name, value in named.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"mars_{name} must be a number, not {_quoted(value)}.")
+    values = numbers(rule.values(named))
+    if expressions := ", ".join(named.keys() - values.keys()):
+        raise ValueError(f"mars_{expressions} is an expression, which a request cannot have.")
+    return values
 
 
 def conflict(wanted: RequestRule, params: Any, filtered_later: bool) -> str | None:
@@ -196,5 +186,5 @@ def needs_p(rule: str) -> bool:
 
 def _quoted(value: object) -> str:
     """Return the value as an escaped literal of at most 40 characters."""
-    text = repr(value) if not isinstance(value, float) or math.isfinite(value) else str(value)
+    text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."

@@ -6,9 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -166,7 +164,6 @@ def _options(target: Path, out: Path, **others: Any) -> argparse.Namespace:
     out.mkdir(exist_ok=True)
     usual = {
         "tokens": 1_500,
-        "minutes": None,
         "head": None,
         "vocabulary": 40,
         "rate": 4e-3,
@@ -234,36 +231,6 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
         }
         assert texts["none"].token_ids == texts["eagle3"].token_ids
         assert texts["eagle3"].summary.drafted > 0
-
-
-@pytest.mark.parametrize("decay", [0.3, 1.0])
-def test_rounds_end_within_the_minutes_and_the_rate_falls_to_0_in_their_last_share(
-    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decay: float
-) -> None:
-    """A clock that only updates move: 1 s each."""
-    seconds, scales, rounds_s = [100.0], list[float](), list[float]()
-    # not the module's own: event loops of other threads read it
-    monkeypatch.setattr(rounds, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-
-    def learnt(self: Learner, _samples: Any, scale: float, _share: Any) -> Tensor:
-        assert self.how.rate == 2e-3
-        seconds[0] += 1
-        scales.append(scale)
-        return torch.ones(3)
-
-    def noted(_self: Training, _learner: Learner, last: bool) -> None:
-        assert last == (seconds[0] - 100 > (1 - decay) * 60)
-        rounds_s.append(seconds[0])
-
-    monkeypatch.setattr(Learner, "update", learnt)
-    monkeypatch.setattr(Training, "_keep", noted)
-    options = _options(target, tmp_path, minutes=1.0, rate=2e-3, decay=decay)
-    Training(options, _HERE, _SMALL).run()
-    longest = max(end - begin for begin, end in pairwise(rounds_s))
-    assert 160 - 2 * longest - 1 < rounds_s[-1] <= 160
-    for number, scale in enumerate(scales):
-        warm, left = (number + 1) / 12, (60 - number) / 60
-        assert scale == pytest.approx(min(1.0, warm, left / decay), abs=1e-3)
 
 
 def test_a_head_goes_on_from_its_weights_and_vocabulary(target: Path, tmp_path: Path) -> None:

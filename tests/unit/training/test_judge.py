@@ -84,8 +84,7 @@ def test_each_rejected_token_is_tried_in_the_text_that_answers_rightly(
 
 def test_prompts_to_learn_from_are_not_those_of_the_suite() -> None:
     own = {item.turns for item in read_suite("instructions").items}
-    learnt = prompts("instructions", 400, seed=1).items
-    assert {item.category for item in learnt} == {"reading", "order"} and len(learnt) > 300
-    assert not own & {item.turns for item in learnt}
+    learnt = prompts("instructions_fresh", 300, seed=1).items
+    assert len(learnt) == 300 and not own & {item.turns for item in learnt}
     (problem,) = prompts(None, 1, seed=1).items
     assert problem.references[0].isdecimal()
