@@ -8,7 +8,7 @@ import pytest
 
 from bench.common.command import Options, Reports, measurement
 from bench.common.measure import WARM_UP_PROMPTS, Decoded, TimedSample, digest, interleaved, paired
-from bench.common.report import BenchReport, MeasuredFigure, ResultTable, markdown
+from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.types import PromptConfig
 
 
@@ -29,13 +29,6 @@ def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
     assert figure.samples == (3.0, 1.0, 2.0)
     assert MeasuredFigure.of("time", [2.5], least=3).reached is False
     assert MeasuredFigure("time", 2.5).reached is None
-
-
-def test_a_cell_cannot_leave_its_row_or_column() -> None:
-    text = markdown(
-        BenchReport("T", tables=[ResultTable(("a", "b"), [("x | y\nz", None), ("whole", 12.0)])])
-    )
-    assert text.splitlines()[-2:] == [r"| x \| y z | – |", "| whole | 12 |"]
 
 
 def test_a_result_has_the_command_the_machine_and_its_facts(

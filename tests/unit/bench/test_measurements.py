@@ -10,8 +10,6 @@ import pytest
 
 from bench.common.report import BenchReport, markdown
 from bench.page import PageStart, figures
-from bench.scale import LANES, build
-from storage import RunStore
 from tests.gguf_files import write_gguf
 
 SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
@@ -60,16 +58,6 @@ def test_a_gguf_file_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (result,) = tmp_path.glob("*.md")
     text = result.read_text(encoding="utf-8")
     assert all(f"\n| {row} |" in text for row in ("KL, in bfloat16", "strict, suffix"))
-
-
-def test_runs_of_a_large_study_are_complete(tmp_path: Path) -> None:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}") as store:
-        study_id = build(store, 2 * 2 * len(LANES), 12)
-        results = store.results(study_id)
-        assert [one.lane for one in results] == [*range(len(LANES))] * 4
-        runs = [run.trace for id_ in store.comparisons()["id"] for run in store.load(id_).runs]
-    assert len(runs) == len(results) and {len(run.token_ids) for run in runs} == {12}
-    assert len({(run.config.prompt.text, run.config.sampling) for run in runs}) == 4
 
 
 STARTS = [

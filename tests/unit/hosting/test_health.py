@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -80,16 +79,6 @@ def test_a_probe_that_hangs_is_reported_in_time_called_once_and_read_later(
     let_go.set()
     next(thread for thread in threading.enumerate() if thread.name == "ready").join()
     assert [client.get("/ready").status_code for _ in range(2)] == [200, 200] and len(calls) == 1
-
-
-def test_only_changes_are_logged(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
-    reason = [""]
-    client = serve({"a": lambda: reason[0]})
-    caplog.set_level(logging.INFO, "mars.health")
-    for text in ("", "", "No a.", "No a.", "", ""):
-        reason[0] = text
-        client.get("/ready")
-    assert [record.getMessage() for record in caplog.records] == ["No a.", "Ready."]
 
 
 def file_of(store: RunStore) -> Path:

@@ -18,7 +18,7 @@ import uvicorn.config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosting.logs import MAX_CHAIN, MAX_STACK, WITHHELD, set_up, trail
+from hosting.logs import WITHHELD, set_up
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
@@ -170,17 +170,6 @@ def test_what_would_be_printed_is_a_separate_record(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_traceback_for_a_file_is_written_there(begin: Begin) -> None:
-    stream, file = begin(), io.StringIO()
-    try:
-        raise broken()
-    except ValueError as error:
-        traceback.print_exc(file=file)
-        traceback.print_exception(type(error), error, error.__traceback__, file=file)
-    assert file.getvalue().count("no value: zebra") == 2
-    assert stream.getvalue() == ""
-
-
 def test_a_record_that_cannot_be_written_is_dropped(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,35 +190,6 @@ def test_a_record_is_one_line_whatever_it_says(text: str) -> None:
         assert stream.getvalue().endswith("\n")
         assert len(stream.getvalue().splitlines()) == 1
         assert stream.getvalue().rstrip("\n").isprintable()
-
-
-def test_a_long_chain_and_a_deep_stack_are_cut() -> None:
-    def dive(depth: int) -> None:
-        if not depth:
-            raise ValueError
-        dive(depth - 1)
-
-    error: BaseException | None = None
-    for _ in range(MAX_CHAIN + 3):
-        try:
-            dive(MAX_STACK + 10)
-        except ValueError as latest:
-            latest.__cause__ = error
-            error = latest
-    links = trail(error, messages=True)
-    assert len(links) == MAX_CHAIN
-    assert {len(link.frames) for link in links} == {MAX_STACK}
-    assert links[0].frames[-1].endswith(" dive")
-
-
-def test_an_exception_without_a_text_is_logged_by_its_type() -> None:
-    class Mute(Exception):
-        def __str__(self) -> str:
-            raise RuntimeError
-
-    (link,) = trail(Mute(), messages=True)
-    assert link.type.endswith("Mute")
-    assert link.message == ""
 
 
 @pytest.mark.parametrize("public", [True, False])

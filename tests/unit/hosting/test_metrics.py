@@ -13,7 +13,7 @@ from prometheus_client.samples import Sample
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from hosting.metrics import OTHER, POSITIONS, ServerMetrics, labels_of
+from hosting.metrics import OTHER, ServerMetrics, labels_of
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import RULES
 from mars_core.types import ModelRef, RuleConfig, Status, StopReason, Trace
@@ -63,30 +63,6 @@ def test_counts_are_those_of_the_summary(tree: bool) -> None:
     assert value(metrics, "vllm:e2e_request_latency_seconds_count", **BY) == 2
 
 
-def test_positions_and_mean_acceptance_length_are_those_of_the_run() -> None:
-    """vLLM's positions count from 0, the summary's from 1, and their sum is all kept tokens; its
-    mean is of steps with a draft."""
-    trace = make_trace(rule="mars", theta=0.6)
-    metrics = observed(trace)
-    name = "vllm:spec_decode_num_accepted_tokens"
-    per_position = [
-        value(metrics, f"{name}_per_pos_total", **BY, position=str(at)) or 0.0
-        for at in range(POSITIONS)
-    ]
-    depths = [max((node.depth for node in step.nodes), default=0) for step in trace.steps]
-    tried = [
-        sum(depth > position for depth in depths) for position in range(trace.config.drafter.k)
-    ]
-    rates = trace.summary.acceptance_by_position
-    assert per_position[: len(rates)] == pytest.approx(
-        [rate * count for rate, count in zip(rates, tried, strict=True)]
-    )
-    drafted = [step for step in trace.steps if step.drafted]
-    assert 0 < len(drafted) < len(trace.steps)
-    emitted = sum(len(step.emitted) for step in drafted)
-    assert sum(per_position) == value(metrics, f"{name}_total", **BY) == emitted - len(drafted)
-
-
 def test_every_end_is_counted_in_vllms_words() -> None:
     ends = {"eos": "stop", "stop_string": "stop", "length": "length", "error": "error"}
     for reason in set(StopReason) - {StopReason.UNKNOWN}:  # which only records of servers have
@@ -116,14 +92,6 @@ def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
     names = {sample.name for sample in samples(metrics)}
     assert names and "vllm:time_to_first_token_seconds_count" not in names
     assert value(metrics, "mars:total_variation_total", **BY | {"rule": "strict"}) == 0
-
-
-def test_positions_are_bounded() -> None:
-    trace = make_trace()
-    metrics = observed(replace(trace, steps=(replace(trace.steps[0], kept=POSITIONS + 9),)))
-    labels = [sample.labels for sample in samples(metrics)]
-    positions = [each["position"] for each in labels if "position" in each]
-    assert positions == [str(position) for position in range(POSITIONS)]
 
 
 def test_a_scrape_is_what_prometheus_reads_and_reads_the_queue() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hosting.retention import AGAIN_S, DAY_S, Retention, remove_old
+from hosting.retention import AGAIN_S, DAY_S, remove_old
 from storage import RunStore, StorageError
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
@@ -67,29 +66,3 @@ def test_after_a_failure_it_is_tried_again_sooner(
         assert remove_old(store, None, datetime.now(UTC)) == AGAIN_S
     assert [record.getMessage() for record in caplog.records if record.exc_info] == ["not removed"]
     assert remove_old(store, None, datetime.now(UTC)) == DAY_S
-
-
-def test_it_works_again_and_again_and_stopping_waits_no_longer_than_its_limit(
-    store: RunStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    let_go, ended, called = threading.Event(), threading.Event(), threading.Semaphore(0)
-    calls = list[datetime]()
-
-    def purge(_store: RunStore, before: datetime) -> int:
-        calls.append(before)
-        called.release()
-        if len(calls) > 1:
-            let_go.wait(120)
-            ended.set()
-        return 0
-
-    monkeypatch.setattr(RunStore, "purge", purge)
-    monkeypatch.setattr("hosting.retention.DAY_S", 0.0)
-    Retention(store, None).stop()  # before it began
-    started = Retention(store, None)
-    started.start()
-    assert all(called.acquire(timeout=600) for _ in range(2))
-    started.stop(0.05)
-    assert not ended.is_set()
-    let_go.set()
-    started.stop(600)

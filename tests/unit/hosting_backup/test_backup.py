@@ -91,23 +91,6 @@ def test_deleted_things_leave_files_history_and_storage(
     assert page("second").rows == first.rows
 
 
-def test_history_that_could_not_be_removed_is_removed_the_next_time(hub: Hub, page: Open) -> None:
-    first = page("first")
-    save(first.store.of("somebody"), "secret words")
-    first.push()
-    first.store.of("somebody").delete_everything()
-    for word in ("/super-squash/", "/lfs-files"):
-        hub.fail(word, *[Fault(status=500)] * 6)
-        assert (
-            "not removed: the dataset repository mars/backup answered with HTTP 500."
-            in first.push()
-        )
-        assert b"secret words" in everything_stored(hub)
-        hub.faults.clear()
-    assert first.push() == ""
-    assert b"secret words" not in everything_stored(hub)
-
-
 def test_of_two_pages_that_push_neither_loses_what_it_has(
     hub: Hub, page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,7 @@ from storage import RunStore
 from tests.unit.children import Child
 from tests.unit.hosting_backup.conftest import REPO, Page, backup_at, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub
-from tests.unit.hosting_backup.test_backup import commits, save
+from tests.unit.hosting_backup.test_backup import save
 
 Open = Callable[..., Page]
 LOG = logging.getLogger("tests.backup")
@@ -82,15 +82,6 @@ def test_a_page_pushes_at_its_start_and_at_its_end(hub: Hub, page: Open, backup:
         save(store, "later")
         assert backup.stop(60.0) == f"The backup at the dataset repository {REPO} is up to date."
         assert page("two").rows == rows(store)
-
-
-def test_a_page_without_the_hub_works_and_says_so(hub: Hub, backup: Backup) -> None:
-    hub.fail("/api/", *[Fault(status=503)] * 100)
-    problem = "the dataset repository mars/backup answered with HTTP 503."
-    assert backup.restore() == f"The backup was not restored: {problem}"
-    with begun(backup):
-        until(lambda: "not pushed" in backup.problem)
-        assert backup.stop(60.0) == f"The backup was not pushed: {problem}"
 
 
 def test_a_page_whose_database_is_another_one_pushes_nothing(hub: Hub, backup: Backup) -> None:
@@ -156,35 +147,6 @@ def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub, word: str) -> No
     finally:
         process.kill()
         process.communicate()
-
-
-def test_a_page_killed_while_it_restores_begins_again(
-    one: Path, hub: Hub, page: Open, first: Page
-) -> None:
-    hub.fail("/resolve/", *[Fault(delay_s=600)] * 10)
-    child = Child(page_to_be_killed, one, hub.url)
-    until(lambda: any("/resolve/" in request for request in hub.requests))
-    child.kill()
-    hub.faults.clear()
-    assert not one.exists()
-    assert page("one").rows == first.rows
-
-
-def test_a_push_that_hangs_is_abandoned(
-    hub: Hub, backup: Backup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("hosting.backup.service.PUSH_S", 0.2)
-    hub.fail("/commit/", Fault(delay_s=30))
-    with begun(backup):
-        until(lambda: commits(hub))
-        backup.push()
-        assert (
-            backup.problem
-            == f"The backup was not pushed: the dataset repository {REPO} took too long."
-        )
-        backup.push()
-        assert backup.problem == "" and backup.pushed_at
-        backup.stop(10.0)
 
 
 def test_settings_that_cannot_be_used_are_refused(tmp_path: Path) -> None:

@@ -196,19 +196,6 @@ def test_one_commit_makes_the_space_what_the_tree_is(project: Path) -> None:
     assert "add_space_variable" not in hub.calls
 
 
-def test_a_dry_run_sends_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hub = Hub()
-    assert deployed(project, "--dry-run", "--flavour", "docker", hub=hub) == 0
-    output = capsys.readouterr().out
-    assert not hub.calls and "           9  ui/page.py\n" in output and "sdk docker" in output
-
-
-@pytest.mark.parametrize("name", ["space", "me/", "/x", "me/sp ace", "me/a/b", "../x", "me/x\n"])
-def test_no_name_of_a_space(name: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--dry-run"], root=project) == 2
-    assert "it must be the owner and the name" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("call", "error"),
     [
@@ -225,10 +212,3 @@ def test_what_the_hub_refuses_is_one_sentence(
     message = capsys.readouterr().err
     assert message.startswith("Nothing was uploaded. no token: ") and message.count("\n") == 1
     assert "hf_sss" not in message
-
-
-def test_a_folder_without_git_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert deployed(tmp_path, "--dry-run") == 2
-    assert "not a git repository" in capsys.readouterr().err

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from prometheus_client import CollectorRegistry, generate_latest
 
 from mars_vllm import signatures
 from mars_vllm.arguments import resolve
-from mars_vllm.install import PROCESSOR, Enabled, refusal
+from mars_vllm.install import PROCESSOR, refusal
 from mars_vllm.runner_v1 import expand
 
 
@@ -119,15 +118,6 @@ def test_versions_that_were_not_tried_are_refused(version: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         signatures.check_version(version)
     signatures.check_version("0.32.0+cpu")
-
-
-def test_the_server_shows_that_the_plugin_is_active() -> None:
-    registry = CollectorRegistry(auto_describe=True)
-    registry.register(Enabled("V2", "mars"))
-    last = generate_latest(registry).decode().splitlines()[-1]
-    assert last == 'vllm:mars_enabled{rule="mars",runner="V2",version="0.1.0"} 1.0'
-    with pytest.raises(ValueError, match="Duplicated"):
-        registry.register(Enabled("V2", "mars"))
 
 
 def function(parameters: str) -> Any:

@@ -126,27 +126,6 @@ def test_no_rule_relaxes_a_protected_token_and_others_are_decided_as_before(
 TIE = [10.0, 9.5, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("logits", "x", "temperature", "theta", "expected"),
-    [
-        (TIE, 1, 0.0, 0.9, True),
-        (TIE, 2, 0.0, 0.9, False),
-        (TIE, -1, 0.0, 0.9, False),
-        (TIE, 1, 0.7, 0.9, True),
-        (TIE, 1, 0.0, 0.95, False),
-        ([-1.0, -8.0, -9.0], 1, 0.0, 0.9, False),
-        ([5.0, 9.0, 9.0], 1, 0.0, 0.9, False),  # of equal logits the first is the target's own
-        ([10.0, -math.inf, -math.inf], 1, 0.0, 0.0, False),
-        ([math.nan, math.nan, 1.0], 0, 0.0, 0.9, False),
-    ],
-)
-def test_mars_by_hand(
-    logits: list[float], x: int, temperature: float, theta: float, expected: bool
-) -> None:
-    numbers = torch.tensor([logits]), torch.tensor([x]), torch.tensor([temperature or 1])
-    assert decide([request("mars", temperature, theta=theta)], *numbers).tolist() == [expected]
-
-
 @pytest.mark.parametrize("temperature", [0.01, 1.0, 5.0])
 def test_a_forced_row_is_one_hot_at_any_temperature_and_others_are_untouched(
     temperature: float,

@@ -160,11 +160,6 @@ def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
     assert "could not write the trace" in caplog.text
 
 
-def test_one_rank_of_a_tensor_parallel_group_writes(tmp_path: Path) -> None:
-    writes = [engine_at(tmp_path / "trace.jsonl", rank).writes for rank in range(4)]
-    assert writes == 2 * [True, False]
-
-
 def test_counters_count_judged_and_relaxed_tokens(recorder: TracedEngine) -> None:
     def value(name: str) -> float:
         return (

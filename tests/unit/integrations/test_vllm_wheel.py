@@ -40,7 +40,3 @@ def test_the_wheel_is_complete_without_mars_core(tmp_path: Path) -> None:
     look = [sys.executable, "-I", "-c", LOOK, str(tmp_path / "built")]
     output = json.loads(subprocess.run(look, check=True, capture_output=True, text=True).stdout)
     assert output == [list(RULES), True]
-
-
-def test_nothing_of_mars_core_is_copied_in_the_repository() -> None:
-    assert not (ROOT / "integrations" / "vllm" / "mars_vllm" / "core").exists()

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from storage.schema import Base
 
-NOT_UTF8 = b"\xff\xfe bad"
-
 
 def damaged_rows(path: Path, *tables: str) -> int:
     """In the row of each table (default all) that was written first, every text that is no key

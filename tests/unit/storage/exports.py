@@ -45,6 +45,11 @@ def save(store: RunStore, *traces: Trace, source: Source = Source.COMPARE) -> st
     return comparison_id
 
 
+def replaced(trace: Trace, **settings: Any) -> Trace:
+    """With another configuration."""
+    return replace(trace, config=replace(trace.config, **settings))
+
+
 def failing(message: str) -> pytest.RaisesExc[StorageError]:
     """What is done here raises a StorageError with this message (a pattern)."""
     return pytest.raises(StorageError, match=message)

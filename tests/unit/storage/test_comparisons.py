@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import Connection, Engine, event, insert
 
-from mars_core.types import PromptConfig, Status
+from mars_core.types import Status
 from storage import RunStore, Search, Source
 from storage.index import reindex
 from storage.runs.listing import COLUMNS
@@ -106,24 +106,6 @@ def test_one_row_a_comparison(store: RunStore) -> None:
         "comment": "\\u001b",
         "source": Source.COMPARE,
     }
-
-
-def test_prompt_is_shortened(store: RunStore) -> None:
-    previews = {"\x01" * 999: "\\u0001" * 280, "é" * 100_000: "é" * 280}
-    for text, preview in previews.items():
-        store.new_comparison(PromptConfig(text))
-        assert store.comparisons()["prompt"][0] == preview
-
-
-def test_a_record_says_where_its_run_is(store: RunStore) -> None:
-    comparison_id = save(
-        store, make_trace(new_tokens=3), make_trace(rule="none", new_tokens=0, status=Status.FAILED)
-    )
-    store.annotate(comparison_id, name="A name")
-    made = store.load(comparison_id)
-    for record, run in zip(store.records([run.id for run in made.runs]), made.runs, strict=True):
-        assert (record.id, record.comparison_id, record.lane) == (run.id, comparison_id, run.lane)
-        assert record.name == "A name" and record.created_at >= made.created_at
 
 
 def test_order_is_as_requested(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,6 @@ from storage.export.tables import EXPORTS
 from storage.schema import Base
 from tests.data.release import SQLITE
 from tests.unit.storage.damage import damage_column, damaged_rows
-from tests.unit.storage.exports import failing
 from tests.unit.storage.test_counterfactuals import TWO
 
 JSON = ("comparisons", "studies", "shares")
@@ -85,15 +84,3 @@ def test_no_kind_of_value_blocks_what_is_read(table: str, path: Path, tmp_path: 
             store.shares()
             for study in store.studies():
                 store.results(study.id), store.judgements(study.id)
-
-
-def test_a_damaged_run_is_named_where_it_is_opened(path: Path) -> None:
-    damaged_rows(path, "run_traces")
-    with RunStore(f"sqlite:///{path}") as store:
-        with store.read() as connection:
-            (run, comparison) = connection.exec_driver_sql(
-                "SELECT r.id, r.comparison_id FROM run_traces t JOIN runs r ON r.id = t.run_id "
-                "ORDER BY t.rowid LIMIT 1"
-            ).one()
-        with failing(f"The run {run} cannot be read: the steps of a run are damaged"):
-            store.load(comparison)

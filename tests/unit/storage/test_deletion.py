@@ -3,93 +3,20 @@ below it."""
 
 from __future__ import annotations
 
-import io
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from storage import Choice, RunStore, Search, write_csv
-from storage.export.tables import EXPORTS
+from storage import Choice, RunStore
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.exports import csv_of, failing, parsed, save
+from tests.unit.storage.exports import csv_of, save
 from tests.unit.storage.studying import counts
 
 Action = Callable[[RunStore, str], object]
 LATER = datetime.now(UTC) + timedelta(days=1)
-
-
-def two(store: RunStore) -> tuple[str, str]:
-    """Two comparisons of two runs, each voted on."""
-    ids = [
-        save(store, make_trace(seed=n, new_tokens=9), make_trace(seed=n, rule="mars", new_tokens=9))
-        for n in (0, 1)
-    ]
-    for comparison_id in ids:
-        store.add_vote(comparison_id, left_lane=0, right_lane=1, choice=Choice.LEFT)
-    return ids[0], ids[1]
-
-
-def test_deleted_comparison_is_nowhere(store: RunStore) -> None:
-    remaining, gone = two(store)
-    run = store.load(gone).runs[0]
-    (vote,) = (vote for vote in store.votes() if vote.comparison_id == gone)
-    store.delete(gone)
-    assert store.count() == store.find(Search()).total == 1
-    assert (
-        store.comparisons()["id"].tolist()
-        == store.find(Search()).frame["id"].tolist()
-        == [remaining]
-    )
-    assert [vote.comparison_id for vote in store.votes()] == [remaining]
-    assert {row["comparison_id"] for name in EXPORTS for row in parsed(csv_of(name, store))} == {
-        remaining
-    }
-    refused: dict[Callable[[], object], str] = {
-        lambda: store.load(gone): "comparison",
-        lambda: store.delete(gone): "comparison",
-        lambda: store.annotate(gone, name="x"): "comparison",
-        lambda: store.save_run(gone, run.trace, lane=5, order=5): "comparison",
-        lambda: store.add_vote(gone, left_lane=0, right_lane=1, choice=Choice.TIE): "comparison",
-        lambda: write_csv("runs", store, io.BytesIO(), [gone]): "comparison",
-        lambda: store.records([run.id]): "run",
-        lambda: store.comment_vote(vote.id, "x"): "vote",
-    }
-    for action, noun in refused.items():
-        with failing(f"There is no {noun} with the id"):
-            action()
-
-
-def test_restored_comparison_is_as_it_was(store: RunStore) -> None:
-    _, gone = two(store)
-    store.annotate(gone, name="A name", tags=["t"])
-    before, after = [], []
-    for seen in (before, after):
-        seen += [repr(store.load(gone)), store.votes(), *(csv_of(name, store) for name in EXPORTS)]
-        if seen is before:
-            store.delete(gone)
-        store.restore(gone)  # what is there stays there
-    assert after == before
-    assert store.count() == 2
-
-
-def test_purge_takes_everything_below(store: RunStore) -> None:
-    remaining, gone = two(store)
-    trace = store.load(remaining).runs[0].trace
-    before = counts(store)
-    store.delete(gone)
-    assert counts(store) == before | {
-        "facets": before["facets"] // 2
-    }  # search no longer returns it
-    assert store.purge(LATER) == 1
-    after = counts(store)
-    for name in ("comparisons", "votes", "runs", "run_traces", "facets"):
-        assert after[name] == before[name] // 2 > 0
-    assert same(store.load(remaining).runs[0].trace, trace)
-    with failing("There is no comparison with the id"):
-        store.restore(gone)
 
 
 def purge_and_die(_pipe: object, url: str) -> None:

@@ -10,7 +10,6 @@ from zipfile import ZipFile
 
 import pyarrow.parquet as pq
 
-from mars_core.types import PromptConfig
 from storage import RunStore, Shared, write_everything
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace
@@ -61,23 +60,6 @@ def test_file_has_everything_of_its_owner(store: RunStore, tmp_path: Path) -> No
     assert all(name in texts["README.txt"] for name in FILES - {"README.txt"})
     assert path.stat().st_mode & 0o077 == 0
     assert not list(tmp_path.glob("*.part"))
-
-
-def test_file_of_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:
-    write_everything(sqlite_store.of("nobody"), tmp_path / "none.zip")
-    with ZipFile(tmp_path / "none.zip") as archive:
-        assert [json.loads(archive.read(name)) for name in JSON] == [[]] * 3
-        for name in EXPORTS:
-            table = pq.read_table(io.BytesIO(archive.read(f"{name}.parquet")))
-            header = ",".join(table.column_names)
-            assert table.num_rows == 0 and archive.read(f"{name}.csv").decode() == f"{header}\n"
-
-
-def test_more_than_one_page_comes_in_order(sqlite_store: RunStore, tmp_path: Path) -> None:
-    made = [sqlite_store.new_comparison(PromptConfig(f"{number}")) for number in range(120)]
-    write_everything(sqlite_store, tmp_path / "all.zip")
-    with ZipFile(tmp_path / "all.zip") as archive:
-        assert [item["id"] for item in json.loads(archive.read("comparisons.json"))] == made
 
 
 def test_full_disk_leaves_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from storage.schema.text import mapped, storable
 from storage.schema.trace import FIELDS, PROMPT
 from storage.traces.flat import RENAMED
 from tests.traces import make_trace, make_tree_trace, same
-from tests.unit.storage.exports import csv_of, failing, parsed, peak, read_parquet, save
+from tests.unit.storage.exports import csv_of, parsed, peak, read_parquet, save
 from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 from tests.unit.storage.test_roundtrip import (
     HOSTILE,
@@ -311,17 +311,3 @@ def test_exports_take_constant_memory(
     many = peak(lambda: export(sqlite_store, tmp_path))
     # What is read ahead is a matter of chance, a third more or less; a leak would triple it.
     assert many < 2 * few
-
-
-def test_no_column_is_a_map() -> None:
-    """``datasets``, with which the Hub shows files, has no such type."""
-    types = [kind for export in EXPORTS.values() for kind in export.schema.types]
-    assert not any(map(pa.types.is_map, types))
-
-
-def test_failed_parquet_leaves_no_file(sqlite_store: RunStore, tmp_path: Path) -> None:
-    (tmp_path / "taken.parquet").mkdir()
-    for path, reason in (("missing/runs.parquet", ": .*missing"), ("taken.parquet", "")):
-        with failing(f"The Parquet file was not written{reason}"):
-            write_parquet("runs", sqlite_store, tmp_path / path)
-    assert list(tmp_path.glob("*.part")) == []

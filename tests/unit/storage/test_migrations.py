@@ -20,7 +20,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from evaluation.plan.plan import read_plan
 from storage import RunStore, Search, Source
-from storage.database import known_schemas, parse_url
+from storage.database import parse_url
 from storage.schema import Base
 from tests.data.release import POSTGRES, SQLITE
 from tests.postgres import connection_to
@@ -28,14 +28,11 @@ from tests.unit.children import Child, dies_at
 from tests.unit.storage.test_schema import differences
 
 DATA = SQLITE.parent
-NEW = {
-    "overshoot_max": None,
-    "loop_tokens": -1,
-    "loop_start": -1,
-    "tau_before_loop": None,
-    "tokens_per_s_before_loop": None,
+KEPT = {  # what a store does not give back
+    "shares": ("token_hash", "owner", "created_at", "comparison_id", "study_id"),
+    "facets": ("comparison_id", "kind", "owner", "created_at"),
+    "study_tasks": ("study_id", "task", "done_at", "comparison_ids"),
 }
-GONE = ("pass_rows", "pass_width", "sweep_id", "token", "claimed_until", "working_until")
 Rows = dict[str, list[dict[str, Any]]]
 
 
@@ -70,69 +67,33 @@ def rows(url: str) -> Rows:
     return by_table
 
 
-def unescaped(value: Any) -> Any:
-    """What the release stored, as it is stored now."""
-    match value:
-        case str():
-            text = re.sub('{"␛":"(.*?)"}', r'"\1"', value)
-            return re.sub("␛([0-9a-f]{4})", lambda m: "␛" if m[1] == "241b" else "\ufffd", text)
-        case {"␛": number}:
-            return number
-        case dict():
-            return {unescaped(key): unescaped(item) for key, item in value.items()}
-        case list():
-            return list(map(unescaped, value))
-    return value
-
-
 def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
     before = rows(released)
     with RunStore(released) as store:
         assert differences(store, Base.metadata) == []
-        after = rows(released)
-        for id_ in store.comparisons()["id"]:
-            assert store.load(str(id_)).runs
-        store.annotate(str(id_), name="found again")
-        assert store.find(Search(text="FOUND again")).frame["id"].tolist() == [
-            id_
-        ]  # the index is updated
+        read, expected = contents(store), given_back("release-0.1.0")
+        for key in read.keys() - {"votes", "followed"}:  # of PostgreSQL not all are there
+            assert holds(read[key], expected[key]), key
+        assert len(read["votes"]) == len(before["votes"]) > 0
+        loaded = map(store.load, store.comparisons()["id"])
+        exact = [run.trace.config.environment.get("exact") for each in loaded for run in each.runs]
+        assert exact.count("6 rows, 192 positions") == 1 and set(exact) > {None}
         if store.path:
             with store.read() as connection:
                 assert connection.exec_driver_sql("PRAGMA foreign_key_check").all() == []
                 assert connection.exec_driver_sql("PRAGMA integrity_check").scalar_one() == "ok"
                 assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
-    assert after.pop("counterfactuals") == []
-    before = {name: list(map(unescaped, rows)) for name, rows in before.items()}
-    traces = [
-        {row["run_id"]: row["version"] for row in tables.pop("run_traces")}
-        for tables in (before, after)
-    ]
-    assert traces[0].keys() == traces[1].keys() and set(traces[1].values()) == {2}
-    assert before.pop("sweeps") == [] and after.pop("alembic_version") == [
-        {"version_num": known_schemas()[-1]}
-    ]
-    exact = [run["id"] for run in before["runs"] if run["pass_rows"] is not None]
-    assert len(exact) == 1 < len(before["runs"]) and before.pop("alembic_version")
-    for task in before["study_tasks"]:
-        del task["worker"]
-    for tables, known in ((before, True), (after, False)):
-        for row in (row for each in tables.values() for row in each):
-            gone = [row.pop(name, None) for name in GONE]
-            assert row.pop("processors", "{}") in ("{}", {})
-            assert row.pop("spent", "[]") in ("[]", [])
-            assert all(row.pop(name, value) == value for name, value in NEW.items())
-            if "environment" in row:
-                environment = row["environment"]
-                row["environment"] = (
-                    json.loads(environment) if isinstance(environment, str) else environment
-                )
-                if known and row["id"] in exact:
-                    row["environment"]["exact"] = f"{gone[0]} rows, {gone[1]} positions"
-    for comparison in before["comparisons"]:
-        comparison["search"] = re.sub("Y[A-P]{4}", "\ufffd", comparison["search"])
-    assert after.keys() == before.keys()
-    for name, of_table in before.items():
-        assert sorted(map(repr, after[name])) == sorted(map(repr, of_table)), name
+    after = rows(released)
+    assert before.pop("sweeps") == after.pop("counterfactuals") == []
+    assert {name: len(each) for name, each in after.items()} == {
+        name: len(each) for name, each in before.items()
+    }
+    for name, columns in KEPT.items():
+        kept = [
+            sorted(repr([row[column] for column in columns]) for row in each[name])
+            for each in (before, after)
+        ]
+        assert kept[0] == kept[1] != []
 
 
 def plain(value: Any) -> Any:
@@ -172,14 +133,19 @@ def contents(store: RunStore) -> dict[str, Any]:
     return cast(dict[str, Any], plain(everything))
 
 
+def given_back(name: str) -> dict[str, Any]:
+    """What its own code read of a database: never edit one. Texts are those that can be stored
+    now."""
+    packed = (DATA / f"{name}.json.gz").read_bytes()
+    return cast(dict[str, Any], plain(json.loads(gzip.decompress(packed))))
+
+
 @pytest.mark.parametrize("name", ["release-0.1.0", "schema-0015"])
 def test_what_an_earlier_version_gave_back_is_given_back(name: str, tmp_path: Path) -> None:
-    """What its own code read of its database is beside it: never edit one. Texts are those that can
-    be stored now."""
     path, packed = tmp_path / "runs.db", DATA / f"{name}.db.gz"
     earlier = gzip.decompress(packed.read_bytes()) if packed.exists() else SQLITE.read_bytes()
     path.write_bytes(earlier)
-    expected = plain(json.loads(gzip.decompress((DATA / f"{name}.json.gz").read_bytes())))
+    expected = given_back(name)
     with RunStore(f"sqlite:///{path}") as store:
         read = contents(store)
         assert read.keys() == expected.keys()

@@ -10,27 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mars_core.types import PromptConfig
-from storage import RunStore, Search, Source, StorageError, StoredComparison
+from storage import RunStore, Search, StorageError, StoredComparison
 from tests.unit.storage.exports import as_stored
 from tests.unit.storage.test_roundtrip import ANY_TEXT, with_hostile
 
 
 def notes(comparison: StoredComparison) -> tuple[str, tuple[str, ...], str]:
     return comparison.name, comparison.tags, comparison.comment
-
-
-def test_notes_that_are_not_set_stay(store: RunStore) -> None:
-    comparison_id = store.new_comparison(PromptConfig("x"))
-    loaded = store.load(comparison_id)
-    assert (notes(loaded), loaded.source) == (("", (), ""), Source.COMPARE)
-    store.annotate(
-        comparison_id, name=" A name ", tags=["b", " a ", "b", "", "  ", "B"], comment="Why?\n"
-    )
-    assert notes(store.load(comparison_id)) == ("A name", ("B", "a", "b"), "Why?\n")
-    store.annotate(comparison_id, comment="")
-    assert notes(store.load(comparison_id)) == ("A name", ("B", "a", "b"), "")
-    store.annotate(comparison_id, name="", tags=[])
-    assert notes(store.load(comparison_id)) == ("", (), "")
 
 
 @settings(max_examples=40)

@@ -273,20 +273,6 @@ def test_killed_while_it_is_moved_a_database_stays_complete(
         assert_works(store)
 
 
-def test_default_file_of_anything_is_moved_aside(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(path.parent))
-    default = path.parent / "mars-playground" / "runs.db"
-    default.parent.mkdir()
-    default.write_bytes(b"\x07random" * 10_000)
-    store, notice = open_or_set_aside()
-    with store:
-        assert store.path == default and "moved to" in notice and "not a database" in notice
-        assert_works(store)
-    assert asides(default)[0][0].read_bytes() == b"\x07random" * 10_000
-
-
 def test_file_that_never_was_a_database_stays_where_it_is(path: Path) -> None:
     letter = path.parent / "letter.txt"
     letter.write_text("Dear reader, " * 500)
@@ -387,30 +373,3 @@ def test_database_without_rights_is_left_as_it_is(
         assert_works(store)
     assert path.read_bytes() == before
     assert {each.name for each in path.parent.iterdir()} <= {"runs.db", "runs.db-journal"}
-
-
-def test_check_takes_no_longer_than_it_may(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.opening.CHECK_S", -1.0)
-    monkeypatch.setattr("storage.opening._STEPS_PER_CHECK", 10)
-    with opened(path) as (store, notice):
-        assert (notice, store.count()) == ("", 3)
-    path.write_bytes(damages(path.read_bytes())["one bit"])
-    with opened(path) as (
-        _,
-        notice,
-    ):  # not reached by then: what is read of it is explained when it is read
-        assert notice == ""
-
-
-def test_damage_met_later_is_one_sentence(path: Path) -> None:
-    with RunStore(f"sqlite:///{path}") as store:
-        ids = store.comparisons()["id"].tolist()
-        content = path.read_bytes()
-        path.write_bytes(
-            content[:4096] + b"\xa5" * (len(content) - 4096)
-        )  # the first page says nothing of it
-        with closing(sqlite3.connect(path)) as other:  # what was read is read again after a write
-            other.execute("PRAGMA user_version = 1")
-        with failing(r"malformed \(.*\)\. The file is damaged: move it"):
-            for id_ in ids:
-                store.load(id_)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ Call = Callable[[RunStore, "Things"], object]
 Dump = dict[str, list[dict[str, Any]]]
 World = tuple[RunStore, "Things", "Things", "Things"]
 NOWHERE = ("", "0" * 32, "\x00", "\ud800", "' OR 1=1 --")
-LATER = datetime.now(UTC) + timedelta(days=1)
 TRACE = make_trace(new_tokens=2)
 
 
@@ -288,9 +286,3 @@ def test_store_is_never_widened(world: World) -> None:
     with pytest.raises(ValueError, match="Only the objects of one owner"):
         store.delete_everything()
     assert store.load(anna.comparison).name == "name annas things"
-
-
-def test_worker_without_owner_makes_what_is_the_studys_owners(store: RunStore) -> None:
-    study = store.of("anna").new_study("", {}, 1)
-    worked_off(store, study)  # as a worker does, whose store has everything
-    assert (store.of("anna").count(), store.of("boris").count()) == (1, 0)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import astuple
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import text
 
-from mars_core.types import PromptConfig
 from storage import RunStore, Shared
 from storage.schema import ComparisonRow, Study
-from tests.unit.storage.studying import counts, worked_off
+from tests.unit.storage.studying import counts
 from tests.unit.storage.test_owners import everything_of, make
 
 NOW = datetime.now(UTC)
 TOMORROW = NOW + timedelta(days=1)
-OWNED = ("comparisons", "studies", "shares")
 
 
 def made_at(store: RunStore, at: datetime, *things: str) -> None:
@@ -29,27 +25,6 @@ def made_at(store: RunStore, at: datetime, *things: str) -> None:
             names = ", ".join(f"'{thing}'" for thing in things)
             change = f"UPDATE {table.__tablename__} SET created_at = :at WHERE id IN ({names})"
             connection.execute(text(change), {"at": value})
-
-
-@contextmanager
-def commits() -> Iterator[list[int]]:
-    """How many comparisons were removed in each transaction."""
-    sizes: list[int] = [0]
-
-    def removed(_connection: Connection, cursor: object, statement: str, *_rest: object) -> None:
-        if statement.startswith("DELETE FROM comparisons"):
-            sizes[-1] += getattr(cursor, "rowcount", 0)
-
-    def ended(_connection: Connection) -> None:
-        sizes.append(0)
-
-    event.listen(Engine, "after_cursor_execute", removed)
-    event.listen(Engine, "commit", ended)
-    try:
-        yield sizes
-    finally:
-        event.remove(Engine, "after_cursor_execute", removed)
-        event.remove(Engine, "commit", ended)
 
 
 def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:
@@ -65,20 +40,6 @@ def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:
     assert set(astuple(store.of("anna").counts())) == {0}
     assert (store.of("boris").count(), store.count()) == (3, 6)
     assert store.of("anna").delete_everything() == 0
-
-
-def test_much_goes_a_little_at_a_time(sqlite_store: RunStore) -> None:
-    mine = sqlite_store.of("anna")
-    for number in range(70):
-        mine.new_comparison(PromptConfig(f"{number}"))
-    study = mine.new_study("", {}, 12)
-    for _ in range(12):
-        worked_off(sqlite_store, study)
-    with commits() as sizes:
-        assert mine.delete_everything() == 82
-    assert max(sizes) <= 20
-    assert sum(sizes) == 82
-    assert counts(sqlite_store)["study_tasks"] == 0
 
 
 def test_everything_moves_to_the_other_owner(store: RunStore) -> None:

@@ -24,7 +24,6 @@ from tests.unit.storage.studying import (
     saved,
     worked_off,
 )
-from tests.unit.storage.test_comparisons import statements
 from tests.unit.storage.test_roundtrip import HOSTILE
 from tests.unit.storage.test_safety import with_impossible_last_token
 
@@ -65,34 +64,6 @@ def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
     assert closed == (first, replace(second, relative={"cause": "␛relaxed", "bleu": "nan"}))
     assert tuple(lasting_store.task_results(study_id, 0).values()) == closed
     assert lasting_store.task_results(study_id, 1) == lasting_store.task_results(study_id, 99) == {}
-
-
-def test_relatives_are_saved_with_the_lane_that_makes_them_known(lasting_store: RunStore) -> None:
-    at = begun(lasting_store)
-    saved(lasting_store, at, 1, MARS)
-    relatives = {0: {"same": True}, 1: {"same": False}}
-    saved(lasting_store, at, 0, STRICT, relatives=relatives)
-    results = lasting_store.results(at.study_id)
-    assert {result.lane: result.relative for result in results} == relatives
-    (ids,) = {result.comparison_ids for result in results}
-    assert [lasting_store.load(id_).source for id_ in ids] == [Source.STUDY] * 2
-
-
-def test_results_are_read_in_one_go_in_order(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 12)
-    for task in reversed(range(12)):
-        for lane in (1, 0):
-            saved(lasting_store, OpenTask(study_id, task), lane, [])
-        lasting_store.finish_task(study_id, task, {})
-    with statements() as executed:
-        results = lasting_store.results(study_id)
-    assert [(result.task, result.lane) for result in results] == [
-        (task, lane) for task in range(12) for lane in (0, 1)
-    ]
-    assert len(executed) == 4  # the study and its tasks before
-    assert not any(
-        table in statement for statement in executed for table in ("runs ", "comparisons ", "plan")
-    )
 
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:

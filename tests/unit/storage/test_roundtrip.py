@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -203,36 +202,3 @@ def test_any_text_is_stored(lasting_store: RunStore, text: str) -> None:
     """But for what neither database can store, of which it keeps the place."""
     trace = hostile_trace(text)
     assert same(saved_and_loaded(lasting_store, trace), as_stored(trace))
-
-
-def test_ordinary_text_is_readable_in_the_database(sqlite_store: RunStore) -> None:
-    trace = make_trace(prompt='Say "naïve" — 日本 \\ 😀\n', new_tokens=5)
-    saved_and_loaded(sqlite_store, trace)
-    with sqlite_store.read() as connection:
-        assert (
-            connection.exec_driver_sql("SELECT prompt FROM comparisons").scalar_one()
-            == trace.config.prompt.text
-        )
-        assert connection.exec_driver_sql("SELECT text FROM runs").scalar_one() == trace.text
-
-
-def test_comparison_keeps_its_lanes_in_order(lasting_store: RunStore) -> None:
-    """Whether a model thinks is each run's own."""
-    prompts = [PromptConfig("x", thinking=thinking) for thinking in (None, True, False)]
-    rules = ("strict", "mars", "none")
-    traces = [
-        make_trace(rule=rule, new_tokens=12, prompt=prompt)
-        for rule, prompt in zip(rules, prompts, strict=True)
-    ]
-    comparison_id = lasting_store.new_comparison(prompts[1])
-    ids = {
-        lane: lasting_store.save_run(comparison_id, traces[lane], lane=lane, order=2 - lane)
-        for lane in (2, 0, 1)
-    }
-    loaded = lasting_store.load(comparison_id)
-    assert (loaded.id, loaded.prompt, loaded.created_at.tzinfo) == (comparison_id, prompts[0], UTC)
-    assert abs(datetime.now(UTC) - loaded.created_at) < timedelta(minutes=1)
-    assert [(run.id, run.lane, run.order) for run in loaded.runs] == [
-        (ids[lane], lane, 2 - lane) for lane in range(3)
-    ]
-    assert all(same(run.trace, traces[run.lane]) for run in loaded.runs)

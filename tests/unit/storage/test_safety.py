@@ -20,7 +20,6 @@ from sqlalchemy import Engine, event
 
 from mars_core.types import Trace
 from storage import RunStore, open_or_set_aside
-from storage.export.tables import EXPORTS
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import failing, save
@@ -193,12 +192,3 @@ def test_failed_save_leaves_nothing(store: RunStore) -> None:
     refused(trace, "The run was not saved")  # the number is taken
     (run,) = store.load(comparison_id).runs
     assert same(run.trace, trace)
-
-
-def test_long_export_holds_up_no_writer(sqlite_store: RunStore) -> None:
-    trace = make_trace(new_tokens=100)
-    comparison_id = save(sqlite_store, trace)
-    tokens = EXPORTS["tokens"].tables(sqlite_store)
-    first = next(tokens)
-    sqlite_store.save_run(comparison_id, trace, lane=1, order=1)
-    assert len(first) + sum(map(len, tokens)) == sum(len(step.tokens) for step in trace.steps)

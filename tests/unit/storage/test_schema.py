@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,28 +11,21 @@ from typing import Any
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import (
     JSON,
-    URL,
     Column,
     Connection,
-    Integer,
     LargeBinary,
     MetaData,
     create_engine,
     inspect,
-    update,
 )
 
 from mars_core.types import PromptConfig
-from storage import RunStore, open_or_set_aside, write_csv
-from storage import __file__ as package_file
+from storage import RunStore, open_or_set_aside
 from storage.database import known_schemas
 from storage.journal import safe_journal_mode
-from storage.schema import Base, RunTrace
-from tests.traces import make_trace
-from tests.unit.storage.exports import failing, save
+from tests.unit.storage.exports import failing
 
 
 def differences(store: RunStore, metadata: MetaData) -> list[object]:
@@ -67,38 +58,6 @@ def is_index_of_texts(item: object) -> bool:
     return getattr(item, "name", "").startswith(
         ("comparison_texts", "comparison_trigrams", "ix_comparisons_search")
     )
-
-
-def test_a_new_database_has_the_schema_of_the_tables(store: RunStore) -> None:
-    assert differences(store, Base.metadata) == []
-    other = MetaData(naming_convention=Base.metadata.naming_convention)
-    for table in Base.metadata.tables.values():
-        table.to_metadata(other)
-    other.tables["runs"].append_column(Column("extra", Integer))
-    assert len(differences(store, other)) == 1
-
-
-def test_a_later_migration_changes_an_older_database_and_no_new_one(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    RunStore(url).close()
-    migrations = Path(
-        shutil.copytree(Path(package_file).parent / "migrations", tmp_path / "migrations")
-    )
-    change = 'op.add_column("runs", sa.Column("extra", sa.Integer))'
-    (migrations / "versions" / "9999_later.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\n\n"
-        f'revision, down_revision = "9999", "{known_schemas()[-1]}"\n\n\ndef upgrade():\n    {change}\n'
-    )
-    monkeypatch.setattr("storage.database._MIGRATIONS", migrations)
-    monkeypatch.setattr("storage.database.known_schemas", lambda: (*known_schemas(), "9999"))
-    with RunStore(url) as older, RunStore(f"sqlite:///{tmp_path / 'new.db'}") as new:
-        columns = []
-        for store in (older, new):
-            with store.read() as connection:
-                columns.append({each["name"] for each in inspect(connection).get_columns("runs")})
-                assert MigrationContext.configure(connection).get_current_revision() == "9999"
-    assert columns[0] - columns[1] == {"extra"}  # the new one has the columns of the tables
 
 
 def test_opened_by_many_at_once_a_new_database_is_made_once_as_alembic_would(url: str) -> None:
@@ -203,14 +162,6 @@ def test_a_file_gets_the_safe_journal_when_it_is_opened(
             store.close()
 
 
-def test_path_may_hold_odd_characters(tmp_path: Path) -> None:
-    path = tmp_path / "100% naïve ?#&" / "日本 %41.db"
-    with RunStore(URL.create("sqlite", database=str(path)).render_as_string()) as store:
-        assert store.path == path
-        store.new_comparison(PromptConfig("x"))
-    assert path.exists()
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -231,50 +182,7 @@ def test_bad_url_is_explained_without_its_password(url: str, message: str) -> No
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"version": 99},
-            r"the steps of a run have a format \(99\) that this version does not know",
-        ),
-        ({"data": b"nonsense"}, "the steps of a run are damaged"),
-        ({"data": b""}, "the steps of a run are damaged"),
-    ],
-)
-def test_damaged_steps_are_explained(
-    store: RunStore, changes: dict[str, Any], message: str
-) -> None:
-    comparison_id = save(store, make_trace(new_tokens=2))
-    (run,) = store.load(comparison_id).runs
-    with store.read() as connection:
-        connection.execute(update(RunTrace).values(**changes))
-        connection.commit()
-    with failing(f"The run {run.id} cannot be read: {message}"):
-        store.load(comparison_id)
-    assert store.traces([run.id]) == store.accepted_by_step([run.id]) == {}
-    write_csv("nodes", store, nodes := io.BytesIO())
-    assert nodes.getvalue().count(b"\n") == 1
-    assert {f"run {run.id}", f"trace of the run {run.id}"} <= store.damaged.keys()
-    assert store.records([run.id])[0].text == run.trace.text  # all else can still be read
-
-
 def test_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with failing("pip install"):
         RunStore("postgresql://mars:secret@127.0.0.1:1/none")
-
-
-def test_impossible_path_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "letter.txt").write_text("x")
-    for path in ("letter.txt/runs.db", "."):
-        with failing("The database could not be opened: "):
-            RunStore(f"sqlite:///{tmp_path / path}")
-
-
-def test_the_known_schemas_are_those_of_the_migrations_the_current_one_last() -> None:
-    scripts = ScriptDirectory(str(Path(package_file).parent / "migrations"))
-    revisions = [script.revision for script in scripts.walk_revisions()]
-    assert list(known_schemas()) == revisions[::-1] and [known_schemas()[-1]] == list(
-        scripts.get_heads()
-    )

@@ -7,7 +7,6 @@ import hashlib
 import io
 
 import pytest
-from sqlalchemy import text
 
 from mars_core.types import PromptConfig
 from storage import RunStore, Search, Shared, write_csv
@@ -134,16 +133,6 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         assert not mine.shared(kind, thing)
 
 
-def test_link_is_away_while_its_comparison_is(sqlite_world: World) -> None:
-    store, anna, _ = sqlite_world
-    token, linked = shared_by_anna(sqlite_world, Shared.COMPARISON)
-    store.of("anna").delete(anna.comparison)
-    assert (store.of("anna").shares(), linked.count(), linked.traces([anna.run])) == ((), 0, {})
-    ended(store, token)
-    store.of("anna").restore(anna.comparison)
-    assert store.through(token).count() == 1
-
-
 def test_link_goes_with_what_it_shows(world: World) -> None:
     store, anna, _ = world
     mine = store.of("anna")
@@ -174,33 +163,3 @@ def test_database_holds_no_token(sqlite_world: World) -> None:
         "' OR 1=1 --" * 4,
         *(43 * each for each in ("a", "\x00", "\ud800", "é")),
     )
-
-
-def test_title_is_the_name_or_the_beginning_of_the_prompt(sqlite_store: RunStore) -> None:
-    mine = sqlite_store.of("anna")
-    things = make(mine, "annas things")
-    mine.annotate(things.comparison, name="")
-    mine.annotate(things.of_done, name="a\x01b")
-    for comparison in (things.comparison, things.of_done):
-        mine.share(Shared.COMPARISON, comparison)
-    mine.share(Shared.STUDY, things.study)
-    mine.share(Shared.STUDY, things.done)
-    titles = [share.title for share in mine.shares()]
-    assert titles == [
-        "done annas things",
-        "study annas things",
-        "a\\u0001b",
-        "prompt of annas things",
-    ]
-
-
-def test_table_takes_no_link_to_two_things(store: RunStore) -> None:
-    things = make(store, "x")
-    columns = "token_hash, owner, created_at, comparison_id, study_id"
-    values = f"'h', '', '2026-01-01', '{things.comparison}', '{things.study}'"
-    for row in (values, values.replace(f"'{things.comparison}', '{things.study}'", "NULL, NULL")):
-        with (
-            failing(r"(?i)check constraint"),
-            store._write("Nothing was written") as connection,
-        ):
-            connection.execute(text(f"INSERT INTO shares ({columns}) VALUES ({row})"))

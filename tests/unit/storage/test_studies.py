@@ -15,7 +15,6 @@ from storage import (
     RunStore,
     Search,
     Source,
-    StudyHead,
 )
 from storage.schema.text import mapped
 from tests.traces import same
@@ -27,7 +26,6 @@ from tests.unit.storage.studying import (
     saved,
     worked_off,
 )
-from tests.unit.storage.test_comparisons import plans_of, statements
 from tests.unit.storage.test_roundtrip import ANY_TEXT
 
 ANY_JSON = st.recursive(
@@ -59,44 +57,6 @@ def test_any_plan_is_stored(lasting_store: RunStore, plan: dict[str, object], na
     assert (study.name, study.tasks, study.done) == (name.strip(), 1, 0)
 
 
-def test_lists_of_studies_begin_with_the_latest_and_have_no_plans(lasting_store: RunStore) -> None:
-    ids = [
-        lasting_store.new_study(f"study {number}", {"long": "x" * 9}, number + 1)
-        for number in range(3)
-    ]
-    worked_off(lasting_store, ids[1])
-    with statements() as executed:
-        heads = lasting_store.studies(limit=3)
-    assert not any("plan" in statement for statement in executed)
-    stored = [lasting_store.study(study_id) for study_id in reversed(ids)]
-    assert heads == tuple(
-        StudyHead(one.id, one.created_at, one.name, one.tasks, one.done) for one in stored
-    )
-    assert [(head.name, head.tasks, head.done) for head in heads] == [
-        ("study 2", 3, 0),
-        ("study 1", 2, 1),
-        ("study 0", 1, 0),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "plan", "tasks", "message"),
-    [
-        ("", {}, 0, "tasks is 0; it must be 1 to 1,000,000"),
-        ("", {}, 1_000_001, "tasks is 1000001"),
-        ("x" * 201, {}, 1, "A name may have 200 characters at most"),
-        ("", {"x": object()}, 1, "The study was not saved: .*JSON has no type for object"),
-    ],
-)
-def test_study_that_cannot_be_stored_is_refused(
-    lasting_store: RunStore, name: str, plan: dict[str, object], tasks: int, message: str
-) -> None:
-    before = len(lasting_store.studies(limit=1000))
-    with failing(message):
-        lasting_store.new_study(name, plan, tasks)
-    assert len(lasting_store.studies(limit=1000)) == before
-
-
 def test_progress_counts_tasks_and_results(lasting_store: RunStore) -> None:
     study_id = lasting_store.new_study("", {}, 5)
     worked_off(lasting_store, study_id)
@@ -115,12 +75,6 @@ def test_a_study_is_worked_on_as_long_as_somebody_says_so(lasting_store: RunStor
     for seconds, working in ((0, False), (60, True), (-1, False), (60, True), (0, False)):
         lasting_store.work_on(study_id, seconds)
         assert lasting_store.study_progress(study_id).working is working
-
-
-def test_open_tasks_are_read_from_their_index(sqlite_store: RunStore) -> None:
-    study_id = sqlite_store.new_study("", {}, 500)
-    _study, plan = plans_of(sqlite_store, lambda: sqlite_store.open_tasks(study_id))
-    assert plan == ["SEARCH study_tasks USING INDEX ix_study_tasks_open (study_id=?)"]
 
 
 def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> None:

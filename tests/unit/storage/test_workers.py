@@ -139,26 +139,3 @@ def test_worker_waits_longer_than_the_page(
                 change = pool.submit(store.work_on, study_id, 60)
                 time.sleep(0.1)
             change.result()
-
-
-@pytest.mark.parametrize(
-    ("database", "statement"),
-    [
-        ("sqlite", "INSERT INTO study_results"),
-        ("sqlite", "UPDATE study_results"),
-        ("postgres", "INSERT INTO study_results"),
-    ],
-)
-def test_worker_killed_in_a_transaction_leaves_none_of_it(
-    request: pytest.FixtureRequest, database: str, statement: str
-) -> None:
-    url = request.getfixturevalue(f"{database}_url")
-    study_id = planned(url, 3)
-    child = Child(at_work, url, study_id, "killed", statement)
-    may(child, 99)
-    saved = [words for words in child.rest() if words[0] == "saved"]
-    assert child.process.exitcode == -signal.SIGKILL
-    with RunStore(url) as store:
-        assert store.study_progress(study_id).results == len(saved) == counts(store)["runs"] > 0
-        work(store, study_id, "heir", lambda *_words: None)
-        assert_complete(store, study_id, 3)

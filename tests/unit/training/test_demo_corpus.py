@@ -12,14 +12,8 @@ import pytest
 
 from training.demo.corpus import documents, held_out
 from training.demo.problems import LIMIT, problem
-from training.demo.stories import story
 
 _EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
-
-
-def test_same_seed_same_text() -> None:
-    assert list(islice(documents(3), 50)) == list(islice(documents(3), 50))
-    assert list(islice(documents(3), 50)) != list(islice(documents(4), 50))
 
 
 def test_every_equation_is_true_and_the_answer_is_the_last_result() -> None:
@@ -49,14 +43,3 @@ def test_held_out_problems_never_train_the_pair(monkeypatch: pytest.MonkeyPatch)
     )
     assert len(requests) > 20
     assert not {*requests} & {document.request for document in islice(documents(1), 60)}
-
-
-def test_outputs_do_not_look_like_one_template() -> None:
-    rng = random.Random(1)
-    stories = [story(rng)[1] for _ in range(300)]
-    assert len(set(stories)) == 300
-    assert len({text.split(". ")[0] for text in stories}) > 250
-    assert len({word for text in stories for word in re.findall(r"[a-z]+", text.lower())}) > 300
-    assert all("{" not in text and "[" not in text and "|" not in text for text in stories)
-    solutions = [re.sub(r"\d+", "#", problem(rng).solution) for _ in range(300)]
-    assert len(set(solutions)) > 200

@@ -22,10 +22,8 @@ from mars_core.models.errors import ModelError
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
 from tests.live_pairs import traced
-from training.head import rounds
 from training.head.chain import finish, project, unroll
-from training.head.learning import Distillation, Learner, batches
-from training.head.model import frequent_ids
+from training.head.learning import Distillation, Learner
 from training.head.passes import ATTENTION
 from training.head.processes import TrainingProcess
 from training.head.rounds import Training
@@ -144,20 +142,6 @@ def test_the_loss_is_the_divergence_and_its_gradient_the_one_of_autograd() -> No
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(one.grad, two.grad)
     assert agreed.tolist() == (aim.argmax(-1) == drafts.argmax(-1)).tolist()
-
-
-def test_batches_hold_every_sample_once_and_no_more_entries_than_allowed() -> None:
-    samples = [
-        TextSample(torch.zeros(length, dtype=torch.long), 1, torch.zeros(0))
-        for length in (5, 9, 30, 12, 40, 7, 8)
-    ]
-    groups = list(batches(samples, 40, rounds.random.Random(1)))
-    assert sorted(map(id, samples)) == sorted(id(sample) for group in groups for sample in group)
-    assert all(len(group) * max(len(sample.ids) for sample in group) <= 40 for group in groups)
-
-
-def test_frequent_ids_are_in_order_and_ties_go_to_the_lower_id() -> None:
-    assert frequent_ids(torch.tensor([1.0, 4.0, 1.0, 0.0, 7.0]), 3).tolist() == [0, 1, 4]
 
 
 def _options(target: Path, out: Path, **others: Any) -> argparse.Namespace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import pytest
@@ -50,12 +49,6 @@ def test_examples_of_one_kind_teach_nothing() -> None:
     examples = [Mismatch(n, torch.zeros(2, 4), False) for n in range(10)]
     with pytest.raises(ValueError, match=r"Of 2 held-out mismatches all or none .* more prompts"):
         trained(examples, Reads.TOKEN, 0, seed=1)
-
-
-def test_the_area_counts_pairs() -> None:
-    changes = torch.tensor([1.0, 1.0, 0.0, 0.0])
-    assert area(torch.tensor([0.9, 0.4, 0.4, 0.1]), changes) == 7 / 8
-    assert math.isnan(area(torch.tensor([0.5]), torch.ones(1)))
 
 
 def test_each_rejected_token_is_tried_in_the_text_that_answers_rightly(

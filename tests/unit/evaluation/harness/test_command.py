@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from typing import Any
 import lm_eval.tasks
 import pytest
 
-import evaluation
 from evaluation.harness import TASKS
 from evaluation.harness.command import main
 from storage import RunStore
@@ -141,28 +139,6 @@ def test_without_lm_eval_a_sentence_says_what_to_install(
     monkeypatch.setitem(sys.modules, "lm_eval.api.registry", None)
     assert main(["--model", "mars"]) == 2
     assert "make eval in a checkout" in capsys.readouterr().err
-
-
-def test_the_scripts_know_the_model_from_any_folder(
-    make_commands: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    script = make_commands / "lm_eval"
-    assert script.read_bytes() == (make_commands / "lm-eval").read_bytes()
-    root = str(Path(evaluation.__file__).parents[1])
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        sys, "path", [folder for folder in sys.path if folder not in (root, "", ".")]
-    )
-    command = "lm_eval --model mars --model_args theta=2 --tasks demo_arithmetic"
-    monkeypatch.setattr(sys, "argv", command.split())
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(script), run_name="__main__")
-    assert ended.value.code == 2 and sys.path[0] == root
-    assert "theta is 2; rule mars takes 0 to 1." in capsys.readouterr().err
-    assert script.read_text(encoding="utf-8").startswith(f"#!{make_commands}/python\n")
 
 
 def test_the_tasks_folder_stands_beside_the_users(

@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 
 from evaluation.harness.model import MarsLM
 from evaluation.harness.options import NAMES, OptionError, read_generation, read_options
-from evaluation.harness.telemetry import Telemetry, pooled
+from evaluation.harness.telemetry import pooled
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
@@ -26,16 +26,6 @@ def test_every_argument_is_in_the_documentation() -> None:
     text = (DOCS / "evaluation.md").read_text(encoding="utf-8")
     missing = [name for name in NAMES if f"`{name}`" not in text]
     assert not missing
-
-
-@pytest.mark.parametrize("none", ["none", None])
-def test_none_is_no_default(none: str | None, bundled: dict[str, Any]) -> None:
-    """lm-eval makes None of the word in ``drafter=none``."""
-    pair = bundled["none"].pair
-    assert read_options({"rule": none}).settings.rules[0].rule.name == "none"
-    assert read_options({"drafter": none, "rule": "strict"}).settings.config(
-        pair.spec
-    ) == DrafterConfig("none", k=0)
 
 
 def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> None:
@@ -163,30 +153,6 @@ def test_lm_evals_seed_is_the_models_unless_it_has_one(tiny: dict[str, Any]) -> 
             model = another(tiny, rule="none", seed=seed)
         answers += generate(model, "ab", do_sample=True, temperature=1.0)
     assert answers[0] == answers[1] != answers[2]
-
-
-def test_telemetry_is_on_disk_as_soon_as_an_answer_is_there(tmp_path: Path) -> None:
-    telemetry = Telemetry(str(tmp_path / "new"), 1)
-    numbers = (
-        "new_tokens",
-        "steps",
-        "wall_s",
-        "drafted",
-        "accepted",
-        "relaxed",
-        "tv_sum",
-        "log_likelihood",
-    )
-    for value in (2, 4):
-        telemetry.add(dict.fromkeys(numbers, value) | {"tv_kind": "bound"})
-        assert (
-            telemetry.path is not None
-            and telemetry.path.read_text(encoding="utf-8").count("\n") == value // 2
-        )
-    assert telemetry.path is not None and telemetry.path.name.endswith("_rank1.jsonl")
-    assert pooled(telemetry.rows)["tau"] == 1.0 and pooled(telemetry.rows)["tv_sum"] == 3.0
-    assert pooled(telemetry.rows)["tv_kind"] == "bound"
-    assert pooled([])["tau"] is None
 
 
 PROMPTS = ("Once upon a time", "2 + 2 =", "a\nb", "Grüße, 世界", " ")
@@ -341,14 +307,3 @@ def test_ranking_answers_is_refused_in_a_sentence(tiny: dict[str, Any]) -> None:
     for method in ("loglikelihood", "loglikelihood_rolling"):
         with pytest.raises(OptionError, match="generate_until"):
             getattr(tiny["none"], method)([])
-
-
-def test_a_model_argument_wins_over_the_device_that_lm_eval_always_names(
-    tiny: dict[str, Any],
-) -> None:
-    target = str(tiny["none"].pair.target_ref.name)
-    model = MarsLM.create_from_arg_string(
-        f"target={target},drafter=none,rule=none,dtype=float32",
-        {"device": "cuda:0", "batch_size": 1},
-    )
-    assert str(model.device) == "cpu" and model._settings.drafter == "none"

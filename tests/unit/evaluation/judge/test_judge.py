@@ -155,13 +155,6 @@ def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None
     assert not judged(study, first)[1]
 
 
-def test_single_failures_are_counted(study: tuple[RunStore, str]) -> None:
-    progress, _ = judged(
-        study, lambda _body, number: Reply("no", 400) if number == 1 else Reply("[[A]]"), parallel=1
-    )
-    expect(progress[-1], judged=11, failed=1)
-
-
 @pytest.mark.usefixtures("study")
 @pytest.mark.parametrize(("status", "code"), [(400, 1), (200, 0)])
 def test_the_command_fails_where_a_question_did(

@@ -214,37 +214,6 @@ class Judge:
         return Answer("", "?", "length", None, None, (top[0]._replace(top=top),), {}, 0.0, 0.0, {})
 
 
-@pytest.mark.parametrize(
-    ("actual", "where", "token", "gap"),
-    [
-        (answer("abc"), "", "", None),
-        (answer("abd"), "token 3", "d", 0.1),
-        (
-            answer("axc"),
-            "token 2",
-            "xc",
-            math.nan,
-        ),  # c and the rest are listed, so at least 0.1, perhaps much more
-        (answer("ab"), "token 3", "the␣end", math.nan),
-        (replace(answer("axc"), logprobs=None), "character 2", "xc", math.nan),
-        (replace(answer("abc"), logprobs=None, text="abc\N{REPLACEMENT CHARACTER}"), "", "", None),
-    ],
-)
-def test_a_difference_has_its_position_both_texts_and_the_gap(
-    actual: Answer, where: str, token: str, gap: float | None
-) -> None:
-    judge = Judge(c=-0.4, d=-0.5, b=-0.4)
-    result = difference(judge, 2, "p", answer("abc"), actual)  # type: ignore[arg-type]
-    if gap is None:
-        assert result is None
-        return
-    assert result is not None and result.where.startswith(f"prompt 3, {where}: {token} for ")
-    assert result.gap == pytest.approx(gap, nan_ok=True)
-    assert judge.prompts == [f"p{'ab'[: int(where[-1]) - 1]}"] * (
-        where.startswith("token") and "end" not in token
-    )
-
-
 def test_ids_are_compared_where_texts_are_the_same_and_continue_the_prompt() -> None:
     judge = Judge(a=-1.0)
     result = difference(judge, 0, "p", answer("aa", ids=(1, 2)), answer("aa", ids=(1, 3)))  # type: ignore[arg-type]

@@ -151,14 +151,6 @@ def test_without_log_probabilities_two_servers_are_needed() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [math.nan, 3.0])
-def test_log_probabilities_that_are_none_are_not_tested(
-    value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(math, "log", lambda _p: value)
-    assert verdicts(Server())[0].verdict is LosslessVerdict.NOT_KNOWN
-
-
 @pytest.mark.parametrize(
     "key", [WORDS.index, lambda _: None, lambda word: None if word == "a" else word.encode()]
 )

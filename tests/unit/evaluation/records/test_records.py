@@ -236,16 +236,6 @@ def test_an_answer_of_vllm_has_steps_with_its_tokens_and_counts_without(
     )
 
 
-def test_a_chat_and_an_answer_without_metrics_are_read(file: Callable[[Any], Path]) -> None:
-    chat = {
-        "choices": [{"message": {"role": "assistant", "content": None}, "finish_reason": "stop"}],
-        "usage": None,
-    }
-    trace, comment = only(file(chat))
-    assert (trace.text, trace.summary.steps, trace.stop_reason) == ("", UNKNOWN, StopReason.EOS)
-    assert "without counts of speculative decoding" in comment
-
-
 @pytest.mark.parametrize(
     "names",
     [

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from evaluation.item import Item, Suite, Tool
-from evaluation.scoring.metrics import METRICS, check_libraries, metrics_of, scores
-from evaluation.scoring.overlap import _installed, overlap
+from evaluation.scoring.metrics import METRICS, check_libraries, scores
 
 
 def score(
@@ -73,14 +70,6 @@ def test_calls_of_offered_tools_are_checked(text: str, right: bool) -> None:
     assert score((), Item("1", ("Add.",), tools=TOOLS), text) == {"calls,none": float(right)}
 
 
-def test_main_metric_comes_first() -> None:
-    item = Item("1", ("?",), ("5",))
-    names = ("exact_match,flexible-extract", "contains,none", "bleu,none")
-    assert tuple(score(names, item, "It is 5.")) == names
-    assert metrics_of(Suite("s", (item,), metrics=names), item) == names
-    assert metrics_of(Suite("s", (item,)), item) == ()
-
-
 @pytest.mark.parametrize("metric", [name for name in METRICS if name != "pass@1,none"])
 @pytest.mark.parametrize(
     "text", ["", " \n", "\x00", "\\boxed{", "####", "$", "💥" * 50, "(" * 5000]
@@ -88,14 +77,6 @@ def test_main_metric_comes_first() -> None:
 def test_no_answer_breaks_a_metric(metric: str, text: str) -> None:
     for reference in ("5", "\\boxed{\\frac{1}{2}}", "Ada Lovelace", "….", "今日", "(("):
         assert 0 <= score((metric,), Item("1", ("?",), (reference,)), text)[metric] <= 1
-
-
-def test_without_a_reference_nothing_is_scored() -> None:
-    for item in (Item("1", ("?",)), Item("1", ("?",), ("", " "))):
-        assert (
-            score(("contains,none", "bleu,none", "pass@1,none"), item, "text", execute_code=True)
-            == {}
-        )
 
 
 @pytest.mark.parametrize(
@@ -145,16 +126,6 @@ def test_unknown_metric_of_a_suite_is_refused() -> None:
     with pytest.raises(ValueError, match="The metric is 'accuracy'; it must be one of exact_match"):
         check_libraries([Suite("s", (Item("1", ("?",)),), metrics=("accuracy",))])
     check_libraries([Suite("s", (Item("1", ("?",)),), metrics=tuple(METRICS))])
-
-
-def test_likeness_is_unknown_without_its_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of equal texts too: else a mean would be over these alone."""
-    monkeypatch.setattr("evaluation.scoring.overlap.LIBRARIES", ("sacrebleu", "no_such_library"))
-    _installed.cache_clear()
-    assert all(map(math.isnan, overlap("a", "a")))
-    monkeypatch.undo()
-    _installed.cache_clear()
-    assert overlap("a", "a") == (1, 1, 1)
 
 
 def test_missing_library_is_reported_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:

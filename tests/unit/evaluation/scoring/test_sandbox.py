@@ -16,7 +16,7 @@ import pytest
 from pyseccomp import Arch, resolve_syscall
 
 from evaluation.scoring import sandbox
-from evaluation.scoring.sandbox import check_sandbox, runs
+from evaluation.scoring.sandbox import runs
 
 CAN = {
     "compute": "import collections, functools, hashlib, itertools, math, re, typing\nassert math.gcd(4, 6) == 2",
@@ -247,14 +247,3 @@ def test_without_libseccomp_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(ValueError, match="needs Linux with seccomp"):
         runs(f"open({str(tmp_path / 'x')!r}, 'w')")
     assert not (tmp_path / "x").exists()
-
-
-def test_where_nothing_can_be_confined_nothing_is_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    check_sandbox()  # it works here
-    broken = tmp_path / "confined.py"
-    broken.write_text("import sys\nsys.stdin.read()\nraise OSError('no seccomp')\n")
-    monkeypatch.setattr(sandbox, "_PROGRAM", broken)
-    with pytest.raises(ValueError, match="needs Linux with seccomp, libseccomp"):
-        check_sandbox()

@@ -12,11 +12,9 @@ import pytest
 from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Server, ServerError
 from evaluation.served.trace import ServedStep, ServedToken, answer_trace, served_trace, vllm_steps
-from evaluation.study.result import relative_of, result_of
-from mars_core.telemetry import first_divergence
+from evaluation.study.result import result_of
 from mars_core.types import (
     UNKNOWN,
-    Cause,
     DrafterConfig,
     ModelRef,
     PromptConfig,
@@ -29,10 +27,8 @@ from mars_core.types import (
 )
 from storage import RunStore
 from tests.served_server import MODEL, Fault, Serving
-from tests.traces import same
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.judge.server import Reply, serve
-from tests.unit.storage.exports import save
 
 PROMPT = "A story about Greta in a village, please."
 
@@ -187,31 +183,6 @@ def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
     return served_trace(CONFIG, text=text, tokens=tokens, stop_reason=StopReason.EOS, **changed)
 
 
-@pytest.mark.parametrize(("rule", "temperature"), [(STRICT, 0.0), (MARS, 0.0), (MARS, 1.0)])
-def test_what_the_server_reports_is_what_the_run_was(
-    serving: Serving, rule: RuleConfig, temperature: float
-) -> None:
-    trace, run = answered(serving, rule, temperature=temperature, seed=3)
-    assert (run.config.rule, run.config.sampling.temperature, run.config.seed) == (
-        rule,
-        temperature,
-        3,
-    )
-    expect(trace, text=run.text, token_ids=run.token_ids, prompt_ids=run.prompt_ids)
-    assert trace.stop_reason is run.stop_reason and trace.status is Status.COMPLETED
-    ours, theirs = trace.summary, run.summary
-    expect(ours, new_tokens=theirs.new_tokens, prompt_tokens=theirs.prompt_tokens)
-    assert ours.log_likelihood == pytest.approx(theirs.log_likelihood)
-    for one, other in zip(trace.tokens, run.tokens, strict=True):
-        expect(one, position=other.position, piece=other.piece, start=other.start, end=other.end)
-        assert one.logprob == pytest.approx(other.logprob)
-        assert math.isnan(one.gap) or one.gap == pytest.approx(other.gap, abs=1e-4)
-    assert not all(math.isnan(token.gap) for token in trace.tokens)
-    assert ours.wall_s >= ours.ttft_s > 0 and ours.tokens_per_s == pytest.approx(
-        ours.new_tokens / ours.wall_s
-    )
-
-
 def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: Serving) -> None:
     trace, run = answered(serving, STRICT)
     accepted = [step.kept for step in run.steps]
@@ -266,15 +237,6 @@ def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> 
     expect(result, drafted_at=(), kept_at=())
 
 
-def test_a_served_run_is_stored_as_it_is(serving: Serving, store: RunStore) -> None:
-    traces = [answered(serving, MARS)[0]]
-    serving.steps = False
-    traces += [answered(serving, MARS)[0], answered(serving, STRICT, logprobs=0)[0]]
-    traces.append(of("", error="It failed."))
-    loaded = [run.trace for run in store.load(save(store, *traces)).runs]
-    assert all(same(one, other) for one, other in zip(loaded, traces, strict=True))
-
-
 @pytest.mark.parametrize(
     ("drafted", "accepted", "tokens", "steps"),
     [
@@ -297,25 +259,6 @@ def test_steps_of_vllm_explain_every_token_or_are_unknown(
     actual = vllm_steps({"per_step_drafted": drafted, "per_step_accepted": accepted}, tokens)
     assert actual == (steps and [ServedStep(*step) for step in steps])
     assert vllm_steps(None, tokens) is vllm_steps({}, tokens) is vllm_steps([1], tokens) is None
-
-
-def test_texts_are_compared_by_what_is_known_of_their_tokens() -> None:
-    ids = of("ab", ServedToken(1), ServedToken(2)), of("ac", ServedToken(1), ServedToken(3))
-    pieces = (
-        of("ab", ServedToken(piece="a"), ServedToken(piece="b")),
-        of("ac", ServedToken(1, "a"), ServedToken(3, "c")),
-    )
-    for one, other in (ids, pieces):
-        divergence = first_divergence(one, other)
-        assert divergence is not None and (divergence.position, divergence.cause) == (
-            1,
-            Cause.UNKNOWN,
-        )
-        assert relative_of([other], [one], None).divergence == 1
-    texts = of("ab", new_tokens=2), of("ac", new_tokens=2)
-    relative = relative_of([texts[1]], [texts[0]], None)
-    expect(relative, same=False, divergence=None, cause="unknown")
-    assert relative_of([texts[0]], [texts[0]], None).same
 
 
 def test_pieces_that_are_not_the_text_leave_it_unsplit() -> None:

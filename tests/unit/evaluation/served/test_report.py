@@ -15,7 +15,6 @@ from evaluation.plan.lane import Lane
 from evaluation.plan.models import Served
 from evaluation.plan.plan import Plan
 from evaluation.report.document.build import document
-from evaluation.report.files import markdown_of
 from evaluation.report.values import Report
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, RuleConfig
@@ -90,19 +89,6 @@ def test_loads_are_recomputed_from_the_results() -> None:
     assert [cell.text for cell in table.rows[2][:3]] == ["4", "strict, T = 0", str(tasks)]
 
 
-def test_tasks_that_a_lane_failed_are_in_no_load() -> None:
-    failed = [
-        replace(
-            one,
-            data=one.data
-            | {"status": "failed" if (one.task, one.lane) == (0, 1) else one.data["status"]},
-        )
-        for one in results()
-    ]
-    tasks = PLAN.tasks // (2 * len(PLAN.temperatures))
-    assert [row.answers for row in reported(PLAN, failed).loads] == [tasks - 1] * 2 + [tasks] * 6
-
-
 def test_unknown_numbers_are_no_numbers() -> None:
     report = reported(PLAN, results(**UNKNOWN))
     for row in report.measured:
@@ -132,14 +118,3 @@ def test_acceptance_is_known_where_only_relaxed_tokens_are_not() -> None:
             and math.isnan(row.relaxed_share.value)
             and math.isfinite(row.tau.value)
         )
-
-
-def test_a_report_says_what_is_not_certain_on_servers() -> None:
-    text = markdown_of(reported(PLAN, results()))
-    assert "Runs of the server http\\://one/v1; strict is big too of http\\://two/v1" in text
-    assert "The lane strict ran on another server" in text
-    assert "a pair of runs shares its seed only as far as the server honours it" in text
-    greedy = replace(PLAN, temperatures=(0.0,))
-    assert "honours it" not in markdown_of(reported(greedy, results(greedy)))
-    here = study_plan()
-    assert "server" not in " ".join(reported(here, drawn_results(here)).warnings)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -97,20 +96,6 @@ def test_several_requests_at_once_give_the_same_results(serving: Serving, tmp_pa
     _, actual = run(four, f"{options} --concurrency 4")
     assert texts(four, actual) == texts(one, wanted)
     assert outcomes(actual) == outcomes(wanted)
-
-
-def test_each_load_has_its_part_of_the_seeds(serving: Serving, url: str) -> None:
-    options = f"{ITEMS} {RULES} --server {serving.url} --concurrency 1,3"
-    assert mars(f"eval run {options} --db {url}") == 2  # one seed
-    plan, results = run(url, f"{options} --seeds 2")
-    with RunStore(url) as store:
-        loads = [
-            record.config.environment["concurrency"]
-            for one in results
-            for record in store.records(one.run_ids)
-        ]
-    assert Counter(loads) == {"1": plan.items * 2, "3": plan.items * 2}
-    assert [*plan.waves] == [(plan.items, 1), (2 * plan.items, 3)]
 
 
 def test_nonsense_is_a_failed_lane_that_can_be_run_again_and_the_key_is_stored_nowhere(
@@ -231,22 +216,3 @@ def test_what_a_server_cannot_do_is_one_sentence_before_the_study(
     assert sentence.count("\n") == 1 and "sk-wrong" not in sentence
     with RunStore(url) as store:
         assert not store.studies()
-
-
-def test_what_is_unknown_is_null_in_exports(serving: Serving, url: str, tmp_path: Path) -> None:
-    serving.steps = False
-    run(url, f"{ITEMS} {RULES} --server {serving.url}")
-    assert mars(f"eval export latest --db {url} --folder {tmp_path}") == 0
-    rows = [
-        json.loads(line)
-        for file in tmp_path.rglob("*.jsonl")
-        for line in file.read_text("utf-8").splitlines()
-    ]
-    choices = [choice for row in rows for choice in row["choices"]]
-    assert choices
-    for choice in choices:
-        assert (choice["decoding_steps"], choice["idxs"], choice["accept_lengths"]) == (
-            [None],
-            [None],
-            [],
-        )

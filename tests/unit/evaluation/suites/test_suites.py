@@ -18,7 +18,6 @@ from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites import read
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed_suite
-from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.suites.files import field_file, row, write
 from training.demo.corpus import held_out
 from ui.tabs.study.form import read_study
@@ -294,39 +293,6 @@ def test_lines_of_a_solution_are_one_reference_and_answers_stay_several(tmp_path
     assert [item.references for item in suite.items] == [references for *_, references in expected]
 
 
-def test_every_line_is_an_item_in_order(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "mine.jsonl", [row(7, ["Hi.", "And?"], category="chat"), {"prompt": "Say a."}]
-    )
-    suite = read_suite(path)
-    assert [(item.id, item.turns, item.category) for item in suite.items] == [
-        ("7", ("Hi.", "And?"), "chat"),
-        ("2", ("Say a.",), ""),  # without an id: its line
-    ]
-    expect(suite, name="mine", source=path, metrics=())
-    assert suite.sha256 == hashlib.sha256(Path(path).read_bytes()).hexdigest()
-
-
-def test_question_file_is_named_after_its_folder(tmp_path: Path) -> None:
-    path = write(tmp_path / "flores" / "question.jsonl", [row(1, "Hi.")])
-    assert read_suite(path).name == "flores"
-    assert read_suite(str(tmp_path / "flores")).items == read_suite(path).items
-
-
-def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path) -> None:
-    rows = [
-        row(1, ["a", "b"], category="writing"),
-        row(2, "c", "word", "qa"),
-        row(3, "d", "#### 3", "math"),
-    ]
-    path = write(tmp_path / "mix.jsonl", rows)
-    assert len(read_suite(path).metrics) == 3
-    assert read_suite(path, 2).metrics == ("contains,none",)
-    assert read_suite(path, 1).metrics == ()
-    with pytest.raises(ValueError, match="limit is 0; it must be at least 1"):
-        read_suite(path, 0)
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -346,16 +312,6 @@ def test_limit_of_a_mixed_suite_keeps_the_metrics_of_what_is_left(tmp_path: Path
 def test_exports_of_the_field_are_read(tmp_path: Path, line: dict[str, object]) -> None:
     suite = read_suite(write(tmp_path / "x.jsonl", [line]))
     assert suite.items[0].turns[0].strip() and suite.items[0].references
-
-
-def test_tests_of_a_row_call_its_entry_point(tmp_path: Path) -> None:
-    test = "def check(candidate):\n    assert candidate() == 1\n"
-    first = {"prompt": "def f(): ...", "test": test, "entry_point": "f"}
-    other = {"text": "Write g.", "test_list": ["assert g()", "assert 1"]}
-    suite = read_suite(write(tmp_path / "x.jsonl", [first, other]))
-    assert suite.items[0].tests.endswith("check(f)\n")
-    assert suite.items[1].tests == "assert g()\nassert 1"
-    assert suite.metrics == ("pass@1,none",)
 
 
 @pytest.mark.parametrize("as_text", [False, True])
@@ -414,15 +370,6 @@ def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(read, "MAX_FILE", 100)
     with pytest.raises(ValueError, match="has more than 100 bytes"):
         read_suite(path)
-
-
-def test_empty_file_and_no_file_are_reported(tmp_path: Path) -> None:
-    (tmp_path / "empty.jsonl").write_bytes(b"\n \n")
-    with pytest.raises(ValueError, match="has no item"):
-        read_suite(str(tmp_path / "empty.jsonl"))
-    for name in ("nowhere.jsonl", "", "a\x00b", str(tmp_path), "x" * 5000):
-        with pytest.raises(ValueError, match="demo_arithmetic, demo_stories"):
-            read_suite(name)
 
 
 def test_prompts_made_of_one_text_name_the_same_template(tmp_path: Path) -> None:
