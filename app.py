@@ -39,11 +39,10 @@ from hosting.metrics import ServerMetrics, labels_of
 from hosting.middleware import SPACE_FRAMES, Guard
 from hosting.retention import Retention
 from hosting.settings import ServerSettings, described, offered, read_settings
-from hosting.startup import fetched, opened_store, zero_gpu
+from hosting.startup import fetched, leave_a_core, opened_store, zero_gpu
 from mars_core import __version__
 from mars_core.accelerators import Local
 from mars_core.jobs import Accelerator
-from mars_core.lazy import torch
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.rules import RULES
 from storage import StorageError
@@ -92,9 +91,8 @@ class Application:
         pool = ModelPool(
             device=chosen.device, dtype=chosen.dtype, graphs=chosen.graphs, max_pairs=most
         )
-        engine = ThreadPoolExecutor(
-            max_workers=1, thread_name_prefix="engine", initializer=_leave_a_core
-        )
+        chosen_threads = "OMP_NUM_THREADS" in os.environ
+        engine = ThreadPoolExecutor(1, "engine", None if chosen_threads else leave_a_core)
         accelerator: Accelerator = Local(pool, engine)
         if chosen.zero_gpu:
             accelerator, pairs = zero_gpu(pool, pairs, spaces.GPU)
@@ -137,9 +135,8 @@ class Application:
             "database": database_probe(self.services.store),
             "pair": self.loaded,
         }
-        more["middleware"].insert(
-            0, Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())
-        )
+        guard = Middleware(Guard, frames=SPACE_FRAMES if chosen.public else ())
+        more["middleware"].insert(0, guard)
         more["routes"] += health_routes(
             needed,
             {
@@ -213,14 +210,6 @@ class Application:
         return ", ".join(self.services.store.damaged) or "nothing"
 
 
-def _leave_a_core() -> None:
-    """PyTorch computes on all cores but one, unless OMP_NUM_THREADS is set: where the page's other
-    threads or a browser take a core, every parallel region would wait for the thread that lost
-    it."""
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(max(1, torch.get_num_threads() - 1))
-
-
 def _stop(_signal: int, _frame: FrameType | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):  # a second signal would interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
@@ -258,10 +247,7 @@ def serve(chosen: ServerSettings, catalog: Sequence[PairSpec] = CATALOG) -> int:
             time.sleep(0.2)
     except KeyboardInterrupt:
         LOG.info("Stopped.")
-    except (
-        OSError,
-        httpx.TransportError,
-    ) as error:  # TransportError: Gradio could not reach its page
+    except (OSError, httpx.TransportError) as error:  # or Gradio could not reach its page
         LOG.error("The page cannot start on %s:%s: %s", chosen.host, chosen.port, error)
         return 2
     finally:

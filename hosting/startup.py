@@ -9,6 +9,7 @@ from typing import Any
 from hosting.backup import Backup, backup_of
 from hosting.settings import ServerSettings
 from mars_core.accelerators import ZeroGpu
+from mars_core.lazy import torch
 from mars_core.models import BUNDLED_PAIR, ModelError, ModelPool, PairSpec, smollm2
 from mars_core.models.gguf import fetch_default
 from storage import RunStore, database_file, open_or_set_aside
@@ -69,3 +70,9 @@ def opened_store(chosen: ServerSettings) -> tuple[RunStore, str, Backup | None]:
         if backup:
             backup.hold("the database that is open is not the one that was backed up.")
     return store, notice, backup
+
+
+def leave_a_core() -> None:
+    """Let PyTorch compute on all cores but one: where the page's other threads or a browser take a
+    core, every parallel region would wait for the thread that lost it."""
+    torch.set_num_threads(max(1, torch.get_num_threads() - 1))

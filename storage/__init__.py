@@ -13,7 +13,8 @@ from storage.schema import Choice, Preferred, Shared, Source
 from storage.scope import EVERYBODY
 from storage.shares import Share
 from storage.store import RunStore, StoreCounts
-from storage.studies.results import StoredJudgement, StoredResult
+from storage.studies.judgements import StoredJudgement
+from storage.studies.results import StoredResult
 from storage.studies.studies import StoredStudy, StudyHead, StudyProgress
 
 __all__ = [

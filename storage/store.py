@@ -18,7 +18,7 @@ from storage.runs.votes import Votes
 from storage.schema import ComparisonRow, Facet, Link, Study, StudyTask, Vote
 from storage.scope import EVERYBODY, Everything, Owned, Table, owned_by
 from storage.shares import Shares
-from storage.studies.results import Results
+from storage.studies.judgements import Judgements
 from storage.studies.studies import Studies
 
 TASKS_A_WRITE = 10
@@ -39,7 +39,7 @@ class StoreCounts:
     deleted: int
 
 
-class RunStore(Comparisons, Runs, Counterfactuals, Lists, Votes, Studies, Results, Shares):
+class RunStore(Comparisons, Runs, Counterfactuals, Lists, Votes, Studies, Judgements, Shares):
     """The runs and studies in one database: ``sqlite:////folder/file.db`` or ``postgresql://…``;
     None: a file in the data folder.
 

@@ -4,20 +4,18 @@ Log-likelihoods are not supported."""
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, NamedTuple, NoReturn, Self
+from typing import Any, NamedTuple
 
-import jinja2
 import torch
-from lm_eval.api.model import TemplateLM
 from lm_eval.models.utils import postprocess_generated_text
-from lm_eval.utils import hash_string, simple_parse_args_string
+from lm_eval.utils import hash_string
 from tqdm.auto import tqdm
 
+from evaluation.harness.interface import LmEvalModel
 from evaluation.harness.options import (
     Generation,
     OptionError,
@@ -26,7 +24,7 @@ from evaluation.harness.options import (
     refused,
     seed_of,
 )
-from evaluation.harness.telemetry import LoggedRow, Telemetry, pooled, row_of
+from evaluation.harness.telemetry import LoggedRow, Telemetry, row_of
 from evaluation.study.batch import AUTO, batch_of, decode
 from evaluation.study.result import BATCH
 from mars_core.drafting import context_limit
@@ -36,8 +34,7 @@ from mars_core.runs.validation import validate, validate_length
 from mars_core.session import Session
 from mars_core.settings.command_line import machine, threshold_lines
 from mars_core.settings.table import LARGEST_SEED
-from mars_core.text.prompting import encode, thinking_switch
-from mars_core.text.templates import render
+from mars_core.text.prompting import encode
 from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Trace
 from storage import RunStore, Source
 
@@ -60,7 +57,7 @@ class Question(NamedTuple):
     cut: int
 
 
-class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
+class MarsLM(LmEvalModel):
     """One pair of models with one rule and drafter. ``telemetry``: one row per answer; the first
     process has the rows of all."""
 
@@ -93,25 +90,6 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             size = AUTO if size.startswith(f"{AUTO}:") else size  # lm-eval's auto:N
             self.batch = batch_of(size, self.pair, self.max_length)
 
-    @classmethod
-    def create_from_arg_obj(
-        cls, arg_dict: dict[str, Any], additional_config: dict[str, Any] | None = None
-    ) -> Self:
-        """Create the model from lm-eval's ``--model_args`` and its other options. ``--model_args``
-        take precedence, because lm-eval always sets a device."""
-        beside = {
-            name: value for name, value in (additional_config or {}).items() if value is not None
-        }
-        if not torch.cuda.is_available() and str(beside.get("device")).startswith("cuda"):
-            del beside["device"]
-        return cls(**beside | arg_dict)
-
-    @classmethod
-    def create_from_arg_string(
-        cls, arg_string: str, additional_config: dict[str, Any] | None = None
-    ) -> Self:
-        return cls.create_from_arg_obj(simple_parse_args_string(arg_string), additional_config)
-
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """Generate the answers, in order. Random draws depend on seed, task, document and repeat,
         not on the number of processes."""
@@ -138,30 +116,6 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
         rows = self.gather_object(self._file.rows)
         self.telemetry = self._file.rows if rows is None else [row for rank in rows for row in rank]
         return [answers[key] for key in keys]
-
-    def _join(self, device: str) -> str:
-        """Joins the launched processes, if there are several. The device of this process:
-        ``device``, or assigned by accelerate."""
-        if int(os.environ.get("WORLD_SIZE", "1")) <= 1:
-            return device
-        from accelerate import Accelerator
-        from accelerate.utils import InitProcessGroupKwargs
-
-        group = InitProcessGroupKwargs(timeout=_MAX_WAIT)
-        accelerator = Accelerator(cpu=device == "cpu", kwargs_handlers=[group])
-        self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
-        if self.world_size > 1:
-            self.all_gather, self.barrier = accelerator.gather, accelerator.wait_for_everyone
-        device_used = accelerator.device
-        return "cpu" if device_used.type == "cpu" else str(device_used)  # accelerate numbers CPUs
-
-    def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """Gather the values of all processes in order, at process ``dst``; None at the others."""
-        if self.world_size == 1:
-            return [obj]
-        values: list[Any] | None = [None] * self.world_size if self.rank == dst else None
-        torch.distributed.gather_object(obj, values, dst=dst)
-        return values
 
     def _question(self, request: Any, repeat: int) -> Question:
         context, settings = request.args
@@ -270,78 +224,3 @@ class MarsLM(TemplateLM):  # type: ignore[misc]  # lm-eval ships no types
             validate(config, self.pair)
             validate_length(config, min(len(ids), space), self.max_length, self._limit.model)
         return ids[-space:], max(0, len(ids) - space)
-
-    # lm-eval's model interface: tokenizer, process rank, metadata of the results.
-
-    @property
-    def _eos(self) -> str | None:
-        return None if self.eot_token_id is None else str(self.tokenizer.decode(self.eot_token_id))
-
-    @property
-    def eot_token_id(self) -> int | None:
-        token: int | None = self.tokenizer.eos_token_id
-        return token
-
-    @property
-    def max_length(self) -> int:
-        """Tokens of prompt and answer together."""
-        return min(self._limit.tokens, self.options.max_length or self._limit.tokens)
-
-    @property
-    def max_gen_toks(self) -> int:
-        return self._settings.max_new_tokens
-
-    @property
-    def tokenizer_name(self) -> str:
-        return str(self.tokenizer.name_or_path).replace("/", "__")
-
-    def apply_chat_template(
-        self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True
-    ) -> str:
-        """Return the conversation formatted by the chat template, without the system prompt if the
-        template does not support one."""
-        if not self.tokenizer.chat_template:
-            raise OptionError(
-                f"{self.pair.target_ref.name} has no chat template; leave out "
-                "--apply_chat_template."
-            )
-        with refused():
-            options: dict[str, Any] = thinking_switch(self.tokenizer, self.options.enable_thinking)
-        options |= {
-            "add_generation_prompt": add_generation_prompt,
-            "continue_final_message": not add_generation_prompt,
-        }
-        try:
-            return render(self.tokenizer, chat_history, **options)
-        except jinja2.TemplateError:
-            rest = [message for message in chat_history if message["role"] != "system"]
-            return render(self.tokenizer, rest, **options)
-
-    def get_model_info(self) -> dict[str, Any]:
-        """Return what is for the ``config`` of lm-eval's results; ``mars`` has the telemetry of all
-        answers, pooled."""
-        return {
-            "model_num_parameters": self.pair.target.num_parameters(),
-            "model_dtype": str(self.pair.dtype),
-            "model_revision": self.pair.target_ref.revision or "",
-            "model_sha": self.pair.target_ref.revision or "",
-            "mars": {"device": str(self.device), **pooled(self.telemetry)},
-        }
-
-    def tok_encode(
-        self, string: str, add_special_tokens: bool | None = None, **_kwargs: Any
-    ) -> list[int]:
-        if add_special_tokens is None:
-            return encode(self.tokenizer, PromptConfig(string, chat=False))
-        return list(self.tokenizer.encode(string, add_special_tokens=add_special_tokens))
-
-    def _loglikelihood_tokens(self, _requests: Any, **_kwargs: Any) -> NoReturn:
-        raise OptionError(_ONLY_ANSWERS)
-
-    loglikelihood = loglikelihood_rolling = _loglikelihood_tokens
-
-
-_ONLY_ANSWERS = (
-    "The model mars generates answers and does not compute log-likelihoods, which verification "
-    "rules do not change: use a task with output_type generate_until, or lm-eval's model hf."
-)

@@ -1,132 +1,19 @@
-"""The formats of records: lines of mars-vllm, and answers of vLLM, SGLang and llama.cpp with what
-they counted. docs/checking.md has the fields, and how τ is converted."""
+"""Answers of vLLM, SGLang and llama.cpp with what they counted. docs/checking.md has the fields, and
+how τ is converted."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from evaluation.plan.lane import SERVER
+from evaluation.records.values import NAN, Read, RecordRow, config_of, ids_of, integer, number
 from evaluation.served.answer import text_of
-from evaluation.served.trace import STOPS, ServedStep, ServedToken, served_trace, vllm_steps
-from mars_core.drafting import DRAFTERS
-from mars_core.types import (
-    UNKNOWN,
-    DrafterConfig,
-    DraftMode,
-    ModelRef,
-    PromptConfig,
-    RuleConfig,
-    RunConfig,
-    Sampling,
-    StopReason,
-    Trace,
-)
+from evaluation.served.trace import STOPS, ServedToken, served_trace, vllm_steps
+from mars_core.types import UNKNOWN, RunConfig, StopReason, Trace
 
-NAN = math.nan
-LARGEST = 2**53  # of a number
-FORMAT = "mars-vllm-1"
 _OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")
-_DRAFTERS = {each.vllm: name for name, each in DRAFTERS.items() if each.vllm}
-RecordRow = Mapping[str, Any]
-Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
-
-
-def config_of(
-    model: Any,
-    server: str,
-    *,
-    k: int = 0,
-    prompt: str = "",
-    rule: RuleConfig = RuleConfig(SERVER),
-    kind: str = SERVER,
-    drafter: str = "",
-    temperature: float = NAN,
-    seed: int = UNKNOWN,
-    **environment: str,
-) -> RunConfig:
-    drafts = DrafterConfig(kind, ModelRef(drafter) if drafter else None, k, DraftMode.GREEDY)
-    sampling = Sampling(temperature, UNKNOWN, NAN)
-    return RunConfig(
-        PromptConfig(prompt, chat=False),
-        ModelRef(str(model) or "unknown"),
-        drafts,
-        rule,
-        sampling,
-        UNKNOWN,
-        seed,
-        {"server": server, **environment},
-    )
-
-
-def ids_of(values: Any) -> list[int]:
-    return [integer(value) for value in values]
-
-
-def integer(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise ValueError(f"{str(value)[:40]!r} is not a whole number from 0 to {LARGEST:,}")
-    return value
-
-
-def number(value: Any) -> float:
-    """nan for None. Raises ValueError for what is not a number."""
-    if value is None:
-        return NAN
-    if type(value) not in (int, float) or not abs(value) <= LARGEST:
-        raise ValueError(f"{str(value)[:40]!r} is not a number of at most {LARGEST:,}")
-    return float(value)
-
-
-def read_line(row: RecordRow) -> Read:
-    """Read a line of mars-vllm: every step, with margins and relaxed tokens. The first token comes
-    from the prefill, which is not a step."""
-    if row["format"] != FORMAT:
-        raise ValueError(f"format is {str(row['format'])[:40]!r}; it must be {FORMAT!r}")
-    steps = [_step(each) for each in row["steps"]]
-    if len(steps) > 1 and not steps[0].drafted:
-        lead, second = steps[0].emitted, steps[1]
-        steps[:2] = [replace(second, emitted=lead + second.emitted, lead=lead)]
-    kind, _, drafter = str(row["drafter"] or SERVER).partition(":")
-    values = {str(name): number(value) for name, value in row["parameters"].items()}
-    config = config_of(
-        row["model"],
-        f"vLLM {row['vllm']}",
-        k=max((step.drafted for step in steps), default=0),
-        plugin=str(row["plugin"]),
-        rule=RuleConfig(str(row["rule"]), values),
-        kind=_DRAFTERS.get(kind, SERVER),
-        drafter=drafter,
-        temperature=number(row["temperature"]),
-        seed=UNKNOWN if row["seed"] is None else integer(row["seed"]),
-    )
-    tokens = [ServedToken(id_) for each in row["steps"] for id_ in each["emitted"]]
-    trace = served_trace(
-        config,
-        text="",
-        tokens=tokens,
-        steps=steps,
-        stop_reason=StopReason.UNKNOWN,
-        prompt_ids=ids_of(row["prompt_ids"] or ()),
-    )
-    return trace, datetime.fromisoformat(row["finished"]).astimezone(UTC), "a line of mars-vllm"
-
-
-def _step(row: RecordRow) -> ServedStep:
-    drafted, emitted, id1, id2 = (
-        ids_of(row[name]) for name in ("drafted", "emitted", "id1", "id2")
-    )
-    z1, z2 = ([number(value) for value in row[name]] for name in ("z1", "z2"))
-    relaxed, kept = [value is True for value in row["relaxed"]], integer(row["kept"])
-    lengths = {len(drafted), len(relaxed), len(z1), len(z2), len(id1), len(id2)}
-    if len(lengths) > 1 or kept > min(len(drafted), len(emitted)):
-        raise ValueError(
-            "drafted, kept, relaxed, z1, z2, id1, id2 and emitted of a step do not belong together"
-        )
-    return ServedStep(len(drafted), kept, len(emitted), 0, drafted, relaxed, z1, z2, id1, id2)
 
 
 class ServerCounts(NamedTuple):

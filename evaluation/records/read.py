@@ -16,16 +16,10 @@ from typing import Any
 from display.format import shorten
 from evaluation.plan.lane import SERVER
 from evaluation.records.counters import read_counters
-from evaluation.records.formats import (
-    NAN,
-    choices_of,
-    config_of,
-    read_answer,
-    read_line,
-    read_llama,
-    read_sglang,
-)
+from evaluation.records.formats import choices_of, read_answer, read_llama, read_sglang
+from evaluation.records.lines import read_line
 from evaluation.records.streams import is_stream, streamed_answers
+from evaluation.records.values import NAN, config_of
 from evaluation.served.answer import Broken
 from evaluation.served.trace import served_trace
 from mars_core.text.files import read_json, read_text

@@ -158,32 +158,26 @@ class Client:
         fields of the body, None to leave one out. Raises ServerError.
         """
         chat = not isinstance(prompt, str) and bool(prompt) and isinstance(prompt[0], Mapping)
-        body: dict[str, Any] = {"messages" if chat else "prompt": prompt, "max_tokens": max_tokens}
-        body |= {
+        body: dict[str, Any] = {
+            "model": self.server.model,
+            "messages" if chat else "prompt": prompt,
+            "max_tokens": max_tokens,
             "temperature": temperature,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        body |= {"model": self.server.model, "return_token_ids": True}
-        if temperature > 0:
-            body |= {
-                "top_p": top_p,
-                "top_k": top_k or -1,
-            }  # also where they are off: a model may have other defaults
-        if logprobs:
-            body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
-        body |= {
             "seed": seed,
             "stop": list(stop) or None,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "return_token_ids": True,
             "vllm_xargs": dict(xargs or {}) or None,
-        } | further
-        body = {name: value for name, value in body.items() if value is not None}
+        }
+        if temperature > 0:  # also where they are off: a model may have other defaults
+            body |= {"top_p": top_p, "top_k": top_k or -1}
+        if logprobs:
+            body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
+        body = {name: value for name, value in (body | further).items() if value is not None}
         address = self.server.base + (CHAT if chat else COMPLETIONS)
-        return (
-            yield from self._send(
-                "POST", address, body, (*_OPTIONAL, *(() if top_k else ("top_k",))), read_answer
-            )
-        )
+        optional = _OPTIONAL if top_k else (*_OPTIONAL, "top_k")
+        return (yield from self._send("POST", address, body, optional, read_answer))
 
     def _send(
         self,

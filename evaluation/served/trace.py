@@ -97,13 +97,8 @@ def served_trace(
     new_tokens = len(tokens) if tokens else new_tokens
     all_tokens = tokens or ([ServedToken(piece=text)] if text else [])
     known = steps is not None and sum(step.emitted for step in steps) == len(tokens)
-    reported = (
-        list(steps or ())
-        if known
-        else [ServedStep(UNKNOWN, UNKNOWN, len(all_tokens))]
-        if all_tokens
-        else []
-    )
+    one_step = [ServedStep(UNKNOWN, UNKNOWN, len(all_tokens))] if all_tokens else []
+    reported = list(steps or ()) if known else one_step
     built = tuple(_steps(config, reported, all_tokens, text))
     prompt_tokens = len(prompt_ids) or prompt_tokens
     summary = summarise(
@@ -126,16 +121,9 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     """Make the run of an answer, with vLLM's detailed speculative metrics where it has them.
     Accepted tokens past a stop string, which vLLM reports and counts, are no part of it; their
     number is unknown without the texts of the tokens."""
-    tokens, metrics, reason = (
-        _tokens(answer),
-        answer.extra.get("metrics"),
-        STOPS.get(answer.finish_reason),
-    )
-    error = (
-        ""
-        if reason
-        else f"The server ended the answer with finish reason {answer.finish_reason[:40]!r}."
-    )
+    tokens, metrics = _tokens(answer), answer.extra.get("metrics")
+    reason, ended = STOPS.get(answer.finish_reason), answer.finish_reason[:40]
+    error = "" if reason else f"The server ended the answer with finish reason {ended!r}."
     new_tokens = _count(answer.usage.get("completion_tokens"))
     through = _through_stop(tokens, config.prompt.stop) if reason is StopReason.EOS else 0
     if through or isinstance(answer.extra.get("stop_reason"), str):

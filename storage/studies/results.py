@@ -23,14 +23,13 @@ from sqlalchemy import (
 from mars_core.types import PromptConfig, Status, Trace
 from storage.connection import Connected, T
 from storage.database import clock
-from storage.errors import ResultExists, StorageError, explained
+from storage.errors import ResultExists, explained
 from storage.index import reindex
 from storage.runs.comparisons import add_comparison, add_run, check_prompt
 from storage.runs.records import new_run
 from storage.schema import (
     ComparisonRow,
     Judgement,
-    Preferred,
     RunRow,
     Source,
     Study,
@@ -61,20 +60,6 @@ class StoredResult:
     data: dict[str, Any]
     relative: dict[str, Any] | None
     comparison_ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StoredJudgement:
-    """A judge's answer on the texts of ``lane`` and its baseline. ``swapped``: the baseline's came
-    first."""
-
-    task: int
-    lane: int
-    swapped: bool
-    created_at: datetime
-    judge: str
-    choice: Preferred
-    text: str
 
 
 class Results(Connected):
@@ -187,54 +172,6 @@ class Results(Connected):
                 )
                 connection.execute(reopened.values(done_at=None))
             return len({row.task for row in rows})
-
-    def add_judgement(
-        self,
-        study_id: str,
-        task: int,
-        lane: int,
-        *,
-        swapped: bool,
-        judge: str,
-        choice: Preferred,
-        text: str = "",
-    ) -> None:
-        """Save a judge's preference; ``swapped``: the baseline's text came first. Replaces an
-        earlier one in the same order.
-
-        Raises StorageError if the lane has no result.
-        """
-        with self._write("The judgement was not saved") as connection:
-            row_of(connection, Study, study_id)
-            key = {"study_id": study_id, "task": task, "lane": lane}
-            judged = select(StudyResult.lane).filter_by(**key).with_for_update()
-            if connection.execute(judged).first() is None:
-                raise StorageError(
-                    f"The judgement was not saved: lane {lane} of task {task} of the study has no "
-                    "result."
-                )
-            key |= {"swapped": swapped}
-            connection.execute(delete(Judgement).filter_by(**key))
-            row = key | {
-                "created_at": clock(connection),
-                "judge": judge,
-                "choice": choice,
-                "text": text,
-            }
-            connection.execute(insert(Judgement), row)
-
-    def judgements(self, study_id: str) -> tuple[StoredJudgement, ...]:
-        """Return all judgements, by task, lane and order."""
-        columns = [column for column in Judgement.__table__.columns if column.name != "study_id"]
-        statement = select(*columns).where(Judgement.study_id == study_id)
-        statement = statement.order_by(Judgement.task, Judgement.lane, Judgement.swapped)
-
-        def read(some: list[int]) -> list[StoredJudgement]:
-            with self.read() as connection:
-                rows = connection.execute(statement.where(Judgement.task.in_(some)))
-                return [StoredJudgement(*row) for row in rows]
-
-        return self._by_task(study_id, Judgement, read)
 
     def _results(self, study_id: str, *which: Any) -> tuple[StoredResult, ...]:
         """Return the results by task, then lane."""

@@ -7,11 +7,9 @@ which the wheel is installed; MARS_VLLM_RESULT, the file for the measurements (o
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,125 +17,16 @@ import pytest
 import torch
 
 from bench.common.command import machine
-from bench.common.decoding import loaded, mixed_prompts
+from bench.common.decoding import loaded
 from bench.common.report import BenchReport, ResultTable, save
+from integrations.vllm.tests.running import MIXED, PROMPTS, REFUSED, VllmLane, VllmRun, lanes
 from mars_core.text.prompting import encode
-
-ROOT = Path(__file__).parents[3]
-WEIGHTS = ROOT / "mars_core" / "demo" / "weights"
-FOLDERS = {"draft_model": str(WEIGHTS / "draft"), "eagle3": str(WEIGHTS / "eagle3"), "ngram": ""}
-TOKENS = 32
-PROMPTS = tuple(mixed_prompts(16))
 
 collect_ignore = (
     []
     if "VLLM_PYTHON" in os.environ
-    else ["test_engine.py", "test_laboratory.py", "test_server.py"]
+    else ["test_engine.py", "test_laboratory.py", "test_measured.py", "test_server.py"]
 )
-
-
-def environment(folder: Path, **variables: str) -> dict[str, str]:
-    """Return the environment for a process with vLLM. The plugin is loaded unless VLLM_PLUGINS is
-    given."""
-    python = Path(os.environ["VLLM_PYTHON"])
-    usual = {
-        "PATH": f"{python.parent}:{os.environ['PATH']}",
-        "HOME": os.environ.get("HOME", "/"),
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "MARS_MEND_CPU": "1",
-        "PYTHONPATH": os.environ["MARS_VLLM_SITE"],
-        "MARS_TRACE": str(folder / "trace.jsonl"),
-    }
-    openmp = python.parents[1] / "lib" / "libiomp5.so"
-    return usual | ({"LD_PRELOAD": str(openmp)} if openmp.exists() else {}) | variables
-
-
-@dataclass(frozen=True)
-class VllmLane:
-    """A batch: the sampling of all prompts, and what each asks of the plugin."""
-
-    temperature: float
-    extra: dict[str, Any] | Sequence[dict[str, Any] | None] | None = None
-    sampling: tuple[tuple[str, Any], ...] = ()
-    prompts: int = len(PROMPTS)
-
-
-class VllmRun:
-    """The batches that one process with vLLM decoded, by the names of their lanes, and its trace
-    file."""
-
-    def __init__(
-        self,
-        folder: Path,
-        prompts: Sequence[Sequence[int]],
-        job: dict[str, Any],
-        lanes: dict[str, VllmLane],
-        **variables: str,
-    ) -> None:
-        batches = [
-            [
-                {
-                    "prompt_ids": list(prompt),
-                    "sampling": {
-                        "temperature": lane.temperature,
-                        "max_tokens": TOKENS,
-                        "seed": 100 + i,
-                        "extra_args": lane.extra[i] if isinstance(lane.extra, list) else lane.extra,
-                    }
-                    | dict(lane.sampling),
-                }
-                for i, prompt in enumerate(prompts[: lane.prompts])
-            ]
-            for lane in lanes.values()
-        ]
-        usual = {
-            "target": str(WEIGHTS / "target"),
-            "draft": FOLDERS[job["method"]],
-            "runner": "V1",
-            "batches": batches,
-        }
-        (folder / "job.json").write_text(json.dumps(usual | job))
-        command = [
-            "nice",
-            "-n",
-            "5",
-            os.environ["VLLM_PYTHON"],
-            str(Path(__file__).with_name("worker.py")),
-            "job.json",
-            "result.json",
-        ]
-        with (folder / "log").open("w") as log:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                env=environment(folder, **variables),
-                stdout=log,
-                stderr=log,
-                timeout=900,
-            )
-        self.log = (folder / "log").read_text()
-        assert done.returncode == 0, self.log[-3000:]
-        decoded = json.loads((folder / "result.json").read_text())["batches"]
-        self.batches: dict[str, dict[str, Any]] = dict(zip(lanes, decoded, strict=True))
-        trace = folder / "trace.jsonl"
-        self.traces = (
-            [json.loads(line) for line in trace.read_text().splitlines()] if trace.exists() else []
-        )
-
-    def ids(self, lane: str) -> list[list[int]]:
-        return [each["ids"] for each in self.batches[lane]["outputs"]]
-
-    def length(self, lane: str) -> float:
-        """Mean acceptance length, of vLLM's counters."""
-        counters = self.batches[lane]["counters"]
-        return (
-            1
-            + counters["vllm:spec_decode_num_accepted_tokens"]
-            / counters["vllm:spec_decode_num_drafts"]
-        )
 
 
 @pytest.fixture(scope="session")
@@ -180,3 +69,64 @@ def tables() -> Iterator[list[ResultTable]]:
             ),
             Path(path),
         )
+
+
+@pytest.fixture(scope="session")
+def stock(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> VllmRun:
+    """vLLM without the plugin in one process, in which the worker repairs what the build for CPUs
+    does wrong above temperature 0."""
+    wanted, options = (
+        {"0": VllmLane(0.0), "1": VllmLane(1.0)},
+        {"VLLM_PLUGINS": "", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"},
+    )
+    return VllmRun(
+        tmp_path_factory.mktemp("stock"),
+        prompts,
+        {"method": "draft_model", "expand": True},
+        wanted,
+        **options,
+    )
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, VllmRun]:
+    more = {
+        "mixed": VllmLane(0.0, MIXED),
+        "typical": VllmLane(1.0, {"mars_rule": "typical", "mars_trace": 1}, (("top_p", 0.9),)),
+    }
+    refused = {name: lane for name, (lane, _) in REFUSED.items()}
+    return {
+        "draft_model": VllmRun(
+            tmp_path_factory.mktemp("draft"),
+            prompts,
+            {"method": "draft_model"},
+            lanes(0, 1) | more | refused,
+        ),
+        "eagle3": VllmRun(
+            tmp_path_factory.mktemp("eagle3"), prompts, {"method": "eagle3"}, lanes(0, 1)
+        ),
+        "ngram": VllmRun(tmp_path_factory.mktemp("ngram"), prompts, {"method": "ngram"}, lanes(0)),
+    }
+
+
+@pytest.fixture(scope="session")
+def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> VllmRun:
+    """Runner V2 under Triton's interpreter, in one process."""
+    job = {
+        "method": "draft_model",
+        "runner": "V2",
+        "logits_processors": ["mars_vllm.runner_v2:MarsProcessor"],
+    }
+    options = {
+        "TRITON_INTERPRET": "1",
+        "VLLM_USE_V2_MODEL_RUNNER": "1",
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    }
+    wanted = {
+        name: replace(lane, sampling=(("max_tokens", 24),)) for name, lane in lanes(0, 1).items()
+    }
+    late = {
+        "mixed": VllmLane(0.0, MIXED),
+        "filtered": VllmLane(1.0, {"mars_rule": "typical"}, (("top_p", 0.9),), 1),
+    }
+    return VllmRun(tmp_path_factory.mktemp("v2"), prompts, job, wanted | late, **options)

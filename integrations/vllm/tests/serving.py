@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from integrations.vllm.tests.conftest import FOLDERS, TOKENS, WEIGHTS, environment
+from integrations.vllm.tests.running import FOLDERS, TOKENS, WEIGHTS, environment
 
 MODEL = "pair"
 
