@@ -75,19 +75,14 @@ def test_every_method_decodes_every_prompt_in_every_round() -> None:
         calls.append((name, prompt.text, seed))
         return Decoded((1, 2, len(prompt.text)), 2)
 
-    names = ("a", "b", "c", "d")
-    prompts = [PromptConfig(text) for text in ("x", "yy", "zzz")]
+    names, prompts = ("a", "b", "c", "d"), [PromptConfig(text) for text in ("x", "yy", "zzz")]
     methods = {name: lambda prompt, seed, name=name: method(name, prompt, seed) for name in names}
     samples = interleaved(methods, prompts, 2)
-    expected = {(prompt, turn) for prompt in range(3) for turn in range(2)}
-    orders = {name: [each[:2] for each in taken] for name, taken in samples.items()}
-    assert {*orders["a"]} == expected and orders == dict.fromkeys(names, orders["a"])
     first = samples["a"][0]
     assert first == TimedSample(0, 0, first.seconds, 3, 2, digest([1, 2, 1])) and first.seconds > 0
     timed = calls[len(names) * WARM_UP_PROMPTS :]
+    wanted = [(prompt.text, turn) for turn in range(2) for prompt in prompts]
     blocks = [timed[at : at + len(names)] for at in range(0, len(timed), len(names))]
-    assert [block[0][1:] for block in blocks] == [
-        (prompt.text, turn) for turn in range(2) for prompt in prompts
-    ]
-    assert all(sorted(name for name, *_ in block) == list(names) for block in blocks)
-    assert len({tuple(name for name, *_ in block) for block in blocks}) > 1
+    assert [{each[1:] for each in block} for block in blocks] == [{each} for each in wanted]
+    orders = [tuple(name for name, *_ in block) for block in blocks]
+    assert {tuple(sorted(order)) for order in orders} == {names} and len({*orders}) > 1

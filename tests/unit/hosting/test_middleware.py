@@ -43,23 +43,6 @@ def client(**options: Any) -> TestClient:
     return TestClient(app, raise_server_exceptions=False)
 
 
-def test_every_answer_has_the_headers_and_only_faults_are_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    caplog.set_level(logging.INFO, "mars")
-    fine, refuses, unready = (client().get(path) for path in ("/fine/a", "/refuses", "/unready"))
-    assert (refuses.status_code, refuses.text, unready.status_code) == (404, "There is none.", 503)
-    assert fine.headers["referrer-policy"] == "no-referrer", "the route's own"
-    assert refuses.headers["referrer-policy"] == "same-origin"
-    assert "content-security-policy" not in fine.headers
-    assert caplog.records == []
-    broken = client().get("/breaks")
-    assert broken.status_code == 500 and "zebra" not in broken.text
-    assert broken.headers["x-content-type-options"] == "nosniff"
-    logged = [(record.name, vars(record).get("status")) for record in caplog.records]
-    assert logged == [("mars.faults", None), ("mars.requests", 500)]
-
-
 def test_the_log_has_the_pattern_of_the_route_and_nothing_of_the_visitor(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

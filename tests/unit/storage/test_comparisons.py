@@ -83,29 +83,25 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     frame = store.find(Search()).frame
     assert store.comparisons().equals(frame[COLUMNS])
     assert str(frame["created_at"].dtype) == "datetime64[us, UTC]"
-    (row,) = frame.drop(columns="created_at").to_dict("records")
-    runs, drafters = store.load(comparison_id).runs, [trace.config.drafter for trace in traces]
-    summaries = {name: [getattr(each.summary, name) for each in traces] for name in COLUMNS[6:]}
-    lanes = summaries | {
-        "rules": ["strict", "mars(theta=0.84)", "none"],
-        "status": ["completed", "cancelled", "completed"],
-        "run_ids": [run.id for run in runs],
-        "drafter": [each.kind for each in drafters],
-        "drafter_model": [each.model and each.model.name for each in drafters],
-        "k": [each.k for each in drafters],
-        "tree_tokens": [None] * 3,
-        "temperature": [trace.config.sampling.temperature for trace in traces],
-        "seed": [trace.config.seed for trace in traces],
-    }
-    assert row == {name: tuple(values) for name, values in lanes.items()} | {
-        "id": comparison_id,
-        "prompt": mars.config.prompt.text,
-        "target": "demo/target",
-        "name": "A\\u0001 name",
-        "tags": ("a", "␛"),
-        "comment": "\\u001b",
-        "source": Source.COMPARE,
-    }
+    (row,) = frame.to_dict("records")
+    for name in COLUMNS[6:]:
+        assert row[name] == tuple(getattr(each.summary, name) for each in traces)
+    assert (row["id"], row["source"], row["target"]) == (
+        comparison_id,
+        Source.COMPARE,
+        "demo/target",
+    )
+    assert (row["name"], row["tags"], row["comment"]) == ("A\\u0001 name", ("a", "␛"), "\\u001b")
+    assert row["rules"] == ("strict", "mars(theta=0.84)", "none")
+    assert row["status"] == ("completed", "cancelled", "completed")
+    assert row["run_ids"] == tuple(run.id for run in store.load(comparison_id).runs)
+    configs = [each.config for each in traces]
+    assert (row["k"], row["seed"]) == (tuple(each.drafter.k for each in configs), (0, 0, 0))
+    assert (row["drafter"][1], row["tree_tokens"], row["temperature"]) == (
+        "model",
+        (None,) * 3,
+        (1.0,) * 3,
+    )
 
 
 def test_order_is_as_requested(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,28 +305,6 @@ def test_newer_database_is_left_as_it_is(path: Path) -> None:
     assert {each.name for each in path.parent.iterdir()} == {"runs.db"}
 
 
-def lock_it(pipe: Connection, path: Path, lock: str) -> None:
-    sqlite3.connect(path, isolation_level=None).execute(f"BEGIN {lock}")
-    pipe.send("locked")
-    pipe.recv()
-
-
-@pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
-def test_locked_database_is_left_as_it_is(
-    path: Path, monkeypatch: pytest.MonkeyPatch, lock: str
-) -> None:
-    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.05)
-    other = Child(lock_it, path, lock)
-    assert other.pipe.recv() == "locked"
-    with opened(path) as (store, notice):
-        assert notice.startswith(NOT_STORED)
-        assert "database is locked" in notice and "Another program is writing to it" in notice
-        assert_works(store)
-    other.kill()
-    with opened(path) as (store, notice):
-        assert (notice, store.count()) == ("", 3)
-
-
 @contextmanager
 def without_rights() -> Iterator[None]:
     """As root every file can be written: be nobody meanwhile."""

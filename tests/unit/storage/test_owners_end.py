@@ -44,26 +44,18 @@ def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:
 
 def test_everything_moves_to_the_other_owner(store: RunStore) -> None:
     anna = make(store.of("browser:anna"), "annas things")
-    boris = make(store.of("boris"), "boris things")
+    make(store.of("boris"), "boris things")
     token = store.of("browser:anna").share(Shared.STUDY, anna.done)
-    before = everything_of(store)
+    before = repr(everything_of(store))
     assert store.give("browser:anna", "account:anna") == 4
-    after = everything_of(store)
-    for name, rows in before.items():
-        for row in rows:
-            if row.get("owner") == "browser:anna":
-                row["owner"] = "account:anna"
-        assert sorted(rows, key=repr) == after[name]
+    assert repr(everything_of(store)).replace("account:anna", "browser:anna") == before
     assert set(astuple(store.of("browser:anna").counts())) == {0}
     assert store.of("account:anna").counts().shares == 1
     assert store.through(token).study(anna.done).plan == {"y": "plan annas things"}
-    assert store.of("boris").load(boris.comparison).name == "name boris things"
-    assert store.of("boris").give("boris", "account:boris") == 4
     for wrong in ("", "x" * 65):
-        with pytest.raises(ValueError, match="owner has"):
-            store.give(wrong, "boris")
-        with pytest.raises(ValueError, match="owner has"):
-            store.give("boris", wrong)
+        for owners in ((wrong, "boris"), ("boris", wrong)):
+            with pytest.raises(ValueError, match="owner has"):
+                store.give(*owners)
 
 
 def test_old_things_expire(store: RunStore) -> None:

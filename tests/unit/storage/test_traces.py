@@ -77,24 +77,6 @@ def exact(column: Any) -> list[str]:
     ]
 
 
-def test_several_runs_read_together_are_as_read_separately() -> None:
-    flats = [flat_of(trace) for trace in TRACES.values()]
-    together = unpack([pack(flat) for flat in flats])
-    assert together["run.steps"].tolist() == [len(trace.steps) for trace in TRACES.values()]
-    starts = np.cumsum([0, *(len(flat[PIECE]) for flat in flats)])
-    for name, column in together.items():
-        if name == PIECE:
-            assert column.to_pylist() == [
-                piece for flat in flats for piece in flat[name].to_pylist()
-            ]
-        elif not name.startswith("run."):
-            moved = [
-                np.array(flat[name]) + start if name in WORDS else flat[name]
-                for flat, start in zip(flats, starts, strict=False)
-            ]
-            assert exact(column) == exact(np.concatenate(moved)), name
-
-
 @st.composite
 def any_flat(draw: st.DrawFn) -> Flat:
     flat = flat_of(TRACES[draw(st.sampled_from((CHAIN, TREE, GREEDY, GIVEN)))])

@@ -7,16 +7,12 @@ import random
 import signal
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
-
-import pytest
 
 from mars_core.types import Trace
 from storage import ResultExists, RunStore
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
-from tests.unit.storage.exports import failing
 from tests.unit.storage.studying import OpenTask, counts, saved
 
 TASKS, LANES = 12, 2
@@ -115,27 +111,3 @@ def test_killed_workers_lose_nothing_and_others_go_on(url: str) -> None:
     assert len(done) == len(set(done))
     with RunStore(url) as store:
         assert_complete(store, study_id, TASKS)
-
-
-def test_worker_waits_longer_than_the_page(
-    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("storage.database.BUSY_TIMEOUT_S", 0.01)
-    monkeypatch.setattr("storage.studies.studies.PATIENCE_S", 0.3)
-    with RunStore(sqlite_url) as store, RunStore(sqlite_url) as other:
-        study_id = store.new_study("", {}, 1)
-        with (
-            other._write("") as _held,
-            failing("The study was not saved: database is locked"),
-        ):
-            store.new_study("", {}, 1)
-        with (
-            other._write("") as _held,
-            failing("The study was not changed: database is locked"),
-        ):
-            store.work_on(study_id, 60)
-        with ThreadPoolExecutor(1) as pool:
-            with other._write("") as _held:
-                change = pool.submit(store.work_on, study_id, 60)
-                time.sleep(0.1)
-            change.result()

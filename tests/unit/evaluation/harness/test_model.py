@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 import torch
-from lm_eval.models.huggingface import HFLM
 
 from evaluation.harness.model import MarsLM
 from evaluation.harness.options import NAMES, OptionError, read_generation, read_options
 from evaluation.harness.telemetry import pooled
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.calls import expect
-from tests.unit.evaluation.harness.conftest import HERE, generate, models, request
+from tests.unit.evaluation.harness.conftest import HERE, generate, request
 
 DOCS = Path(__file__).parents[4] / "docs"
 
@@ -187,26 +186,6 @@ def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest
     ):
         answers = assert_alike(by_kind, prompt, PROMPTS[1], until=stops)
         assert len(answers[0]) < len(full) or not stops
-
-
-def test_a_special_token_among_the_stops_ends_the_answer_as_in_hf(tmp_path: Path) -> None:
-    """It has no text, so no stop string would ever match."""
-    from tests.checkpoints import tiny_tokenizer
-    from tests.pairs import tiny_pair
-
-    tiny_pair(tmp_path)
-    first = HFLM(pretrained=str(tmp_path / "target"), batch_size=1, **HERE)
-    token = first.tok_encode(generate(first, PROMPTS[0])[0])[5]
-    vocabulary = sorted(first.tokenizer.get_vocab(), key=first.tokenizer.get_vocab().__getitem__)
-    vocabulary[token] = "<|stop|>"
-    for name in ("target", "draft"):
-        tokenizer = tiny_tokenizer(vocabulary=tuple(vocabulary))
-        tokenizer.add_special_tokens({"additional_special_tokens": ["<|stop|>"]})
-        tokenizer.save_pretrained(tmp_path / name)
-    by_kind = models(tmp_path / "target", tmp_path / "draft")
-    full = assert_alike(by_kind, PROMPTS[0])[0]
-    stopped = assert_alike(by_kind, PROMPTS[0], until=["<|stop|>"])[0]
-    assert full.startswith(stopped) and len(stopped) <= 5 < len(full)
 
 
 def test_a_chat_template_is_written_and_read_as_in_hf(with_bos: dict[str, Any]) -> None:

@@ -15,7 +15,6 @@ import pytest
 from evaluation.item import Tool
 from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.metrics import metrics_of, scores
-from evaluation.suites import read
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed_suite
 from tests.unit.evaluation.suites.files import field_file, row, write
@@ -357,19 +356,6 @@ def test_bad_line_is_refused_in_one_sentence_with_file_and_line(
     sentence = str(caught.value)
     assert sentence.startswith(f"{path}, line 3: ") and sentence.endswith(".")
     assert "\n" not in sentence and len(sentence) < 400
-
-
-def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "long.jsonl", [row(1, "a"), row(2, "b" * 200)])
-    monkeypatch.setattr(read, "MAX_LINE", 150)
-    with pytest.raises(ValueError, match="line 2: the line has more than 150 bytes"):
-        read_suite(path)
-    monkeypatch.setattr(read, "MAX_ITEMS", 0)
-    with pytest.raises(ValueError, match="line 1: a suite may have 0 items"):
-        read_suite(path)
-    monkeypatch.setattr(read, "MAX_FILE", 100)
-    with pytest.raises(ValueError, match="has more than 100 bytes"):
-        read_suite(path)
 
 
 def test_prompts_made_of_one_text_name_the_same_template(tmp_path: Path) -> None:
