@@ -33,8 +33,8 @@ def open_settings(page: Page) -> None:
 
 
 def open_aids(page: Page, scope: str = "compare") -> None:
-    """Colours, what if and replay."""
-    aids = button(page.locator(f"#{scope}-reader"), "Colours, what if, replay")
+    """Open colours and what if."""
+    aids = button(page.locator(f"#{scope}-reader"), "Colours, what if")
     if aids.get_attribute("aria-expanded") == "false":
         aids.click()
 

@@ -76,7 +76,7 @@ def test_comparison_is_displayed_stored_and_downloaded_alike(window: Window) -> 
     expect(page.get_by_role("tab", name="History")).to_be_in_viewport()  # not scrolled past
     open_aids(page, "history")
     expected(page, "#history-reader .mars-r-whatif").to_be_visible()
-    expected(page, "#history-reader .mars-r-replay").to_be_visible()
+    expected(page, "#history-step .mars-step").to_be_visible()
     assert page.text_content("#history-table") == numbers
     details_tab(page, "Shift", "history")
     expected(page, "#history-shift-table tbody tr").to_have_count(9)

@@ -1,5 +1,5 @@
 """A lane and the bar above it, on a bare page: nothing is lost, colours, what another θ would keep,
-replay, keyboard, numbers."""
+one step, keyboard, numbers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from typing import Protocol
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from display.format import count, displayable, duration, number, share
+from display.format import count, displayable, duration, number, share, visible
 from mars_core.margins import finite, sentence
 from mars_core.types import Outcome, RuleConfig, Trace
-from tests.browser.lane_page import open_lanes, send, tell
+from tests.browser.lane_page import open_lanes, send
 from tests.browser.steps import button, expected
 from tests.serving import serving
-from tests.traces import make_trace, make_tree_trace
+from tests.traces import ACCEPTED_OR_RELAXED, make_trace, make_tree_trace
 from tests.unit.ui.helpers import judged
 from ui.kit.assets import asset
 from ui.token_view.story import relaxed_story
@@ -80,7 +80,7 @@ def full_text(page: Page, lane: int) -> str:
 def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LanePage) -> None:
     page = lane_page(LaneView("MARS", state="waiting", run="x/0"))
     box = page.locator("#lane-0").bounding_box()
-    expected(page, ".mars-r-replay").to_be_hidden()  # what has not ended is not replayed
+    expected(page, ".mars-step").to_be_hidden()  # what has not ended has no steps yet
     end = ended_view(MARS, "x/0")
     starts = range(0, len(end.rows), 8)
     for at in starts:
@@ -103,7 +103,7 @@ def test_streamed_tokens_are_all_there_though_an_update_is_lost(lane_page: LaneP
         "[...document.querySelectorAll('#lane-0 .tok')].every((tok) => tok.stayed)"
     )
     assert page.locator("#lane-0 .tok").count() == len(MARS.tokens)
-    expected(page, ".mars-r-replay").to_be_visible()
+    expected(page, ".mars-step").to_be_visible()
     after = page.locator("#lane-0").bounding_box()
     assert box and after and abs(box["y"] - after["y"]) <= 1  # it did not move
 
@@ -141,11 +141,11 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(tabs).to_have_text(["Strict", "MARS θ = 0.9"])
-    aids = button(page, "Colours, what if, replay")
-    replay = page.get_by_role("button", name="Replay", exact=True)
-    expect(replay).to_be_visible()
+    aids = button(page, "Colours, what if")
+    foresees = page.get_by_role("button", name="Run with this θ")
+    expect(foresees).to_be_visible()
     aids.click()
-    expect(replay).to_be_hidden()
+    expect(foresees).to_be_hidden()
     expect(aids).to_have_attribute("aria-expanded", "false")
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
     expected(page, "#lane-1 .mars-text").not_to_be_in_viewport(ratio=0.5)
@@ -337,42 +337,49 @@ def test_a_pinned_token_offers_its_alternatives_to_the_keyboard(lane_page: LaneP
     expected(page, "#lane-0 .mars-pop").to_be_hidden()
 
 
-def test_replay_shows_at_each_time_the_tokens_of_the_steps_that_had_ended(
-    lane_page: LanePage,
+@pytest.mark.parametrize("trace", [MARS, TREE])
+def test_one_step_shows_what_was_drafted_what_was_kept_and_what_the_text_gained(
+    lane_page: LanePage, trace: Trace
 ) -> None:
-    page = lane_page(ended_view(MARS, "x/0"), ended_view(STRICT, "x/1"))
-    box = page.locator("#lane-0 .mars-text").bounding_box()
-    last = page.locator("#lane-0 .tok").last.bounding_box()
-    for seconds in (0.0, 0.05, 0.2, 0.31):
-        tell(page, "mars:clock", {"t": seconds})
-        for lane, trace in enumerate((MARS, STRICT)):
-            ended = sum(len(step.emitted) for step in trace.steps if step.elapsed_s <= seconds)
-            assert page.locator(f"#lane-{lane} .tok:not(.later)").count() == ended
-            assert (
-                page.inner_text(f"#lane-{lane} .mars-lane-state")
-                == f"{ended} of {len(trace.tokens)} tokens"
-            )
-        assert page.locator("#lane-0 .mars-text").bounding_box() == box
-    tell(page, "mars:clock", {"t": None})
-    assert (
-        page.locator(".tok.later").count() == 0
-        and page.locator("#lane-0 .tok").last.bounding_box() == last
-    )
-    assert "reached the token limit" in page.inner_text("#lane-0 .mars-lane-state")
-    # it is played, paused, scrubbed and ends with everything
-    page.select_option(".mars-r-speed", "0.25")
-    page.focus(".mars-r-play")
-    page.keyboard.press("Space")
-    expected(page, ".mars-r-play").to_have_text("Pause")
-    expect(page.locator(".tok.later").first).to_be_attached()
-    page.keyboard.press("Space")
-    expected(page, ".mars-r-play").to_have_text("Play")
-    page.locator(".mars-r-scrub").fill("0.1")
-    assert page.inner_text(".mars-r-time").startswith("100 ms of ")
-    page.select_option(".mars-r-speed", "4")
-    page.click(".mars-r-play")
-    expected(page, ".mars-r-play").to_have_text("Replay")
-    assert page.locator(".tok.later").count() == 0
+    page = lane_page(ended_view(STRICT, "x/0"), ended_view(trace, "x/1"))
+    page.select_option(".mars-s-lane", "x/1")
+    step, place = page.locator(".mars-step"), page.locator(".mars-s-place")
+    relaxed = [
+        any(token.outcome is Outcome.RELAXED for token in step.tokens) for step in trace.steps
+    ]
+    first = relaxed.index(True) if any(relaxed) else 0
+    if any(relaxed):  # where something happens
+        expect(place).to_have_text(f"Step {first + 1} of {len(trace.steps)}")
+    for index in sorted({0, first, len(trace.steps) - 1}):
+        start = sum(len(each.emitted) for each in trace.steps[:index])
+        page.locator("#lane-1 .tok").nth(start).click()
+        expect(place).to_have_text(f"Step {index + 1} of {len(trace.steps)}")
+        chosen = trace.steps[index]
+        drafted = [visible(node.piece) for node in chosen.nodes]
+        assert page.locator(".mars-s-draft code").all_text_contents() == drafted
+        gained = page.locator(".mars-s-gain code")
+        assert gained.all_text_contents() == [visible(token.piece) for token in chosen.emitted]
+        kept = sum(token.outcome in ACCEPTED_OR_RELAXED for token in chosen.emitted)
+        assert page.locator(".mars-s-draft :is(.accepted, .relaxed)").count() == kept
+        expected(page, ".mars-s-words").to_contain_text(f"{len(drafted)} drafted")
+    step.focus()
+    page.keyboard.press("ArrowLeft")
+    expect(place).to_have_text(f"Step {len(trace.steps) - 1} of {len(trace.steps)}")
+    button(step, "Play").click()
+    expect(button(step, "Pause")).to_be_visible()
+    button(step, "The next step").click()
+    expect(button(step, "Play")).to_be_visible()
+
+
+def test_another_theta_at_one_step_is_that_of_the_texts(lane_page: LanePage) -> None:
+    page = lane_page(ended_view(MARS, "x/0"))
+    said = page.locator(".mars-s-if")
+    expect(said).to_contain_text("would keep")
+    page.locator(".mars-s-theta").fill("1")
+    expect(said).to_contain_text("would refuse it")
+    expected(page, ".mars-r-value").to_have_text("θ = 1")
+    page.locator(".mars-r-theta").fill("0.5")
+    expect(said).to_contain_text("MARS at θ = 0.5 would keep")
 
 
 def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePage) -> None:

@@ -1,5 +1,9 @@
-// Four steps around Compare for a first visit. The browser remembers that the tour was closed.
+// Steps around Compare for a first visit. The browser remembers that the tour was closed.
 const TOUR = [
+  [
+    "#compare-step .mars-step",
+    "One step: a small drafter proposes tokens, the target model checks all of them in one pass, and the text gains those that are kept and one of the target's own. MARS also keeps a near tie.",
+  ],
   [
     "#compare-strip",
     "The result in three numbers, which are the same whenever the run is repeated, and a sentence. The time comes last; it belongs to this machine.",
@@ -10,7 +14,7 @@ const TOUR = [
   ],
   [
     "#compare-reader",
-    "Show all outcomes marks every token. The button on the right opens the colours, what another θ would change, and the replay.",
+    "Show all outcomes marks every token. The button on the right opens the colours and what another θ would change.",
   ],
   [
     "#compare",
@@ -29,6 +33,7 @@ function show(next) {
   marked();
   target?.classList.add("mars-toured");
   target?.scrollIntoView({ block: "nearest" });
+  if (!next) document.dispatchEvent(new CustomEvent("mars:play", { detail: { scope: "compare" } }));
   card.querySelector("p").textContent = text;
   card.querySelector("small").textContent = `${step + 1} of ${TOUR.length}`;
   card.querySelector('[data-tour="back"]').disabled = !step;

@@ -20,7 +20,11 @@ from display.sources import source
 from ui.kit.assets import asset
 
 # Sheets of ui/assets/styles: before that of the token view, after it, and after those of the tabs.
-BEFORE, AFTER, LAST = ("page", "settings", "lanes"), ("reader", "details", "figures"), ("narrow",)
+BEFORE, AFTER, LAST = (
+    ("page", "settings", "lanes"),
+    ("reader", "step", "details", "figures"),
+    ("narrow",),
+)
 REPORT_SHEET = "report"  # of reports alone
 STYLES = Path(__file__).parents[1] / "assets" / "styles"
 SYSTEM = ("ui-sans-serif", "system-ui", "sans-serif")

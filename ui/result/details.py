@@ -22,7 +22,6 @@ from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.runs import PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
-from ui.figures.timeline import timeline_plot
 from ui.kit.labels import LANE_NAMES, run_names
 from ui.kit.values import Check
 from ui.result.numbers import (
@@ -43,11 +42,7 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
         "are those of the first round; they are compared over all rounds, per token, with an interval."
     ),
     "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
-    "Steps": (
-        "Above: one column per decoding step, its tokens stacked in the order of the text. Below: "
-        "the time of the same steps; the runs were made one after the other and are displayed on one "
-        "clock. Drag to look closer, double-click to go back."
-    ),
+    "Steps": "One column per decoding step, its tokens stacked in the order of the text.",
     "Acceptance": "At each depth of the draft: in which share of the steps that drafted so deep the token was kept.",
     "Ratio": (
         "How nearly the target’s two best tokens tied where a drafted token was judged: r = z₂/z₁ "
@@ -117,12 +112,6 @@ FIGURES: tuple[DetailFigure, ...] = (
         "ribbon",
         "Accepted length of every step",
         lambda plotted: ribbon_plot(plotted.runs),
-    ),
-    DetailFigure(
-        "Steps",
-        "timeline",
-        "Drafting and verifying on one clock",
-        lambda plotted: timeline_plot(plotted.runs),
     ),
     DetailFigure(
         "Acceptance",

@@ -20,7 +20,7 @@ from ui.result.result import ComparisonResult
 from ui.result.stored_runs import StoredRuns
 from ui.settings.values import FIRST_LANES
 from ui.sharing import share_component
-from ui.token_view.view import LaneView, lane_component, reader_component
+from ui.token_view.view import LaneView, lane_component, reader_component, step_component
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
@@ -73,6 +73,7 @@ class ResultView(LaneCards):
         with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
             gr.HTML(f'<p class="mars-help-row">{terms}</p>', apply_default_css=False)
             self.sharing = share_component(scope)
+        step_component(scope=scope)
         hidden = gr.Column(visible=False, elem_classes=["mars-details", "mars-panel"])
         with hidden as self.details, gr.Tabs(elem_id=f"{scope}-details"):
             for title, lead in TABS.items():

@@ -8,10 +8,10 @@ each delta repeats the one before, so that a lost update heals.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -55,6 +55,7 @@ _P = _NUMBERS.index("p")  # in whose place the displayed p is
 # nine digits tell any two float32 apart
 NUMBERS = ",".join("%d" if TOKEN_FIELDS[name].kind is int else "%.9g" for name in _NUMBERS)
 MOST = 0.55  # of a hue over the ground: text on it stays readable, light and dark
+MOST_DRAFTED = 12_000  # drafted tokens of a run that are sent to the page with it
 PREFIX = len(OUTCOMES)  # after the outcomes: a token that was given to the run
 PREFIX_MEANING = "given: the beginning of the text, not written by this run"
 GREEDY, SAMPLED, BOUND = (
@@ -117,6 +118,13 @@ HUES = {  # on either ground
 }
 
 
+class Draft(NamedTuple):
+    """What a step drafted: the pieces, and the number of each one's parent, from 1; 0: the text."""
+
+    pieces: tuple[str, ...]
+    parents: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class LaneView:
     """One state of a lane. ``state``: empty, waiting, running, completed, cancelled or failed;
@@ -136,7 +144,7 @@ class LaneView:
     diverges: int | None = None
     shared: tuple[tuple[int, int], ...] = ()  # spans of positions that the baseline has too
     check: Check = UNCHECKED
-    times: tuple[float, ...] = ()  # seconds from the start of the run to the end of each step
+    drafts: tuple[Draft, ...] = ()  # of each step of a run that ended
     judged: str = (
         ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
     )
@@ -250,11 +258,22 @@ def ended_view(
         diverges=diverges,
         shared=shared,
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
-        times=tuple(
-            round(step.elapsed_s, 6) for step in trace.steps if not math.isnan(step.elapsed_s)
-        ),
+        drafts=_drafts(trace),
         judged="," * len(trace.given) + codes(trace),
         theta=numbers(trace.config.rule.parameters).get("theta"),
+    )
+
+
+def _drafts(trace: Trace) -> tuple[Draft, ...]:
+    """Return the drafts of all steps; those after ``MOST_DRAFTED`` tokens are empty."""
+    drafted = accumulate(len(step.nodes) for step in trace.steps)
+    nodes = (
+        step.nodes if sum_ <= MOST_DRAFTED else ()
+        for step, sum_ in zip(trace.steps, drafted, strict=True)
+    )
+    return tuple(
+        Draft(tuple(_visible(node.piece) for node in each), tuple(node.parent for node in each))
+        for each in nodes
     )
 
 
@@ -282,10 +301,10 @@ LANE = (
     "lane/paint",
     "lane/popover",
     "lane/reach",
-    "lane/clock",
     "lane/draw",
 )
-READER = (*ROWS, "reader/parts", "reader/view", "reader/replay", "reader/lanes")
+READER = (*ROWS, "reader/parts", "reader/view", "reader/lanes")
+STEP = (*ROWS, "step/parts", "step/draw", "step/play")
 
 
 def script(parts: Sequence[str]) -> str:
@@ -329,7 +348,13 @@ def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = F
 
 
 def reader_component(*, scope: str, runs: bool = True) -> gr.HTML:
-    """Build the bar above the lanes of ``scope``: what the text is coloured by, what another θ
-    would change, and the replay on one clock. It works in the browser alone; its event ``select``
-    carries ``theta``, the θ to run with; not ``runs``: no such button."""
+    """Build the bar above the lanes of ``scope``: what the text is coloured by, and what another θ
+    would change. It works in the browser alone; its event ``select`` carries ``theta``, the θ to
+    run with; not ``runs``: no such button."""
     return _component("reader", READER, "", f"{scope}-reader", scope=scope, runs=runs)
+
+
+def step_component(*, scope: str) -> gr.HTML:
+    """Build what shows one step of a run of ``scope``: drafted, checked in one pass, kept. It works
+    in the browser alone, from what the lanes keep there."""
+    return _component("step", STEP, "", f"{scope}-step", scope=scope)

@@ -9,7 +9,6 @@ import io
 import math
 import re
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import plotly
@@ -30,7 +29,6 @@ from ui.figures.ratio import ratio_plot
 from ui.figures.ribbon import ribbon_plot
 from ui.figures.runs import ROW, PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
-from ui.figures.timeline import timeline_plot
 from ui.figures.tree import FROM_TARGET, Node, tree_nodes, tree_plot
 from ui.result.details import Details
 from ui.result.figure import SOURCE, plotly_file
@@ -190,27 +188,6 @@ def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
             sum(length for _, length in spans[:i]) for i in range(len(spans))
         ]
         assert len(step.emitted) == sum(length for _, length in spans) <= reach.y[step.index]
-
-
-@pytest.mark.parametrize("trace", [STRICT, PLAIN, TREE])
-def test_the_timeline_is_the_full_run_without_gap_or_overlap(trace: Trace) -> None:
-    steps = tuple(
-        replace(step, elapsed_s=step.elapsed_s + 0.004 * (step.index + 1)) for step in trace.steps
-    )
-    trace = replace(trace, steps=steps)
-    segments = [
-        (kind, start, end)
-        for *_, kind, start, end in timeline_plot([PlottedRun(trace, 0, "a")]).data.rows
-    ]
-    assert segments[0][1] == 0 and segments[-1][2] == pytest.approx(trace.steps[-1].elapsed_s)
-    assert all(right[1] == pytest.approx(left[2]) for left, right in pairwise(segments))
-    seconds = {
-        kind: math.fsum(e - s for k, s, e in segments if k == kind)
-        for kind in ("verify", "draft", "rest")
-    }
-    assert seconds["verify"] == pytest.approx(math.fsum(step.verify_s for step in trace.steps))
-    assert seconds["draft"] == pytest.approx(math.fsum(step.draft_s for step in trace.steps))
-    assert seconds["rest"] == pytest.approx(0.004 * len(trace.steps))
 
 
 @pytest.mark.parametrize("trace", [STRICT, MARS, TREE])

@@ -38,3 +38,15 @@ function listen(name, answer) {
   };
   document.addEventListener(name, heard);
 }
+
+// The lanes of the scope that are on the page, by column.
+const lanes = () =>
+  Object.keys(memory)
+    .filter((key) => key.slice(0, key.lastIndexOf("/")) === props.scope)
+    .sort((one, other) => one.split("/").at(-1) - other.split("/").at(-1))
+    .map((key) => memory[key])
+    .filter(
+      (lane) => lane.latest && lane.element?.isConnected && !lane.element.closest(".mars-away"),
+    );
+const readable = () => lanes().filter((lane) => lane.rows.length && ended(lane));
+const busy = () => lanes().some((lane) => ["waiting", "running"].includes(lane.latest.state));

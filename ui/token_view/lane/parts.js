@@ -21,5 +21,3 @@ let active = -1,
   pinned = false,
   rested = 0; // rested: where the arrow keys go on
 let follows = true; // the end of the text stays in sight while it grows, its beginning once it has ended
-let reachedTokens = Infinity; // tokens that the replay has reached
-const length = () => Math.min(reachedTokens, state.rows.length);

@@ -33,18 +33,20 @@ function hide(force) {
   active = -1;
 }
 
-// Pins a token and chooses its step, for the draft tree below; only once the run has ended.
+// Pins a token and chooses its step, which is shown below; only once the run has ended.
 function pin(index) {
   pinned = true;
   show(index);
-  if (ended(state)) trigger("select", { lane: props.lane, index });
+  if (!ended(state)) return;
+  tell("mars:pinned", { lane: props.lane, index });
+  trigger("select", { lane: props.lane, index });
 }
 
 function line(direction) {
   const here = text.children[active].getBoundingClientRect();
   let best = active,
     distance = Infinity;
-  for (let i = active + direction; i >= 0 && i < length(); i += direction) {
+  for (let i = active + direction; i >= 0 && i < state.rows.length; i += direction) {
     const box = text.children[i].getBoundingClientRect();
     const away = direction * (box.top - here.top);
     if (away > 1.8 * here.height && distance < Infinity) break;
@@ -56,7 +58,7 @@ function line(direction) {
 
 // The relaxed token after the one that was read last, or before it; round the end.
 function nextRelaxed(back, pins) {
-  const all = Array.from(text.querySelectorAll(".relaxed:not(.later)"), ({ dataset }) =>
+  const all = Array.from(text.querySelectorAll(".relaxed"), ({ dataset }) =>
     Number(dataset.i),
   );
   const here = active >= 0 ? active : rested || -1,
@@ -71,7 +73,7 @@ const MOVES = {
   ArrowDown: () => line(1),
   ArrowUp: () => line(-1),
   Home: () => 0,
-  End: () => length() - 1,
+  End: () => state.rows.length - 1,
 };
 
 function press(event) {
@@ -79,18 +81,18 @@ function press(event) {
   if (event.key === "Enter" && active >= 0) return pinned ? hide(true) : pin(active);
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key.toLowerCase() === "n") return nextRelaxed(event.shiftKey, false);
-  if (!(event.key in MOVES) || !length()) return;
+  if (!(event.key in MOVES) || !state.rows.length) return;
   event.preventDefault();
   const next =
     active < 0
       ? event.key === "End"
-        ? length() - 1
+        ? state.rows.length - 1
         : event.key === "Home"
           ? 0
           : rested
       : MOVES[event.key]();
   pinned = false;
-  show(Math.max(0, Math.min(next, length() - 1)), true);
+  show(Math.max(0, Math.min(next, state.rows.length - 1)), true);
   text.children[active]?.scrollIntoView({ block: "nearest" });
   placePopover(text.children[active]);
 }
@@ -108,7 +110,6 @@ function jump({ lane: side, position, pins = true }) {
   hide(true);
   const target = text.children[position];
   if (!target || !state.rows.length) return;
-  if (position >= length()) tell("mars:clock", { t: null });
   target.scrollIntoView({
     block: "center",
     behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",

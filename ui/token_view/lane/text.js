@@ -43,7 +43,7 @@ function append(rows) {
 function clear() {
   hide(true);
   follows = true;
-  [reachedTokens, rested] = [Infinity, 0];
+  rested = 0;
   state.rows = [];
   text.replaceChildren();
 }

@@ -51,3 +51,4 @@ names.addEventListener("click", ({ target }) => {
 });
 listen("mars:lane", () => requestAnimationFrame(name));
 name();
+offer();

@@ -160,3 +160,15 @@ at("run").hidden = props.runs === false;
 at("run").addEventListener("click", ({ detail }) => {
   if (detail < 2) trigger("select", { theta: chosen.theta });
 }); // not twice for a double click
+
+// Only what has ended can be foreseen; its place is kept meanwhile, so that nothing moves.
+function offer() {
+  at("ended").classList.toggle("ready", readable().length > 0 && !busy());
+  adopt();
+}
+listen("mars:theta", ({ theta: level }) => choose({ theta: level, quantity: "whatif" }));
+// A lane may have its value before it is shown.
+listen("mars:lane", () => requestAnimationFrame(offer));
+new ResizeObserver(() => {
+  if (!at("ended").classList.contains("ready")) offer();
+}).observe(box);
