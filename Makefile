@@ -145,6 +145,7 @@ $(EVAL_READY): locks/eval.txt $(BIN)/mars
 $(DEV_READY): locks/dev.txt locks/mcp.txt locks/postgres.txt locks/ray.txt $(EVAL_READY)
 	@echo "Installing tests and checks into $(VENV)."
 	$(call install,mcp postgres eval ray dev)
+	$(PIP) --require-hashes --no-deps -r <(sed -n '/^triton==/,/[^\\]$$/p' locks/torch-cuda.txt)
 	@touch $@
 
 # Each package is in one file: what CUDA alone needs in torch-cuda.txt, the others in that of the first extra which needs them.

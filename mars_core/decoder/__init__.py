@@ -11,9 +11,11 @@ from transformers import PreTrainedModel
 
 from mars_core.decoder.cache import (
     ANY_SHAPE,
+    KERNELS,
     CacheSize,
     ModelCache,
     PassShapes,
+    has_kernels,
     input_embedding,
     synchronise,
 )
@@ -24,9 +26,11 @@ from mars_core.decoder.prepare import prepare
 
 __all__ = [
     "ANY_SHAPE",
+    "KERNELS",
     "CacheSize",
     "ModelCache",
     "PassShapes",
+    "has_kernels",
     "input_embedding",
     "is_fast",
     "open_cache",

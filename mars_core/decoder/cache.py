@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,11 +28,13 @@ class PassShapes(NamedTuple):
     """The shapes that passes may have. The tokens of a text are padded to a multiple of
     ``row_step``, and more than ``most_rows``, of all texts, are read in several passes. A token
     attends over the positions up to the next multiple of ``width_step``, with a mask: so the width
-    follows from its position. A tree is read in one pass. See ``models.checks.exactness``."""
+    follows from its position. A tree is read in one pass. With ``kernels`` passes are by those of
+    ``decoder.kernels``, but for prompts. See ``models.checks.exactness``."""
 
     row_step: int = 1
     most_rows: int = CHUNK
     width_step: int = 1
+    kernels: bool = False
 
     @property
     def fixed(self) -> bool:
@@ -39,10 +42,13 @@ class PassShapes(NamedTuple):
         return self.row_step == self.most_rows
 
     def __str__(self) -> str:
+        if self.kernels:
+            return f"kernels, trees too; at most {self.most_rows} rows"
         return f"rows in multiples of {self.row_step}, at most {self.most_rows}; widths in multiples of {self.width_step}"
 
 
 ANY_SHAPE = PassShapes()
+KERNELS = PassShapes(most_rows=128, kernels=True)
 
 
 class CacheSize(NamedTuple):
@@ -90,18 +96,16 @@ class ModelCache(ABC):
             size.slots, size.spare, width, dtype=model.dtype, device=self.device
         )
 
-    def read(self, ids: Tensor, start: int = 0, slot: int = 0, most: int = CHUNK) -> Tensor:
-        """Caches ids [n] of one text at the positions from ``start`` on, at most ``most`` a pass.
-        Returns their features [n, layers · H]."""
+    def read(self, ids: Tensor, start: int = 0, slot: int = 0, *, in_steps: bool = False) -> Tensor:
+        """Cache ids [n] of one text at the positions from ``start`` on, as a prompt or, ``in_steps``,
+        with as few rows a pass as ``chains`` may have. Return their features [n, layers · H]."""
+        most = self.size.shapes.most_rows if in_steps else CHUNK
         features = [self.features[0, :0]]
         for chunk in self._chunks(len(ids), start, most, aligned=True):
             rows = Rows.one(start + chunk.start, slot)
-            features.append(self._chain(ids[None, chunk], rows, 1, full_width=False)[1][0])
+            layout = dict(full_width=False, prompt=not in_steps)
+            features.append(self._chain(ids[None, chunk], rows, 1, **layout)[1][0])
         return torch.cat(features)
-
-    def reread(self, ids: Tensor, start: int, slot: int = 0) -> Tensor:
-        """Read as ``read``, with as few rows a pass as ``chains`` may have."""
-        return self.read(ids, start, slot, self.size.shapes.most_rows)
 
     def forward(self, ids: Tensor, start: Start, logits: int = 0) -> Tensor:
         """``chains`` of the text in the first slot, without its dimension."""
@@ -176,14 +180,16 @@ class ModelCache(ABC):
         ]
 
     def _chain(
-        self, ids: Tensor, rows: Rows, logits: int, *, full_width: bool
+        self, ids: Tensor, rows: Rows, logits: int, *, full_width: bool, prompt: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Read consecutive ids [A, n]: logits and features as of ``_pass``, without those of the
         padding."""
         count = ids.shape[1]
         filled = _padded(ids, round_up(count, self.size.shapes.row_step))
         padding = filled.shape[1] - count
-        layout = self._index.chain(rows, count + padding, full_width=full_width, padding=padding)
+        layout = self._index.chain(
+            rows, count + padding, full_width=full_width, padding=padding, prompt=prompt
+        )
         outputs, features = self._pass(filled, layout, 0 if padding else logits)
         return (outputs[:, :count] if padding else outputs), features[:, :count]
 
@@ -197,6 +203,13 @@ class ModelCache(ABC):
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
         """Read ids [A, n] in one pass: float32 logits as of ``chains``, and the features [A, n,
         layers · H]."""
+
+
+def has_kernels(device: torch.device, dtype: torch.dtype) -> bool:
+    """Return whether ``decoder.kernels`` compute on the device and in the dtype: on CUDA in half
+    precision, where Triton is."""
+    half = dtype in (torch.float16, torch.bfloat16)
+    return device.type == "cuda" and half and find_spec("triton") is not None
 
 
 def round_up(number: int, step: int) -> int:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from transformers.activations import SiLUActivation
 
 from mars_core.decoder.linear import PlainLinear, freeze, joined
 
@@ -61,6 +62,11 @@ class Norm(nn.Module):
             self.register_buffer("root", torch.tensor(math.sqrt(self.size * eps)), persistent=False)
         freeze(self)
 
+    @property
+    def gain(self) -> Tensor:
+        """The factors [..., size] of what is normed."""
+        return self.weight / math.sqrt(self.size) if self.plain else self.weight
+
     def forward(self, x: Tensor) -> Tensor:
         if self.plain:
             return (
@@ -102,6 +108,13 @@ class Core(nn.Module):
         self.up, self.down, self.activation, self.head_norm = up, down, activation, head_norm
         self.turned = heads.query + heads.key
         freeze(self)
+
+    @property
+    def fusable(self) -> bool:
+        """Whether it is computed by ``decoder.kernels``, of a dtype that they have."""
+        parts = (self.qkv, self.output, self.up, self.down)
+        silu = isinstance(self.activation, nn.SiLU | SiLUActivation)
+        return silu and all(type(each) is PlainLinear for each in parts)
 
     def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
         """x [B, n, R], residual [B, n, H] → [B, n, H]; the residual may be overwritten.

@@ -19,7 +19,7 @@ class ModulesCache(ModelCache):
     """Every position of every layer stays, sliding windows included (the mask carries the
     window)."""
 
-    path = "transformers' modules, eager"
+    path = "transformers' modules"
     _one_width = True
 
     def __init__(

@@ -73,6 +73,14 @@ class PassSegment(NamedTuple):
         return self.rows, self.tokens
 
 
+class Trail(NamedTuple):
+    """Where in the cache the tokens before each of A · n tokens stand, for kernels."""
+
+    roots: Tensor  # [A · n] the first position that is in ``places``
+    bases: Tensor  # [A · n] the first entry of its slot, from which the others are counted
+    places: Tensor  # [A, n, m] entries of the positions from the root on, counted from it
+
+
 class PassLayout(NamedTuple):
     """Positions of one pass over [A, n] tokens."""
 
@@ -81,13 +89,15 @@ class PassLayout(NamedTuple):
     segments: Sequence[PassSegment]  # all tokens, in the order of rows
     start: Start  # of the first row
     ends_at_width: bool  # a chain that ends at its width: transformers' default without a mask
+    trail: Trail | None = None  # instead of segments
 
 
 class PositionIndex:
     """For a cache of ``slots`` times ``capacity`` positions. ``like``: a tensor with the dtype of
     masks, on the device. ``window``: of the layers with a sliding window. A token attends over the
     positions up to the multiple of ``step`` after it, or, with ``full_width``, over all of its
-    slot, so that the shape of a pass does not depend on its position."""
+    slot, so that the shape of a pass does not depend on its position. ``trails``: layouts of steps
+    are for kernels, which need no shape."""
 
     def __init__(
         self,
@@ -98,8 +108,9 @@ class PositionIndex:
         group: int = 1,
         window: int | None = None,
         step: int = 1,
+        trails: bool = False,
     ) -> None:
-        self.capacity = capacity
+        self.capacity, self._trails = capacity, trails
         self._group, self._window, self._step = group, window, step
         self._columns = torch.arange(capacity, device=like.device)
         self._bases = torch.arange(slots, device=like.device) * capacity
@@ -107,10 +118,15 @@ class PositionIndex:
         self._zero = like.new_zeros(())
         self._lowest = torch.full_like(self._zero, torch.finfo(like.dtype).min)
 
-    def chain(self, rows: Rows, count: int, *, full_width: bool, padding: int = 0) -> PassLayout:
+    def chain(
+        self, rows: Rows, count: int, *, full_width: bool, padding: int = 0, prompt: bool = False
+    ) -> PassLayout:
         """Positions of ``count`` consecutive tokens of each row, the last ``padding`` of them
         without use. Tokens before the beginning of a text count as its first one."""
         positions, entries = self._entries(rows, count)
+        if self._trails and not prompt:  # no token has others than those at their positions
+            trail = self._trail(rows, positions + 1, positions[..., :0, None])
+            return PassLayout(entries, positions, (), rows.start(0), False, trail)
         bare = self._step == 1 and not full_width
         segments = []
         for segment in self._segments(rows, count, count - padding, full_width):
@@ -135,6 +151,12 @@ class PositionIndex:
         after, entries = self._entries(rows, ahead)
         positions = (after[:, :1] + depths).expand(-1, count)
         entries = entries.view(after.shape)[:, ahead - count :].flatten()
+        if self._trails:
+            rank = torch.where(sees, sees.cumsum(-1) - 1, ahead)  # parents come before children
+            places = rank.new_zeros(*sees.shape[:2], ahead + 1)
+            places.scatter_(2, rank, self._columns[:ahead].expand_as(rank))
+            trail = self._trail(rows, after[:, :1].expand(-1, count), places)
+            return PassLayout(entries, positions.contiguous(), (), rows.start(0), False, trail)
         segments = []
         for segment in self._segments(rows, count, ahead, full_width, same_width=True):
             columns, there = self._columns[: segment.width], after[segment.rows]
@@ -149,6 +171,10 @@ class PositionIndex:
                 windowed = self._additive(self._grouped(visible & near))
             segments.append(segment._replace(full=full, windowed=windowed))
         return PassLayout(entries, positions, segments, rows.start(0), False)
+
+    def _trail(self, rows: Rows, roots: Tensor, places: Tensor) -> Trail:
+        bases = self._bases[self.indexed(rows.slots)][:, None].expand_as(roots)
+        return Trail(roots.contiguous().flatten(), bases.contiguous().flatten(), places)
 
     def _entries(self, rows: Rows, count: int) -> tuple[Tensor, Tensor]:
         """Return the positions [A, count] from each row's start on, none before 0, and the same

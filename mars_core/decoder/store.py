@@ -23,7 +23,7 @@ class Store:
         self._heads = heads
         self._all = like.new_zeros(layers, 2 * heads.key, slots * capacity, heads.size)
         # of each layer, the second keys and values [slots, key heads, capacity, d]
-        self._entries = [*self._all]
+        self.entries = [*self._all]
         by_slot = self._all.unflatten(2, (slots, capacity)).transpose(1, 2)
         self._texts = [layer.chunk(2, 1) for layer in by_slot]
 
@@ -31,7 +31,7 @@ class Store:
         """Stores keys and values [A, n, 2 · key heads, d] of the pass's tokens; queries [A, n,
         query heads, d] → what they attend to, [A, n, query heads · d]."""
         layout = self.layout
-        self._entries[layer].index_copy_(1, layout.entries, stored.flatten(0, 1).transpose(0, 1))
+        self.entries[layer].index_copy_(1, layout.entries, stored.flatten(0, 1).transpose(0, 1))
         mixed = []
         for each in layout.segments:
             mask = each.windowed if windowed else each.full

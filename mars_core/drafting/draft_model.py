@@ -13,7 +13,6 @@ from torch import Tensor
 
 from mars_core.decoder import (
     ANY_SHAPE,
-    PassShapes,
     input_embedding,
     is_fast,
     open_cache,
@@ -43,9 +42,9 @@ class ModelDrafter(Drafter):
         pair, size = parts.pair, parts.target.size
         super().__init__(parts.config.k)
         assert pair.draft is not None, "validated"
-        shapes = pair.shapes if is_fast(pair.draft) else ANY_SHAPE
+        shapes = size.shapes if is_fast(pair.draft) else ANY_SHAPE
         rows = 1 if shapes.fixed else shapes.row_step  # fixed: every pass has all texts
-        shapes = PassShapes(row_step=rows, most_rows=CHUNK, width_step=shapes.width_step)
+        shapes = shapes._replace(row_step=rows, most_rows=CHUNK)
         size = size._replace(spare=self.longest, shapes=shapes)
         self._cache = open_cache(pair.draft, size)
         self._rows = input_embedding(pair.draft).num_embeddings
@@ -60,7 +59,7 @@ class ModelDrafter(Drafter):
             self._cache.read(read[:begun], slot=slot)
             if prefix:
                 drafted = max(0, begun - 1)
-                self._cache.reread(read[drafted:], drafted, slot)
+                self._cache.read(read[drafted:], drafted, slot, in_steps=True)
 
     def inputs(self, requests: Sequence[Request]) -> Inputs:
         """Return the root, and the two ids to be read, which end with it; a text of one token is

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.decoder import PassShapes
 from mars_core.decoder.positions import Rows
 from mars_core.drafting.base import Conditions, Drafter, DraftInputs, Inputs, Parts, Request
 from mars_core.eagle3.cache import HeadCache
@@ -42,7 +41,7 @@ class Eagle3Drafter(Drafter):
         self._width = len(head.config.feature_layers) * head.config.target_hidden_size
         self._top_k = min(self._shape.top_k, head.config.draft_vocabulary)
         spare = (self._shape.top_k + 1) * (self._shape.depth + 1)
-        shapes = PassShapes(width_step=size.shapes.width_step)
+        shapes = size.shapes._replace(row_step=1)
         self._cache = HeadCache(head, size._replace(spare=spare, shapes=shapes))
         self._length = [0] * size.slots  # entries that are cached
         # rows of the features whose entries are not cached yet

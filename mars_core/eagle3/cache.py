@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
 from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
-from mars_core.decoder.layer import Attend, Heads, Rotary, core_of, norm_of
+from mars_core.decoder.layer import Heads, core_of, norm_of
 from mars_core.decoder.linear import pack
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
 from mars_core.decoder.store import Store
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
+
+if TYPE_CHECKING:
+    from mars_core.decoder.fused import Fused
 
 
 class FastHeadLayer(nn.Module):
@@ -35,13 +38,12 @@ class FastHeadLayer(nn.Module):
         )
         self.core = core_of(layer, layer.mlp, layer.post_attention_layernorm, heads)
 
-    def step(self, embedded: Tensor, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
-        """embedded, hidden [B, n, H] → [B, n, H]."""
+    def inputs(self, embedded: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what the core reads [B, n, 2H], and the residual [B, n, H], of embedded and hidden
+        [B, n, H]."""
         normed = self.hidden_norm(hidden)
         residual = normed if self.norm_before_residual else hidden.clone()
-        both = torch.cat((self.input_norm(embedded), normed), -1)
-        after: Tensor = self.core(both, residual, rotary, attention)
-        return after
+        return torch.cat((self.input_norm(embedded), normed), -1), residual
 
 
 @torch.no_grad()
@@ -62,23 +64,30 @@ class HeadCache:
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
+        kernels = size.shapes.kernels and layer.core.fusable
         self._index = PositionIndex(
             size.capacity,
             like,
             slots=size.slots,
             group=heads.query // heads.key,
             step=size.shapes.width_step,
+            trails=kernels,
         )
         self._full_width = size.full_width
         self._rotary = rotary_table(head.rotary, size, like)
         self._store = Store(1, heads, size.slots, size.capacity, like)
+        self._fused: Fused | None = None
+        if kernels:
+            from mars_core.decoder.fused import Fused  # imports Triton
+
+            self._fused = Fused([layer.core], self._store, self._rotary)
 
     def read(self, ids: Tensor, hidden: Tensor, slot: int = 0) -> None:
         """Read the entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""
         start = 0
         for chunk, states in zip(ids.split(CHUNK), hidden.split(CHUNK), strict=True):
             rows = Rows.one(start, slot)
-            layout = self._index.chain(rows, len(chunk), full_width=False)
+            layout = self._index.chain(rows, len(chunk), full_width=False, prompt=True)
             self._through_layer(chunk[None], states[None], layout)
             start += len(chunk)
 
@@ -101,6 +110,9 @@ class HeadCache:
 
     def _through_layer(self, ids: Tensor, hidden: Tensor, layout: PassLayout) -> Tensor:
         self._store.layout = layout
-        embedded, rotary = self._head.embed_tokens(ids), self._rotary.at(layout.positions)
+        x, residual = self._layer.inputs(self._head.embed_tokens(ids), hidden)
+        if self._fused and layout.trail:
+            return self._fused.through(self._layer.core, x, residual, 0)
         attention = partial(self._store.attend, layer=0, windowed=False)
-        return self._layer.step(embedded, hidden, rotary, attention)
+        rotary = self._rotary.at(layout.positions)
+        return self._layer.core.forward(x, residual, rotary, attention)

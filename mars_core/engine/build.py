@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from mars_core.decoder import CacheSize, input_embedding, open_cache
+from mars_core.decoder import ANY_SHAPE, CacheSize, input_embedding, open_cache
 from mars_core.decoder.cache import round_up
 from mars_core.drafting import Parts, context_limit, drafter_kind
 from mars_core.engine.engine import Engine
@@ -36,12 +36,18 @@ class Kind(NamedTuple):
 
 
 def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
-    """Return the kind for texts of at most ``tokens`` tokens, the prompt included."""
+    """Return the kind for texts of at most ``tokens`` tokens, the prompt included. Steps of more
+    rows than kernels are for are not exact."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
     shared = pair.graphs or slots > 1
     longest = min(round_up(tokens, _WIDTHS), context_limit(pair, config.drafter).tokens)
+    many = pair.shapes.kernels and slots * (nodes + 1) > pair.shapes.most_rows
     size = CacheSize(
-        longest if shared else tokens, nodes + 1, pair.shapes, full_width=pair.graphs, slots=slots
+        longest if shared else tokens,
+        nodes + 1,
+        ANY_SHAPE if many else pair.shapes,
+        full_width=pair.graphs,
+        slots=slots,
     )
     return Kind(replace(config.drafter, mode=DraftMode.GREEDY), reads_score(config.rule), size)
 

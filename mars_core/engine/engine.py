@@ -82,7 +82,7 @@ class Engine:
     @property
     def path(self) -> str:
         """How steps are computed, for the run's record."""
-        return "fast layers, CUDA graphs" if self._captures else self._target.path
+        return f"{self._target.path}, {'CUDA graphs' if self._captures else 'eager'}"
 
     @property
     def busy(self) -> bool:
@@ -112,7 +112,9 @@ class Engine:
         ids = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device)
         features = self._target.read(ids[:begun], slot=slot)
         if prefix:
-            features = torch.cat([features, self._target.reread(ids[begun:], begun, slot)])
+            features = torch.cat(
+                [features, self._target.read(ids[begun:], begun, slot, in_steps=True)]
+            )
         self.drafter.begin(slot, prompt, features, prefix)
         synchronise(self._target.device)
         end = len(prompt) + max_new_tokens

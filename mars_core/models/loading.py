@@ -22,13 +22,18 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from mars_core.decoder import ANY_SHAPE, PassShapes, is_fast, prepare
+from mars_core.decoder import ANY_SHAPE, PassShapes, has_kernels, is_fast, prepare
 from mars_core.decoder.quantised import STORED
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
-from mars_core.models.checks.exactness import ShapeSearch, find_shapes, real_text
+from mars_core.models.checks.exactness import (
+    ShapeSearch,
+    find_shapes,
+    real_text,
+    try_kernels,
+)
 from mars_core.models.checks.probe import check, check_class, check_config, reference_logits
 from mars_core.models.checks.untrusted import check_config_file
 from mars_core.models.classifier import (
@@ -173,8 +178,10 @@ def load(
     dtype: torch.dtype,
     graphs: bool,
     progress: Progress,
+    kernels: bool | None = None,
 ) -> Pair:
-    """Loads and checks a planned pair. A target larger than one GPU is distributed by accelerate.
+    """Load and check a planned pair. A target larger than one GPU is distributed by accelerate.
+    ``kernels``: whether those of steps are tried, by default where they are compiled and captured.
     Raises ModelError."""
     if dtype == STORED and (reason := lacks_levels(plans.target.folder)):
         raise ModelError(
@@ -184,10 +191,12 @@ def load(
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     text, second = real_text(tokenizer, vocabulary, spec.text), None
+    kernels = graphs and has_kernels(device, dtype) if kernels is None else kernels
     if plans.draft:  # may be stored otherwise than the target
-        second = _model(plans.draft, device, dtype, progress, text)
+        second = _model(plans.draft, device, dtype, progress, text, kernels=kernels)
+        kernels = second.search.shapes.kernels
     spread = _spread(plans.target, device, dtype)
-    first = _model(plans.target, device, dtype, progress, text, spread, exact=True)
+    first = _model(plans.target, device, dtype, progress, text, spread, exact=True, kernels=kernels)
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
         prepare_head(head)
@@ -226,6 +235,7 @@ def _model(
     spread: dict[int | str, int] | None = None,
     *,
     exact: bool = False,
+    kernels: bool,
 ) -> _Loaded:
     """Load the model in evaluation mode, without gradients, on ``device`` or distributed as in
     ``spread``; with fast layers if the engine computes the same with them on token ids ``text``.
@@ -238,11 +248,15 @@ def _model(
         prepare(model)
         progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
         while True:
-            search = find_shapes(model, text if exact else None)
+            search = try_kernels(model, text) if kernels else None
+            search = search or find_shapes(model, text if exact else None)
             try:
                 check(model, trial, shapes=search.shapes, trees=trees)
                 return _Loaded(model, ref, search)
             except ModelError:
+                if kernels:
+                    kernels = False
+                    continue
                 if not is_fast(model):
                     raise
             del model

@@ -44,17 +44,24 @@ _Key = tuple[ModelRef | None, ...]
 class ModelPool:
     """Pairs on one device. One of the user's models is freed once another pair is used. ``device``:
     auto, cpu, cuda, cuda:N; ``dtype``: auto, float32, bfloat16, float16, gguf. ``graphs``: record
-    steps as CUDA graphs; not where every run is a process of its own (ZeroGPU). Loading is
-    serialised by a lock; ``fits`` and ``loaded`` never wait for it."""
+    steps as CUDA graphs; not where every run is a process of its own (ZeroGPU). ``kernels``:
+    whether ``decoder.kernels`` are tried, by default where steps are captured. Loading is serialised
+    by a lock; ``fits`` and ``loaded`` never wait for it."""
 
     def __init__(
-        self, *, device: str = "auto", dtype: str = "auto", max_pairs: int = 2, graphs: bool = True
+        self,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        max_pairs: int = 2,
+        graphs: bool = True,
+        kernels: bool | None = None,
     ) -> None:
         if max_pairs < 1:
             raise ValueError(f"max_pairs is {max_pairs}; it must be at least 1.")
         self._wanted = (device, dtype)
         self._max_pairs = max_pairs
-        self._graphs = graphs
+        self._graphs, self._kernels = graphs, kernels
         self._pairs: OrderedDict[_Key, Pair] = OrderedDict()  # least recently used first
         self.ran: set[PairSpec] = set()  # pairs with a completed run in this process
         self._lock = Lock()
@@ -143,7 +150,7 @@ class ModelPool:
         self._free_memory(
             plans.target.ref.name, dtype, sum(each.bytes(dtype) for each in plans if each), progress
         )
-        return load(spec, plans, self.device, dtype, self._graphs, progress)
+        return load(spec, plans, self.device, dtype, self._graphs, progress, self._kernels)
 
     def _free_memory(self, name: str, dtype: torch.dtype, needed: int, progress: Progress) -> None:
         """Frees pairs until this one fits and their number allows one more. Raises ModelError if it

@@ -55,6 +55,8 @@ class Run(RecordedRun):
         recorded = {} if kind is ShiftKind.EXACT else {"tv": kind.value}
         if seat.batch:
             recorded["batch"] = str(seat.batch)
+        if pair.shapes.kernels and not seat.kind.cache_size.shapes.kernels:
+            recorded["exact"] = f"no: its steps have more than {pair.shapes.most_rows} rows"
         if seat.kind.scores and pair.classifier_ref:
             recorded["classifier"] = "@".join(astuple(pair.classifier_ref))
         config = replace(

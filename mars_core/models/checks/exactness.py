@@ -1,14 +1,16 @@
 """Finds the shapes of passes in which a token's logits are bitwise the same whatever is read beside
 it.
 
-Kernels choose the order of their sums by the shape of a product: by its rows, and attention also by
-its width. The width follows from a token's position; the rows are searched here, so that strict
+Libraries choose the order of their sums by the shape of a product: by its rows, and attention also
+by its width. The width follows from a token's position; the rows are searched here, so that strict
 writes the target's text in every dtype. Chains only: the ancestors of a tree's node do not
-stand side by side in the cache.
+stand side by side in the cache. The kernels of ``decoder.kernels`` need no shape, and read trees
+path by path; here they are tried.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import torch
@@ -17,6 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from mars_core.decoder import (
     ANY_SHAPE,
+    KERNELS,
     CacheSize,
     ModelCache,
     PassShapes,
@@ -29,6 +32,7 @@ from mars_core.margins import Margins, finite
 from mars_core.models.catalog import GENERAL_TEXT
 from mars_core.models.checks.probe import FAILURES
 from mars_core.models.errors import is_out_of_memory
+from mars_core.verification import ancestors
 
 # Cheapest first. Only fast layers read batches, of up to 256 rows; on a CPU they attend from a single
 # row as from two. With the last one every pass over a chain has the same number of rows.
@@ -57,6 +61,20 @@ def real_text(
     is repeated."""
     ids = [each for each in tokenizer(text)["input_ids"] if each < vocabulary]
     return torch.tensor((ids or [0]) * _TOKENS)[:_TOKENS]
+
+
+@torch.inference_mode()
+def try_kernels(model: PreTrainedModel, text: Tensor) -> ShapeSearch | None:
+    """Return ``KERNELS`` where they compute all layers of the model and pass on ``text``, with a
+    tree too; else None."""
+    if not is_fast(model):
+        return None
+    with suppress(Exception):  # whatever a compiler raises
+        ids = text.to(input_embedding(model).weight.device)
+        position, margins = _differs_at(model, ids, KERNELS)
+        if position is None:
+            return ShapeSearch(KERNELS, "", margins)
+    return None
 
 
 @torch.inference_mode()
@@ -109,6 +127,8 @@ def _differs_at(
     for block in blocks:  # 17: kernels have blocks of 16 rows
         if not torch.equal(cache.forward(block, start + count - len(block))[-count:], logits):
             return start, margins
+    if shapes.kernels and not torch.equal(_in_tree(cache, written, start), logits):
+        return start, margins
     if slots > 1:
         first, longest = torch.arange(start, device=ids.device), len(blocks[-1])
         capacity = cache.size.capacity
@@ -120,6 +140,16 @@ def _differs_at(
         if not all(torch.equal(each, logits) for each in together):
             return start, margins
     return None, margins
+
+
+def _in_tree(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
+    """Return the logits [n, V] after ids [n], the path of a tree that has another node before each
+    but the first."""
+    nodes = torch.stack((ids.flip(0), ids), 1).flatten()[1:]
+    numbers = torch.arange(len(nodes), device=ids.device)
+    parents, depths = (numbers[:-1] // 2 * 2), (numbers + 1) // 2
+    logits = cache.forward_tree(nodes, start, depths, ancestors(parents, len(ids)))
+    return logits[::2]
 
 
 def _written(cache: ModelCache, ids: Tensor, start: int, count: int) -> tuple[Tensor, Tensor]:

@@ -66,7 +66,7 @@ def test_exact_steps_write_the_targets_text_also_when_continued(rehearsed: CudaT
     ("part", "name", "goal"),
     [
         ("graphs", "graphs / eager, draft model", "≥ 1.5"),
-        ("exactness", "exact / free passes, EAGLE-3 tree", ""),
+        ("exactness", "as loaded / free passes, EAGLE-3 tree", ""),
         ("meter", "meter, none", "≤ 3"),
         ("batches", "EAGLE-3 tree: 2 slots / single runs", ""),
     ],

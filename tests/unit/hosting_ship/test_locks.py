@@ -51,7 +51,7 @@ def test_every_import_of_the_program_is_a_requirement() -> None:
             *(each for name in ("eval", "ray") for each in project["optional-dependencies"][name]),
         ]
     }
-    beside = {"spaces"}  # a Space alone has it
+    beside = {"spaces", "triton"}  # a Space alone has it, torch for CUDA brings it
     for path in (
         ROOT / "app.py",
         *(path for folder in folders for path in (ROOT / folder).rglob("*.py")),

@@ -175,7 +175,9 @@ def test_a_long_prompt_is_read_in_chunks_and_its_features_are_those_of_the_layer
     assert cache.features.data_ptr() == address
     assert not any(layer._forward_pre_hooks for layer in model.modules()), "runs share the model"
     steps = open_cache(model, CacheSize(LONG, 16, FIXED, full_width=True), feature_layers=(0, 1))
-    torch.testing.assert_close(steps.reread(ids[:50], 0), feature_layers[:50], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(
+        steps.read(ids[:50], in_steps=True), feature_layers[:50], atol=1e-4, rtol=1e-3
+    )
 
 
 HALF = torch.bfloat16
