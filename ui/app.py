@@ -18,7 +18,7 @@ from ui.api.endpoints import build_api
 from ui.jobs.listeners import Listeners
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, address_component, wire_tabs
-from ui.kit.assets import asset, share_scripts
+from ui.kit.assets import asset, plotly_script, share_scripts
 from ui.kit.components import text_panel
 from ui.kit.errors import ErrorPages, error_message
 from ui.kit.events import PRIVATE
@@ -27,9 +27,8 @@ from ui.kit.theme import page_css, page_theme
 from ui.public.access import Access
 from ui.public.origin import OriginGuard, VisitorCookie
 from ui.public.preview import TITLE, Previews
-from ui.result.figure import plotly_script
 from ui.routes import page_routes
-from ui.settings.link import NAMES as SETTINGS
+from ui.settings.values import LINK_NAMES
 from ui.sharing import described
 from ui.tabs.about import AboutTab
 from ui.tabs.account.panel import AccountPanel
@@ -68,7 +67,7 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
                 "mars-page mars-notice",
                 displayable(error_message(services.notice, public=services.public)),
             )
-        address = address_component(SETTINGS)
+        address = address_component(LINK_NAMES)
         with gr.Tabs() as tabs:
             each = {name: gr.Tab(name.title(), id=name) for name in TABS}
             with each[FIRST]:

@@ -15,15 +15,14 @@ from starlette.routing import BaseRoute, Route
 
 from storage import StorageError
 from ui.jobs.services import Services
-from ui.kit.documents import document_page
+from ui.kit.assets import SOURCE, plotly_file
+from ui.kit.responses import document_page
 from ui.public.preview import PICTURE, picture_file
 from ui.public.visitors import Visitor
 from ui.report.downloads import run_file
-from ui.result.figure import SOURCE, plotly_file
-from ui.tabs.account.actions import export_file
-from ui.tabs.study.downloads import FILES, study_file
-from ui.tabs.study.reports import StudyReports
-from ui.tabs.votes.tally import results_file
+from ui.tabs.account.panel import export_file
+from ui.tabs.study.reports import FILES, StudyReports, study_file
+from ui.tabs.votes.view import results_file
 
 BUSY = "Other downloads of yours are being written; try again when one of them has ended.\n"
 Handler = Callable[[Services, Request], Response]

@@ -45,11 +45,19 @@ class Drafts:
         "",
         Text(
             f"{', '.join(each.option or name for name, each in DRAFTERS.items())} (default: the "
-            "pair's)"
+            "pair's)",
+            section="run",
+            title="Drafts from",
         ),
     )
     k: int | None = setting(
-        None, Whole("drafted tokens a step, for chains (default: the pair's)", 1, MAX_DRAFT)
+        None,
+        Whole(
+            "drafted tokens a step, for chains (default: the pair's)",
+            *(1, MAX_DRAFT),
+            section="run",
+            title="K, drafted tokens",
+        ),
     )
     draft_mode: str = setting(
         DraftMode.COUPLED.value,
@@ -57,6 +65,7 @@ class Drafts:
             "drafts drawn with the target's own noise (coupled), the likeliest ones "
             "(greedy), or drawn with other noise (sampled)",
             tuple(DraftMode),
+            section="mode",
         ),
     )
     tree: TreeShape | str = setting(
@@ -65,6 +74,8 @@ class Drafts:
             "eagle3: drafted nodes, longest path and nodes expanded per depth of a tree, or a chain "
             "of K (default: the pair's)",
             metavar=f"N/D/K|{CHAIN}",
+            section="run",
+            title="Tree, or chain",
         ),
     )
 

@@ -20,11 +20,18 @@ _KIND = "kind"  # of the metadata of a field
 
 @dataclass(frozen=True)
 class SettingKind:
-    """``help``: one sentence; ``metavar``: of its option on the command line."""
+    """``help``: one sentence; ``metavar``: of its option on the command line; ``section``: of a
+    form, which has no field of those without one; ``title``: in it, where it is not the name."""
 
     type: ClassVar[Any] = str  # as an endpoint declares it
     help: str
     metavar: str | None = field(default=None, kw_only=True)
+    section: str = field(default="", kw_only=True)
+    title: str = field(default="", kw_only=True)
+
+    def heading(self, name: str) -> str:
+        """Return how a form and a table of settings call it."""
+        return self.title or name.replace("_", " ").capitalize()
 
     def read(self, value: Any, name: str) -> Any:
         """Return a value of a setting, read from text or JSON, or as it is. Raises ValueError."""

@@ -150,13 +150,14 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
     page: Page,
 ) -> None:
     first = Fields({})
-    first.choice("rule", "Rule", [("Strict", "strict"), ("MARS", "mars")], redraws=True)
-    first.number("seed", "Seed", 3)
-    first.many("rules", "Rules", [("A", "a"), ("B", "b")], ["b"])
+    titles = [("Strict", "strict"), ("MARS", "mars")]
+    first.add("rule", "choice", "Rule", choices=titles)
+    first.add("seed", "number", "Seed", 3)
+    first.add("rules", "many", "Rules", ["b"], choices=[("A", "a"), ("B", "b")])
 
     def value(seed: float | None, at: int | None) -> str:
         fields = {**first.by_name, "seed": replace(first.by_name["seed"], value=seed)}
-        macros = '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, ["rule", "seed", "rules"]) }}'
+        macros = '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, "") }}'
         return json.dumps(
             {
                 "html": panel._TEMPLATES.from_string(macros).render(fields=fields),

@@ -80,7 +80,7 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("demo_arithmetic")
     expected(page, "#study-problems").to_be_visible()
-    for name, value in (("problems", "40"), ("max", "64"), ("values", "0.9")):
+    for name, value in (("problems", "40"), ("max-new-tokens", "64"), ("values", "0.9")):
         field = page.locator(f"#study-{name} input")
         field.fill(value)
         field.blur()

@@ -89,7 +89,7 @@ def test_a_run_has_the_texts_that_were_typed_and_notes_stay_until_they_are_saved
 
 REFUSED = {
     "compare": {
-        "max-input": "100000",
+        "max-new-tokens-input": "100000",
         "k-input": "1.5",
         "temperature-input": "-1",
         "seed-input": "",
@@ -100,13 +100,13 @@ REFUSED = {
         "protect-input": "[999999999]",
         "prompt": "  ",
     },
-    "votes": {"votes-max-input": "0", "votes-rule-1-parameter-theta-input": ""},
+    "votes": {"votes-max-new-tokens-input": "0", "votes-rule-1-parameter-theta-input": ""},
     "study": {
         "study-prompts-input": "",
         "study-values-input": "0.9, abc",
         "study-others-input": "beta = 1",
-        "study-ks-input": "x",
-        "study-temperatures-input": "-2",
+        "study-k-input": "x",
+        "study-temperature-input": "-2",
         "study-margin-input": "7",
     },
 }

@@ -139,7 +139,7 @@ OWN = {  # what the program wrote, or the system, or an error says
         "mars_core/models/memory.py",
         "display/sources.py",
         "mars_core/demo/words.py",
-        "ui/kit/documents.py",
+        "ui/kit/responses.py",
     },
     "FileType": set[str](),
 }

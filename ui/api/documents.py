@@ -13,6 +13,7 @@ from typing import Any
 
 from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
+from mars_core.models.catalog import SMALL_TREE
 from mars_core.rules import RULES, Siblings
 from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
@@ -21,7 +22,6 @@ from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence, output
 from ui.result.speed import speed_ratio
-from ui.settings.drafters import tree_shape
 
 Document = dict[str, Any]
 _PATH = {
@@ -192,7 +192,7 @@ def pair_documents(
     memory and device."""
     documents = []
     for spec in catalog:
-        fit, tree = pool.fits(spec), asdict(tree_shape(spec))
+        fit, tree = pool.fits(spec), asdict(spec.tree or SMALL_TREE)
         here = {
             "drafters": offered(spec),
             "tree": tree,

@@ -21,13 +21,12 @@ from mars_core.settings.setting import Flag, Text
 from storage import StoredComparison
 from ui.api import documents
 from ui.api.documents import Document
-from ui.jobs.admission import JobError, job_errors
+from ui.jobs.admission import JobError, admit, job_errors
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.labels import lane_label
 from ui.public.access import parse
-from ui.settings.admission import admit
 from ui.settings.values import MOST_LANES
 
 if TYPE_CHECKING:

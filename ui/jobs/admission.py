@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mars_core.jobs import AcceleratorError
 from mars_core.models import ModelError, PairSpec
 from mars_core.panics import contained
+from mars_core.settings import Settings
 from mars_core.types import RunConfig
 from storage import StorageError
 from ui.jobs.queue import Ticket
@@ -61,6 +62,24 @@ def errors_as_frames(frames: Iterator[F], frame: Callable[[Strip], F], where: st
         yield frame(message_strip(str(error), error.state))
     except Exception as error:  # noqa: BLE001  the border to the page: nothing else may leave
         yield frame(message_strip(fault(error, where), "failed"))
+
+
+def admit(services: Services, settings: Settings) -> PairSpec:
+    """Return the pair of settings whose prompt and pair may be used here. Raises JobError."""
+    with job_errors(services):
+        if not settings.prompt.strip():
+            raise ValueError(
+                "The prompt is empty; type one, or take one of the examples under the box."
+            )
+        services.limits.check_prompt(settings.prompt, settings.system, *settings.stop)
+        return chosen_pair(services, settings)
+
+
+def chosen_pair(services: Services, settings: Settings) -> PairSpec:
+    """Return the pair, from the list only where strangers choose. Raises ValueError."""
+    if settings.own_models and not services.custom_models:
+        raise ValueError(LIST_ONLY)
+    return settings.spec(services.catalog)
 
 
 def check_pair(services: Services, spec: PairSpec) -> None:

@@ -1,19 +1,22 @@
 """The queue of jobs: one runs at a time. Order among owners, expected waiting time, and refusals
-when the queue is full.
+when the queue is full; and how long the latest runs of a target took, for estimates.
 
 Safe between threads: each waiter polls its ticket in its thread.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Condition
-from typing import Any
+from typing import Any, NamedTuple
 
 from display.format import about, plural
+from mars_core.types import Status, Trace
 from ui.public.limits import PRIVATE_LIMITS, Limits
 
 # Gradio holds up none of the events that compute: they wait for their turn here.
@@ -213,3 +216,37 @@ class Queue:
     def _expected(self, ticket: Ticket) -> float:
         seconds = ticket.tokens * self.pace_s
         return seconds if self.limits.seconds is None else min(seconds, self.limits.seconds)
+
+
+LATEST = 20  # runs of a target
+
+
+class Pace(NamedTuple):
+    """Seconds per token that a run may write. ``shortest``: of the run with the least, which may
+    have ended early; ``longest``: where no run ends early."""
+
+    runs: int
+    shortest: float
+    longest: float
+
+
+class Paces:
+    """Of runs that ended by themselves or at their limit, by the name of the target."""
+
+    def __init__(self) -> None:
+        self._latest: defaultdict[str, deque[tuple[float, float]]] = defaultdict(
+            lambda: deque(maxlen=LATEST)
+        )
+
+    def observe(self, trace: Trace) -> None:
+        config, summary = trace.config, trace.summary
+        if trace.status is Status.COMPLETED and summary.new_tokens and summary.wall_s < math.inf:
+            pace = (summary.wall_s / config.max_new_tokens, summary.wall_s / summary.new_tokens)
+            self._latest[config.target.name].append(pace)
+
+    def of(self, target: str) -> Pace | None:
+        """Return the pace; None before the first run."""
+        paces = tuple(self._latest.get(target, ()))
+        if not paces:
+            return None
+        return Pace(len(paces), min(low for low, _ in paces), max(high for _, high in paces))

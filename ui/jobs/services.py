@@ -14,8 +14,7 @@ from mars_core.jobs import Accelerator, execution_order
 from mars_core.models import CATALOG, ModelPool, PairSpec
 from mars_core.types import Trace
 from storage import RunStore
-from ui.jobs.paces import Paces
-from ui.jobs.queue import Queue
+from ui.jobs.queue import Paces, Queue
 from ui.jobs.stops import StopRequests
 from ui.kit.errors import error_message
 from ui.public.limits import PRIVATE_LIMITS, Limits

@@ -1,12 +1,14 @@
-"""Files of ``ui/assets``, and scripts on their way into the page."""
+"""Files of ``ui/assets``, scripts on their way into the page, and the file of Plotly."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import gradio as gr
+from starlette.requests import Request
+from starlette.responses import FileResponse
 
-from display.figure import common_scripts
+from display.figure import LIBRARY, common_scripts
 from display.sources import source, to_json
 
 
@@ -54,3 +56,18 @@ def share_scripts(page: gr.Blocks) -> str:
             block.js_on_load = f"marsScripts[{shared.index(code)}]({', '.join(values)});"
     functions = ",\n".join(f"({PROVIDED}, CONSTANTS) => {{\n{code}\n}}" for code in shared)
     return f"<script>{common_scripts()}\nwindow.marsScripts = [{functions}];</script>"
+
+
+SOURCE = f"assets/{LIBRARY.stem}"  # relative, so that it is found wherever the page is mounted
+FOREVER = "public, max-age=31536000, immutable"  # its name has its version
+
+
+def plotly_file(_request: Request) -> FileResponse:
+    """Send Plotly, to be cached by the browser."""
+    headers = {"Content-Encoding": "gzip", "Cache-Control": FOREVER}
+    return FileResponse(LIBRARY, media_type="text/javascript", headers=headers)
+
+
+def plotly_script() -> str:
+    """Return the script of ``marsLibrary()``, the promise of Plotly."""
+    return f"const PLOTLY = {to_json(SOURCE)};\n{source('assets/plotly.js')}"

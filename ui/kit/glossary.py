@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from mars_core.drafting import DRAFTERS
 from ui.kit.assets import asset
-from ui.kit.documents import FOLDER, GLOSSARY
 from ui.kit.panel import render
+from ui.kit.responses import FOLDER, GLOSSARY
 
 _numbers = count(1)  # for ids: a term may be explained several times on one page
 

@@ -5,43 +5,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from display.blocks import Head, ReportTable, TableCell
-from display.format import MISSING, bounded, count, duration, number, plural, share
+from display.format import MISSING, bounded, count, duration, memory, number, plural, share
 from evaluation.statistics import over
 from mars_core.drafting import described
 from mars_core.rules import RULES
+from mars_core.settings import KINDS, Settings
+from mars_core.settings.setting import Number, Words
+from mars_core.settings.table import OF_RUNS, value_in
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
+from mars_core.types.trace import SUMMARY_FIELDS
 from ui.kit.labels import (
     draft_length,
     exact_text,
     lane_label,
     parameters_text,
-    processors_text,
     rule_title,
     run_names,
     setting,
 )
 from ui.kit.values import Check
 from ui.result.speed import SpeedRatio
-from ui.settings.values import field_values
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound
 
 NUMBERS = "Numbers"
 
 
-@dataclass(frozen=True, slots=True)
-class RunQuantity:
-    """One row: how it is called, the field of a summary that it is, and how it is written."""
+class RunQuantity(NamedTuple):
+    """One row: how it is called, and the field of a summary that it is."""
 
     name: str
-    help: str
     field: str
-    write: Callable[[float], str]
+
+    @property
+    def help(self) -> str:
+        about = SUMMARY_FIELDS[self.field]
+        return f"{about.meaning}, {about.unit}" if about.unit else about.meaning
+
+    @property
+    def write(self) -> Callable[[float], str]:
+        """How it is written: by its unit, or as a share or a count."""
+        about = SUMMARY_FIELDS[self.field]
+        if self.field in ("acceptance_rate", "relaxed_share", "shifted_share"):
+            return share
+        whole = integer if about.kind is int else number
+        return {"s": duration, "bytes": memory}.get(about.unit, whole)
 
     def read(self, summary: Summary) -> float:
-        """nan for a count that a server did not report."""
+        """Return the value; nan for a count that a server did not report."""
         value: float = getattr(summary, self.field)
         return math.nan if isinstance(value, int) and value == UNKNOWN else float(value)
 
@@ -50,88 +63,42 @@ def integer(value: float) -> str:
     return MISSING if math.isnan(value) else count(int(value))
 
 
-QUANTITIES: tuple[RunQuantity, ...] = (
-    RunQuantity("Total latency", "wall time from the prompt to the last token", "wall_s", duration),
-    RunQuantity("Time to first token", "prefill and the first step", "ttft_s", duration),
-    RunQuantity("Tokens per second", "new tokens / total latency", "tokens_per_s", number),
-    RunQuantity(
-        "τ, tokens per step",
-        "mean acceptance length, with the recovered or bonus token",
-        "tau",
-        number,
-    ),
-    RunQuantity(
-        "Acceptance rate", "kept drafted tokens / drafted tokens", "acceptance_rate", share
-    ),
-    RunQuantity(
-        "Relaxed share",
-        "tokens that the rule keeps and strict rejects / new tokens",
-        "relaxed_share",
-        share,
-    ),
-    RunQuantity("Output length", "new tokens", "new_tokens", integer),
-    RunQuantity(
-        "Target passes", "decoding steps, each one forward pass of the target", "steps", integer
-    ),
-)
+def quantities(**names: str) -> tuple[RunQuantity, ...]:
+    """Return the rows of these fields of a summary."""
+    return tuple(RunQuantity(name, field) for field, name in names.items())
 
-LOOP_QUANTITIES: tuple[RunQuantity, ...] = (
-    RunQuantity(
-        "Repeats from", "new tokens before the text repeats its end", "loop_start", integer
-    ),
-    RunQuantity("τ before the loop", "of the steps before it", "tau_before_loop", number),
-    RunQuantity(
-        "Tokens per second before it",
-        "to the end of these steps",
-        "tokens_per_s_before_loop",
-        number,
-    ),
+
+QUANTITIES = quantities(
+    wall_s="Total latency",
+    ttft_s="Time to first token",
+    tokens_per_s="Tokens per second",
+    tau="τ, tokens per step",
+    acceptance_rate="Acceptance rate",
+    relaxed_share="Relaxed share",
+    new_tokens="Output length",
+    steps="Target passes",
+)
+LOOP_QUANTITIES = quantities(
+    loop_start="Repeats from",
+    tau_before_loop="τ before the loop",
+    tokens_per_s_before_loop="Tokens per second before it",
+)
+SHIFT_QUANTITIES = quantities(
+    tv_sum="TV, summed",
+    tv_mean="TV, mean",
+    tv_max="TV, largest",
+    kl_sum="KL, summed",
+    kl_mean="KL, mean",
+    kl_max="KL, largest",
+    shifted_share="Shifted steps",
+    log_likelihood="Log-likelihood",
+    perplexity="Perplexity",
 )
 
 
 def quantities_of(traces: Sequence[Trace]) -> tuple[RunQuantity, ...]:
     looped = any(trace.summary.loop_tokens > 0 for trace in traces)
     return (*QUANTITIES, *LOOP_QUANTITIES) if looped else QUANTITIES
-
-
-SHIFT_QUANTITIES: tuple[RunQuantity, ...] = (
-    RunQuantity(
-        "TV, summed",
-        "total variation between the distribution of the emitted token and p, over all positions; "
-        "0 is lossless",
-        "tv_sum",
-        number,
-    ),
-    RunQuantity("TV, mean", "per emitted token", "tv_mean", number),
-    RunQuantity("TV, largest", "at any one position; at most 1", "tv_max", number),
-    RunQuantity(
-        "KL, summed",
-        "KL(P‖p) in nats, P: distribution of the emitted token; ∞ where P may emit what p excludes",
-        "kl_sum",
-        number,
-    ),
-    RunQuantity("KL, mean", "nats per emitted token", "kl_mean", number),
-    RunQuantity("KL, largest", "nats, at any one position", "kl_max", number),
-    RunQuantity(
-        "Shifted steps",
-        "decoding steps in which the distribution of an emitted token differs from p",
-        "shifted_share",
-        share,
-    ),
-    RunQuantity(
-        "Log-likelihood",
-        "ln of the target's probability of the full text, at temperature 1 and unfiltered",
-        "log_likelihood",
-        number,
-    ),
-    RunQuantity(
-        "Perplexity",
-        "exp(−log-likelihood / tokens): how surprising the text is to the target; a lower one is "
-        "no better text",
-        "perplexity",
-        number,
-    ),
-)
 
 
 def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ReportTable:
@@ -255,8 +222,19 @@ def _model(ref: ModelRef | None) -> str:
     return f"{ref.name}@{ref.revision}" if ref.revision else ref.name
 
 
-def _off(value: float, off: float) -> str:
-    return "off" if value == off else setting(value)
+def _setting(name: str) -> Setting:
+    """Return the row of a setting of the table; what is off is left out."""
+    kind, usual = KINDS[name], getattr(Settings(), name)
+
+    def read(config: RunConfig) -> str:
+        value = value_in(config, name)
+        if isinstance(kind, Words):
+            return ", ".join(kind.plain(value))
+        if isinstance(kind, Number):
+            return "" if value == usual and "is off" in kind.help else setting(value)
+        return "default" if value is None else kind.text(value)
+
+    return kind.heading(name), kind.help, read
 
 
 def _versions(config: RunConfig) -> str:
@@ -287,34 +265,13 @@ SETTINGS: tuple[Setting, ...] = (
         lambda c: c.drafter.mode.value if len(described(c.drafter.kind).modes) > 1 else "",
     ),
     ("Target", "with its revision", lambda c: _model(c.target)),
-    ("Temperature", "0 is greedy", lambda c: setting(c.sampling.temperature)),
-    ("Top-k", "likeliest tokens that may be drawn", lambda c: _off(c.sampling.top_k, 0)),
-    ("Top-p", "probability that may be drawn", lambda c: _off(c.sampling.top_p, 1)),
-    (
-        "More sampling",
-        "further logits processors, and protected tokens",
-        lambda c: processors_text(c.sampling.processors),
-    ),
-    ("Max new tokens", "at most so many are written", lambda c: setting(c.max_new_tokens)),
-    ("Seed", "of all random numbers", lambda c: setting(c.seed)),
+    *(_setting(name) for name in OF_RUNS if name != "prefix"),
     (
         "Continued",
         "from a chosen token",
         lambda c: f"after {count(len(c.prefix))} given tokens" if c.prefix else "",
     ),
     ("Prompt", "the user's message", lambda c: c.prompt.text),
-    ("System prompt", "the message before it", lambda c: c.prompt.system),
-    (
-        "Chat template",
-        "where the tokenizer has one",
-        lambda c: "used" if c.prompt.chat else "not used",
-    ),
-    (
-        "Thinking",
-        "of chat templates that have such a switch",
-        lambda c: field_values("thinking", c.prompt.thinking)["thinking"],
-    ),
-    ("Stop strings", "at which a text ends", lambda c: ", ".join(map(repr, c.prompt.stop))),
     ("Device", "on which it ran", lambda c: c.environment.get("device", "")),
     ("Number format", "of weights and activations", lambda c: c.environment.get("dtype", "")),
     (

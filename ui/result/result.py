@@ -6,19 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import NamedTuple
 
 from display.format import shorten
-from mars_core.types import Status, Trace
+from mars_core.types import UNKNOWN, Outcome, Status, Trace
 from storage import Repeat, StoredComparison
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
-from ui.result.headline import headlines
-from ui.result.overlap import Spans, shared_spans
-from ui.result.sentence import broken_sentence, divergence, verdict
+from ui.result.sentence import broken_sentence, divergence, output, verdict
 from ui.result.speed import SpeedRatio, speed_ratio
+from ui.token_view.tiles import LaneCounts, counts_of
 from ui.token_view.view import LaneView, TokenRow, ended_view
 
 OTHER = "The other run"
@@ -164,3 +164,58 @@ def _strip(
         "failed" if failed else "cancelled",
         numbers=numbers,
     )
+
+
+class Headline(NamedTuple):
+    """``runs``: name and numbers of the leftmost run and of the one in ``lane``, or of that alone;
+    ``relaxed_at``: position of its first relaxed token."""
+
+    lane: int
+    runs: tuple[tuple[str, LaneCounts], ...]
+    relaxed_at: int | None
+
+
+def headlines(
+    names: Sequence[str],
+    traces: Mapping[int, Trace],
+    live: Mapping[int, LaneCounts] = MappingProxyType({}),
+) -> tuple[Headline, ...]:
+    """Return one for every lane after the leftmost; the only lane has one of its own. ``live``: of
+    runs that have not ended."""
+    counts = {lane: counts_of(trace) for lane, trace in traces.items()} | dict(live)
+    lanes = range(1 if len(names) > 1 else 0, len(names))
+    return tuple(
+        Headline(
+            lane,
+            tuple((names[at], counts.get(at, LaneCounts())) for at in sorted({0, lane})),
+            _first_relaxed(traces[lane]) if lane in traces else None,
+        )
+        for lane in lanes
+    )
+
+
+def _first_relaxed(trace: Trace) -> int | None:
+    return next(
+        (token.position for token in trace.tokens if token.outcome is Outcome.RELAXED), None
+    )
+
+
+LEAST = 3  # tokens in a row, so that a comma or an article is no match
+Spans = tuple[tuple[int, int], ...]  # output positions: the first, and the one after the last
+
+
+def shared_spans(left: Trace, right: Trace, position: int) -> tuple[Spans, Spans]:
+    """Return what is in either text; ``position``: where they first differ."""
+    ids = [
+        [each.piece if each.id == UNKNOWN else each.id for each in output(trace)[position:]]
+        for trace in (left, right)
+    ]
+    # without seeds in frequent tokens of long texts, which keeps a text that repeats itself fast
+    blocks = SequenceMatcher(None, ids[0], ids[1]).get_matching_blocks()
+    runs = [block for block in blocks if block.size >= LEAST]
+
+    def spans(starts: list[int]) -> Spans:
+        after = zip(starts, runs, strict=True)
+        return ((0, position), *((position + at, position + at + run.size) for at, run in after))
+
+    return spans([run.a for run in runs]), spans([run.b for run in runs])

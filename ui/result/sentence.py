@@ -26,8 +26,7 @@ from mars_core.types import (
 from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Sentence, SentencePart, plain
 from ui.result.speed import SpeedRatio
-from ui.token_view.story import relaxed_story, word
-from ui.token_view.whatif import samples_drafts
+from ui.token_view.story import relaxed_story, samples_drafts, word
 
 
 def divergence(left: Trace, right: Trace) -> Divergence | None:

@@ -1,5 +1,5 @@
 """The components of a result: line, lanes, tables and figures; used by Compare and History
-alike."""
+alike; and two runs of one prompt side by side, where another view requests them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ from typing import Any
 import gradio as gr
 
 from display.blocks import Picture
+from mars_core.types import Trace
 from ui.kit.components import Strip, strip_component
 from ui.kit.events import Updates
 from ui.kit.glossary import TERMS, help_html
 from ui.kit.panel import panel_component, render, static_component
 from ui.result.details import FIGURES, TABS, Details
 from ui.result.panels.planner import PlannerPanel
-from ui.result.panels.tree import TreePanel
+from ui.result.panels.tree import StoredRuns, TreePanel
 from ui.result.result import ComparisonResult
-from ui.result.stored_runs import StoredRuns
+from ui.result.sentence import divergence, divergence_text
 from ui.settings.values import FIRST_LANES
 from ui.sharing import share_component
-from ui.token_view.view import LaneView, lane_component, reader_component, step_component
+from ui.token_view.view import (
+    LaneView,
+    ended_view,
+    lane_component,
+    reader_component,
+    step_component,
+)
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 
@@ -148,3 +155,28 @@ def details_html(tab: str, details: Details, scope: str, *, figures: bool = True
     ]
     template = "result/details.html.jinja"
     return render(template, tab=tab, details=details, scope=scope, figures=pictures)
+
+
+def pair_views(runs: Sequence[Trace], name: str) -> tuple[LaneView, LaneView]:
+    """Two runs, framed where they first differ; the second one says why. ``name`` tells this pair
+    from others."""
+    left, right = runs
+    difference = divergence(left, right)
+    position = difference.position if difference else None
+    first = ended_view(left, f"{name}/0", diverges=position)
+    why = divergence_text(left, right)
+    note = f"First difference, position {position}: {why}" if difference else ""
+    return first, ended_view(right, f"{name}/1", diverges=position, note=note)
+
+
+class RunPair(LaneCards):
+    """Hidden until there are views to show."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(scope, [LaneView("")] * 2, 0)
+        self.outputs: list[Any] = [*self.cards, *self.lanes]
+
+    def show(self, views: Sequence[LaneView]) -> Updates:
+        """``views``: both, or none."""
+        lanes = {lane: view.json() for lane, view in zip(self.lanes, views, strict=False)}
+        return self.show_lanes(len(views)) | lanes

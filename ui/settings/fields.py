@@ -1,11 +1,12 @@
 """The fields of a settings panel as plain values: what each reads, what stands in it, whether it
-is displayed. No gradio. A field shows what it can of the values that a browser holds.
+is displayed. Those of a setting follow from the table of settings. No gradio. A field shows what it
+can of the values that a browser holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -15,44 +16,55 @@ from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
-from mars_core.settings import CHAIN, KINDS, PROCESSORS, Settings
-from mars_core.settings.setting import Number
+from mars_core.settings import CHAIN, KINDS, Settings
+from mars_core.settings.setting import Flag, Number, SettingKind, Text, Words
 from mars_core.types import DraftMode
-from ui.kit.labels import LANE_NAMES, parameter_title, rule_title
+from ui.kit.labels import LANE_NAMES, drafter_title, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
-from ui.settings.drafters import FIELDS, TREE, choices, taken, tree_shape
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
-from ui.settings.values import SHARED, EnteredValues, as_text
+from ui.settings.values import DRAFTS, MODELS, SHARED, EnteredValues, as_text, taken, tree_text
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
-CUSTOM_MODELS = {
-    "target": ("Target", "owner/name, owner/name@revision, a folder or a .gguf file"),
-    "draft": ("Draft model (may be empty)", "shares the target's vocabulary"),
-    "head": ("EAGLE-3 head (may be empty)", "trained for the target: Hub id or folder"),
-}
 USUAL = Settings()
-IDS = {
-    "max_new_tokens": "max",
-    "stop": "stop-strings",
-    "draft_mode": "mode",
-    **{name: f"own-{name}" for name in CUSTOM_MODELS},
-}  # where it is not the name
+WIDTHS = {"number": 96, "choice": 150, "none": 0}  # of a kind, at least, in pixels; else WIDE
+WIDE = 200
+SECTIONS = {  # settings by section, in the order of the table, the pair first
+    section: sorted((name for name in KINDS if KINDS[name].section == section), key="pair".__ne__)
+    for section in dict.fromkeys(kind.section for kind in KINDS.values())
+}
+CONTROLS: Mapping[str, dict[str, Any]] = {  # of settings, where their kind is not enough
+    "pair": {"kind": "choice", "width": WIDE},
+    "drafter": {"kind": "choice"},
+    "repeats": {
+        "kind": "choice",
+        "choices": [("Auto", "0"), ("1", "1"), ("3", "3"), ("5", "5")],
+        "default": "0",
+    },
+    "system": {"kind": "lines", "width": 300, "placeholder": ""},
+    "logit_bias": {"width": 300},
+    "draft_mode": {
+        "help": "Coupled drafts are drawn with the target's own noise: strict accepts most of them and writes the target's text. "
+        "Greedy is the paper's setting. With sampled drafts MARS may lose."
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """``kind``: number, text, lines, choice, radio, check, many, or none for a mere switch.
-    ``redraws``: a change has the panel drawn again, because other fields follow; a ``live`` one
-    also while it is typed. ``width``: of the field, at least, in pixels. ``switches``: it has a
-    button that makes it a number or an expression. ``wrong``: ``help`` is an error."""
+    """``kind``: number, text, lines, choice, radio, check, many, or none for a mere switch. A
+    change has the panel drawn again, of a ``live`` one also while it is typed. ``width``: at least,
+    in pixels. ``switches``: it has a button that makes it a number or an expression. ``wrong``:
+    ``help`` is an error."""
 
     id: str
     name: str
     kind: str
     label: str
     value: Any
+    width: int
+    section: str = ""
     choices: Choices = ()
     step: float = 1
     most: float | None = None
@@ -60,9 +72,7 @@ class FormField:
     placeholder: str = ""
     list: str = ""  # id of the list of what may be typed
     also: str = ""  # what errors call it, beside its name and the beginning of its label
-    width: int = 96
     visible: bool = True
-    redraws: bool = False
     live: bool = False
     switches: bool = False
     wrong: bool = False
@@ -78,6 +88,32 @@ class LaneFields(NamedTuple):
     @property
     def values(self) -> dict[str, Any]:
         return {field.name: field.value for field in (*self.fields.values(), *self.parameters)}
+
+
+def _control(name: str, kind: SettingKind) -> dict[str, Any]:
+    """Return the field of a setting as its kind describes it."""
+    label, usual = kind.heading(name), getattr(USUAL, name)
+    words = "" if kind.help in label.lower() else kind.help.removeprefix(label.lower())
+    control: dict[str, Any] = {"label": label, "section": kind.section, "help": words.strip()}
+    match kind:
+        case Number():
+            off = f" ({usual:g}: off)" if "is off" in words else ""
+            words = "" if kind.section == "run" else words.partition("; ")[0]
+            width = 160 if words else WIDTHS["number"]
+            control |= {"kind": "number", "label": label + off, "step": kind.step, "width": width}
+            return control | {"help": words}
+        case Flag(default=None):
+            offered = [("Model’s default", ""), ("On", "on"), ("Off", "off")]
+            return control | {"kind": "radio", "choices": offered}
+        case Flag():
+            return control | {"kind": "check"}
+        case Words():
+            one = kind.metavar if "=" in (kind.metavar or "") else "one"
+            return control | {"kind": "lines", "label": f"{label}, {one} a line"}
+        case Text() if kind.choices:
+            titles = [(each.capitalize(), str(each)) for each in kind.choices]
+            return control | {"kind": "radio", "choices": titles}
+    return control | {"kind": "text", "help": "", "placeholder": kind.help}
 
 
 class Fields:
@@ -97,42 +133,70 @@ class Fields:
         self._scope = f"{scope}-" if scope else ""
         self._models = f"{scope or 'compare'}-settings-models"
 
-    def _add(self, name: str, kind: str, label: str, value: Any, **more: Any) -> None:
-        id_ = more.pop("id", IDS.get(name, name).replace("_", "-"))
-        self.by_name[name] = FormField(f"{self._scope}{id_}", name, kind, label, value, **more)
+    def add(self, name: str, kind: str, label: str, default: Any = "", **more: Any) -> Any:
+        """Add a field and return what stands in it. ``most``: the largest number that may be
+        requested; what is beyond it is refused by the reader, which names the field."""
+        known = [value for _, value in more.get("choices", ())]
+        if more.get("most") is not None:
+            default = min(default, more["most"])
+        value = self.values.get(name, default)
+        match kind:
+            case "number":
+                value = number_of(value)
+            case "check":
+                value = bool(value)
+            case "many":
+                value = [each for each in known if isinstance(value, Sequence) and each in value]
+            case "choice" | "radio":  # what is not offered becomes the default, else the first
+                value = next((each for each in (str(value), default, *known) if each in known), "")
+            case "text" | "lines":
+                value = as_text(value)
+        id_ = f"{self._scope}{'stop-strings' if name == 'stop' else name.replace('_', '-')}"
+        width = more.pop("width", WIDTHS.get(kind, WIDE))
+        self.by_name[name] = FormField(id_, name, kind, label, value, width, **more)
+        return value
 
-    def number(self, name: str, label: str, default: float, **more: Any) -> None:
-        """``most``: the largest that may be requested. What is beyond it is refused by the reader,
-        which names the field."""
-        most = more.get("most")
-        value = self.values.get(name, default if most is None else min(default, most))
-        self._add(name, "number", label, number_of(value), **more)
+    def setting(self, name: str, **more: Any) -> Any:
+        """Add the field of a setting and return what stands in it."""
+        kind = KINDS[name]
+        field = _control(name, kind) | CONTROLS.get(name, {}) | more
+        usual = field.pop("default", getattr(USUAL, name))
+        if isinstance(kind, Words) or usual is None:
+            usual = "" if usual is None else kind.text(usual)
+        return self.add(name, default=usual, **field)
 
-    def text(self, name: str, label: str, default: str = "", **more: Any) -> None:
-        self._add(
-            name, more.pop("kind", "text"), label, as_text(self.values.get(name, default)), **more
-        )
+    def run(self, longest: int, *left_out: str, **more: Mapping[str, Any]) -> None:
+        """Add all settings of a run but those that are ``left_out``. ``longest``: new tokens to
+        begin with; ``more``: what a tab has otherwise, by setting."""
+        custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
+        own: dict[str, Any] = {name: {"visible": custom, "list": self._models} for name in MODELS}
+        own |= {
+            "pair": {"choices": self._pairs},
+            "drafter": {"choices": [(drafter_title(kind), kind) for kind in offered(self.spec)]},
+            "temperature": {"default": self.spec.temperature if self.spec else 1.0},
+            "max_new_tokens": {"default": longest, "most": self._limits.new_tokens},
+        }
+        for section, names in SECTIONS.items():
+            for name in names if section else ():
+                if name in DRAFTS:
+                    self.draft(name, **more.get(name, {}))
+                elif name not in left_out:
+                    self.setting(name, **own.get(name, {}) | more.get(name, {}))
 
-    def choice(
-        self, name: str, label: str, choices: Choices, default: str = "", **more: Any
-    ) -> None:
-        """Add a choice: what is not among the choices becomes the default, else the first."""
-        known = [value for _, value in choices]
-        value = str(self.values.get(name, default))
-        chosen = (
-            value if value in known else default if default in known else known[0] if known else ""
-        )
-        self._add(name, more.pop("kind", "choice"), label, chosen, choices=tuple(choices), **more)
-
-    def check(self, name: str, label: str, default: bool, **more: Any) -> None:
-        self._add(name, "check", label, bool(self.values.get(name, default)), **more)
-
-    def many(
-        self, name: str, label: str, choices: Choices, default: Sequence[str], **more: Any
-    ) -> None:
-        values = self.values.get(name, default)
-        chosen = [value for _, value in choices if isinstance(values, Sequence) and value in values]
-        self._add(name, "many", label, chosen, choices=tuple(choices), **more)
+    def draft(self, name: str, **more: Any) -> None:
+        """Add one of ``DRAFTS``, visible where the chosen drafter takes it."""
+        drafter = self.by_name["drafter"].value
+        modes = [(mode.value.capitalize(), mode.value) for mode in described(drafter).modes]
+        trees = dict.fromkeys((tree_text(self.spec), tree_text(None), CHAIN))
+        own: dict[str, Any] = {
+            "k": {"default": self.spec.k if self.spec else 5, "most": self._limits.k},
+            "tree": {"default": tree_text(self.spec), "choices": [(each, each) for each in trees]},
+            "draft_mode": {"choices": modes},
+        }
+        self.setting(name, **own[name] | more)
+        tree = as_text(self.values.get("tree", tree_text(self.spec)))
+        visible = name in taken(drafter, tree)
+        self.by_name[name] = replace(self.by_name[name], visible=visible)
 
     def parameter(self, rule: Rule, parameter: Parameter) -> None:
         """Add a number, or the text of an expression, which is checked as it is typed; of WHERE
@@ -140,139 +204,20 @@ class Fields:
         name, title = parameter.name, parameter_title(parameter.name)
         value, switches = self.values.get(name), not parameter.is_integer
         if switches and isinstance(value, str):
-            error = expression_error(rule, name, value)
-            example = EXAMPLES[parameter is WHERE]
-            self.text(
-                name,
-                title,
-                placeholder=example,
-                help=error
-                or f"{parameter.help}. An expression of {', '.join(VARIABLES)}, such as {example}; "
-                f"values are moved into {parameter.low:g} to {parameter.high:g}.",
-                width=240,
-                live=True,
-                switches=True,
-                wrong=bool(error),
+            error, example = expression_error(rule, name, value), EXAMPLES[parameter is WHERE]
+            words = (
+                f"{parameter.help}. An expression of {', '.join(VARIABLES)}, such as {example}; "
+                f"values are moved into {parameter.low:g} to {parameter.high:g}."
             )
+            more = {"help": error or words, "wrong": bool(error), "switches": True, "live": True}
+            self.add(name, "text", title, placeholder=example, width=240, **more)
         elif parameter is WHERE:
-            self._add(name, "none", title, None, help=parameter.help, width=0, switches=True)
+            self.add(name, "none", title, None, help=parameter.help, switches=True)
         else:
-            self.number(
-                name,
-                title,
-                default_theta(self.spec).value if name == "theta" else parameter.default,
-                step=step_of(parameter),
-                help=parameter.help,
-                width=90,
-                live=rule.margin_threshold is not None,
-                switches=switches,
-            )
-
-    # of several tabs
-
-    def bar(self, longest: int, *, lists: bool = False) -> None:
-        """Pair, drafter and numbers; ``lists``: K and temperature are lists as text, and a drafter
-        is needed."""
-        self.choice("pair", "Model pair", self._pairs, width=200, redraws=True)
-        kinds, temperature = offered(self.spec), self.spec.temperature if self.spec else 1.0
-        known = choices(kinds[:-1] if lists else kinds)
-        self.choice("drafter", "Drafts from", known, width=150, redraws=True)
-        if lists:
-            self.text("ks", "K, drafted tokens", f"{self.k}", placeholder="3, 5, 7")
-            self.text("temperatures", "Temperatures", f"{temperature:g}", placeholder="0, 1")
-        else:
-            self.number("k", "K, drafted tokens", self.k, most=self._limits.k)
-            self.number("temperature", "Temperature", temperature, step=0.1, redraws=True)
-        self.setting(
-            "max_new_tokens",
-            "Max new tokens",
-            default=longest,
-            help="",
-            most=self._limits.new_tokens,
-        )
-        self.number("seed", "First seed" if lists else "Seed", 0)
-        self.tree()
-        custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
-        for name, (label, placeholder) in CUSTOM_MODELS.items():
-            more: dict[str, Any] = {"placeholder": placeholder, "list": self._models, "width": 200}
-            self.text(name, label, visible=custom, redraws=True, **more)
-
-    @property
-    def k(self) -> int:
-        """The pair's, to begin with."""
-        return self.spec.k if self.spec else 5
-
-    def tree(self) -> None:
-        """Add the fields of an EAGLE-3 draft, and the draft mode; of ``FIELDS`` those are visible
-        that the chosen drafter takes."""
-        default = tree_shape(self.spec)
-        self.choice(
-            "shape",
-            "Shape of the draft",
-            [("Tree", TREE), ("Chain of K", CHAIN)],
-            CHAIN if self.spec and not self.spec.tree else TREE,
-            kind="radio",
-            redraws=True,
-        )
-        most = self._limits.tree_tokens, self._limits.tree_depth, None
-        titles = zip(("Drafted tokens", "Depth", "Tree top-k"), most, strict=True)
-        for (title, limit), (name, size) in zip(titles, asdict(default).items(), strict=True):
-            self.number(f"tree_{name}", title, size, most=limit, also=f"{name} of tree")
-        drafter, shape = self.by_name["drafter"].value, self.by_name["shape"].value
-        modes = described(drafter).modes
-        self.choice(
-            "draft_mode",
-            "Draft mode",
-            [(mode.value.capitalize(), mode.value) for mode in modes],
-            kind="radio",
-            help="Coupled drafts are drawn with the target's own noise: strict accepts most of them and writes the target's text. "
-            "Greedy is the paper's setting. With sampled drafts MARS may lose.",
-        )
-        for name in FIELDS:
-            field = "ks" if "ks" in self.by_name and name == "k" else name
-            self.by_name[field] = replace(
-                self.by_name[field], visible=name in taken(drafter, shape)
-            )
-
-    def setting(self, name: str, label: str = "", **more: Any) -> None:
-        """Add a field as the table of settings describes it: a number, or texts, one a line."""
-        kind, default = KINDS[name], more.pop("default", getattr(USUAL, name))
-        title = (
-            label or f"{parameter_title(name).replace('_', ' ').capitalize()} ({default:g}: off)"
-        )
-        if isinstance(kind, Number):
-            more = {"help": kind.help.partition("; ")[0]} | more
-            self.number(name, title, default, step=kind.step, **more)
-        else:
-            self.text(
-                name, title, kind.text(default), **{"kind": "lines", "help": kind.help} | more
-            )
-
-    def sampling(self) -> None:
-        """Everything but the temperature."""
-        self.setting("top_k", "Top-k (0: off)", help="")
-        self.setting("top_p", "Top-p (1: off)", help="")
-        for name in PROCESSORS[:-2]:
-            self.setting(name, width=160)
-        self.setting("logit_bias", "Logit biases, WORD=VALUE a line", width=300)
-        self.setting("protect", "Protected tokens, one a line", width=200)
-
-    def advanced(self) -> None:
-        self.sampling()
-        self.setting("stop", "Stop strings, one a line", width=200, help="")
-        self.setting("system", "System prompt", width=300, redraws=True, help="")
-        self.check(
-            "chat", "Use the chat template", True, help="Where the tokenizer has one.", redraws=True
-        )
-        choices = [("Model’s default", "default"), ("On", "on"), ("Off", "off")]
-        self.choice(
-            "thinking",
-            "Thinking",
-            choices,
-            kind="radio",
-            help="Of models that have the switch.",
-            redraws=True,
-        )
+            default = default_theta(self.spec).value if name == "theta" else parameter.default
+            more = {"help": parameter.help, "switches": switches, "step": step_of(parameter)}
+            live = rule.margin_threshold is not None
+            self.add(name, "number", title, default, live=live, **more)
 
 
 def lane(
@@ -283,15 +228,17 @@ def lane(
     fields, id_ = Fields(values, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
     titles = [(rule_title(name), name) for name in RULES]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
-    fields.choice("rule", label, titles, DEFAULT_RULES[index], width=160, redraws=True)
-    rule = fields.by_name["rule"].value
+    rule = fields.add("rule", "choice", label, DEFAULT_RULES[index], choices=titles)
     if not votes:
-        kinds = choices(offered(spec)[:-1])  # the rule "Target alone" drafts nothing
-        fields.choice(
-            "drafter", "Drafts", [("As above", SHARED), *kinds], SHARED, width=120, redraws=True
-        )
-        fields.number("k", "K, this lane", fields.k)
-        fields.tree()
+        # the rule "Target alone" drafts nothing
+        kinds = [
+            ("As above", SHARED),
+            *((drafter_title(each), each) for each in offered(spec)[:-1]),
+        ]
+        fields.add("drafter", "choice", "Drafts", SHARED, choices=kinds, width=120)
+        fields.draft("k", label="K, this lane")
+        fields.draft("tree")
+        fields.draft("draft_mode")
     by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
     numbers = Fields(values, f"{id_}-parameter", spec)
     for parameter in RULES[rule].settable:
@@ -302,16 +249,10 @@ def lane(
 def rule_html(name: str) -> str:
     """Return what the page says under the chooser: summary, formula, source and limits of a rule."""
     rule = RULES[name]
-    return render(
-        "settings/templates/rule.html.jinja",
-        rule=rule,
-        source=" · ".join([rule.source, *_limits(rule)]),
-    )
-
-
-def _limits(rule: Rule) -> list[str]:
-    """Return for which drafts the rule is not defined, in words."""
-    chains = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
-    modes = [f"{' and '.join(rule.modes)} drafts only"] if len(rule.modes) < len(DraftMode) else []
-    distribution = ["needs the drafter’s probabilities"] if rule.needs_distribution else []
-    return [*chains, *modes, *distribution]
+    limits = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
+    if len(rule.modes) < len(DraftMode):
+        limits.append(f"{' and '.join(rule.modes)} drafts only")
+    if rule.needs_distribution:
+        limits.append("needs the drafter’s probabilities")
+    source = " · ".join([rule.source, *limits])
+    return render("settings/templates/rule.html.jinja", rule=rule, source=source)

@@ -26,11 +26,11 @@ from ui.jobs.services import Services
 from ui.kit.assets import asset, with_constants
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.panel import render
-from ui.settings.drafters import TREE_NUMBERS
-from ui.settings.fields import CUSTOM_MODELS, Fields, LaneFields, lane
+from ui.settings.fields import Fields, LaneFields, lane
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
+    MODELS,
     MOST_LANES,
     EnteredValues,
     as_parameter,
@@ -42,7 +42,7 @@ from ui.settings.values import (
 )
 
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
-    "pair": (*TREE_NUMBERS, "k", "ks", "shape", "draft_mode", "temperature", "temperatures"),
+    "pair": ("tree", "k", "draft_mode", "temperature"),
     "drafter": ("draft_mode",),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
     "purpose": ("suite", "problems", "rules"),
@@ -134,10 +134,10 @@ class SettingsPanel:
 
     def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, str]:
         """Return the custom pair; or why there is none, if anything is given."""
-        if not any(values.get(name) for name in CUSTOM_MODELS):
+        if not any(values.get(name) for name in MODELS):
             return None, ""
         try:
-            return measured(read_settings(values, "", *CUSTOM_MODELS).spec()), ""
+            return measured(read_settings(values, "", *MODELS).spec()), ""
         except ValueError as error:
             return None, str(error)
 

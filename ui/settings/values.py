@@ -1,34 +1,56 @@
-"""The values of a settings panel, as a browser sends them, and the settings that are read from them.
+"""The values of a settings panel, as a browser sends them or an address has them, and the settings
+that are read from them.
 
-``EnteredValues`` are a value by name of field, and under ``lanes`` those of every lane. They can be anything
-that JSON can be. Names are those of the table of settings; a tree has three numbers and a shape.
+``EnteredValues`` are a value by name of field, and under ``lanes`` those of every lane. They can be
+anything that JSON can be. Names are those of the table of settings. A stored comparison
+is such settings too.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mars_core.drafting import described
+from mars_core.drafting import DRAFTERS, described
 from mars_core.models import CUSTOM, PairSpec
-from mars_core.numbers import number_of, read_number
+from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.settings import CHAIN, KINDS, Drafts, LaneSettings, Settings, read_lane, rule_named
-from mars_core.settings.setting import Words, kinds
+from mars_core.settings.drafts import EARLIER, renamed
+from mars_core.settings.links import NAMES
+from mars_core.settings.recorded import first_drafting, settings_of
+from mars_core.settings.setting import Flag, Number, Protected, SettingKind, Words, kinds
 from mars_core.text.files import lines_of
-from mars_core.types import TreeShape
-from ui.kit.labels import parameter_title, rule_label, value_text
+from mars_core.types import RunConfig, TreeShape
+from storage import StoredComparison
+from ui.kit.labels import rule_label
 from ui.kit.lengths import check_lengths
-from ui.settings.drafters import FIELDS, TREE, TREE_NUMBERS, taken
 
 EnteredValues = Mapping[str, Any]
 SHARED = "above"  # a lane's drafts come from the form's drafter
 LEAST_LANES, FIRST_LANES, MOST_LANES = 1, 2, 4  # that may be, that there are at first, that may be
 AUTO_REPEATS, AUTO_S = 3, 2.0  # runs of each lane where no number is set and none takes longer
 MODELS = ("target", "draft", "head")  # of one's own
-_LISTS = {name for name, kind in KINDS.items() if isinstance(kind, Words)}  # a value a line
+DRAFTS = ("k", "tree", "draft_mode")  # fields that not every drafter takes
+LINK_NAMES = ("prompt", "rule", *NAMES, *EARLIER)  # of settings, in an address
+
+
+def taken(drafter: str, tree: str) -> frozenset[str]:
+    """Return which of ``DRAFTS`` a drafter takes."""
+    kind = DRAFTERS.get(drafter)
+    if kind is None:
+        return frozenset()
+    chain = kind.chains and (tree == CHAIN or not kind.trees)
+    takes = {"k": chain, "tree": kind.trees, "draft_mode": len(kind.modes) > 1}
+    return frozenset(name for name, does in takes.items() if does)
+
+
+def tree_text(spec: PairSpec | None) -> str:
+    """Return the tree that is drafted unless something else is requested."""
+    tree = spec.tree if spec else TreeShape()
+    return KINDS["tree"].text(tree) if tree else CHAIN
 
 
 def as_parameter(value: object) -> float | str | None:
@@ -67,8 +89,8 @@ def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
 
 def applied(values: EnteredValues) -> dict[str, Any]:
     """Return the values without those that their drafter does not take."""
-    known = taken(as_text(values.get("drafter")), as_text(values.get("shape", TREE)))
-    return {name: each for name, each in values.items() if name not in FIELDS or name in known}
+    known = taken(as_text(values.get("drafter")), as_text(values.get("tree")))
+    return {name: each for name, each in values.items() if name not in DRAFTS or name in known}
 
 
 def seeded(values: EnteredValues) -> bool:
@@ -102,94 +124,90 @@ def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -
 def read_lane_values(values: EnteredValues) -> LaneSettings:
     """Read a rule, with its drafts where they are not those of the form. Raises ValueError."""
     rule = rule_named(values.get("rule"))
-    chosen = {each.name: as_parameter(values.get(each.name)) for each in rule.settable}
-    parameters = {
-        name: each if isinstance(each, str) else read_number(each, parameter_title(name))
-        for name, each in chosen.items()
-        if each is not None or name != WHERE.name
-    }
-    lane = read_lane({"rule": rule.name, "parameters": parameters})
-    if values.get("drafter", SHARED) == SHARED:
-        return lane
-    drafts = {name: each for name, each in _words(values).items() if name in kinds(Drafts)}
-    return replace(lane, drafts=drafts)
+    words = {each.name: as_parameter(values.get(each.name)) for each in rule.settable}
+    words = {name: each for name, each in words.items() if (name, each) != (WHERE.name, None)}
+    if values.get("drafter", SHARED) != SHARED:
+        words |= {name: each for name, each in _words(values).items() if name in kinds(Drafts)}
+    return read_lane({"rule": rule.name, "parameters": words})
 
 
 def _words(values: EnteredValues) -> dict[str, Any]:
     """Return them as ``Settings`` takes them. A number that is missing is refused by name."""
-    words = {name: "" if each is None else each for name, each in applied(values).items()}
-    if TREE_NUMBERS[0] in words:
-        words["tree"] = "/".join(str(words.get(name, "")) for name in TREE_NUMBERS)
-    elif words.get("shape") == CHAIN:
-        words["tree"] = CHAIN
-    for name in _LISTS & words.keys():
-        lines = [
-            line.strip() if name == "protect" else line for line in lines_of(as_text(words[name]))
-        ]
-        words[name] = [*filter(None, lines)]
-    if words.get("thinking") == "default":
-        del words["thinking"]
-    return {name: each for name, each in words.items() if name in KINDS and name != "rules"}
+    held = applied(values)
+    words = {name: _read(KINDS[name], held[name]) for name in KINDS if name in held}
+    empty = {name for name in words if words[name] == "" and isinstance(KINDS[name], Flag)}
+    return {name: each for name, each in words.items() if name not in {*empty, "rules"}}
+
+
+def _read(kind: SettingKind, value: Any) -> Any:
+    """Return what a field holds, as the kind of its setting reads it."""
+    if not isinstance(kind, Words):
+        return "" if value is None else value
+    lines = lines_of(as_text(value))
+    return [*filter(None, map(str.strip, lines) if isinstance(kind, Protected) else lines)]
+
+
+def read_link(words: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Read the values of an address such as ``?rule=strict&k=7``, with those that are none left
+    out, and one sentence on the first of these. ``words``: texts by name, and ``rules``, a list.
+    Everything in an address is hostile."""
+    values, wrong = dict[str, Any](), list[str]()
+    texts = renamed({name: text for name in LINK_NAMES[2:] if (text := as_text(words.get(name)))})
+    for name, text in texts.items():
+        kind = KINDS[name]
+        try:
+            values |= field_value(name, kind.read(_read(kind, text), name))
+        except ValueError as error:
+            wrong.append(str(error))
+    rules = words.get("rules")
+    try:
+        lanes = [lane_values(read_lane(text)) for text in rules] if isinstance(rules, list) else []
+        values |= {"lanes": lanes} if lanes else {}
+    except ValueError as error:
+        wrong.append(str(error))
+    return values | ({"pair": CUSTOM} if values.get("target") else {}), wrong[0] if wrong else ""
 
 
 def settings_values(settings: Settings) -> dict[str, Any]:
     """Return the values from which ``read_settings`` reads these settings, but for the prompt."""
-    values = {
-        name: field_values(name, getattr(settings, name))
-        for name in KINDS
-        if name not in ("prompt", "rules")
-    }
-    flat = {name: each for fields in values.values() for name, each in fields.items()}
-    own = {"pair": CUSTOM} if settings.target else {}
-    return flat | own | {"lanes": [lane_values(lane) for lane in settings.rules]}
+    values: dict[str, Any] = {"lanes": [lane_values(lane) for lane in settings.rules]}
+    for name in KINDS.keys() - {"prompt", "rules"}:
+        values |= field_value(name, getattr(settings, name))
+    return values | ({"pair": CUSTOM} if settings.target else {})
 
 
 def lane_values(lane: LaneSettings) -> dict[str, Any]:
-    values = {"rule": lane.rule.name, **lane.rule.parameters}
+    values: dict[str, Any] = {"rule": lane.rule.name, **lane.rule.parameters}
     for name, value in lane.drafts.items():
-        values |= field_values(name, value)
+        values |= field_value(name, value)
     return values
 
 
-def field_values(name: str, value: Any) -> dict[str, Any]:
-    """Return what the fields of a setting hold; nothing where they have their default."""
-    if name == "thinking":
-        return {name: "default" if value is None else KINDS[name].text(value)}
-    if name == "tree":
-        sizes = (
-            zip(TREE_NUMBERS, astuple(value), strict=True) if isinstance(value, TreeShape) else ()
-        )
-        return {"shape": TREE if sizes else CHAIN, **dict(sizes)} if value else {}
+def field_value(name: str, value: Any) -> dict[str, Any]:
+    """Return what the field of a setting holds, by its name; nothing where it has its default."""
+    kind = KINDS[name]
     if value in (None, ""):
         return {}
-    return {name: KINDS[name].text(value) if name in _LISTS else value}
+    as_is = isinstance(kind, Number) or (isinstance(kind, Flag) and kind.default)
+    return {name: value if as_is else kind.text(value)}
 
 
 def settings_label(values: EnteredValues, catalog: Sequence[PairSpec]) -> str:
-    """Return what the values request, in one line, as they are."""
-    pair = next((spec.title for spec in catalog if spec.key == values.get("pair")), "own pair")
-    lanes = " | ".join(map(_lane_label, lanes_of(values)))
-    kind, fields = described(as_text(values.get("drafter"))), applied(values)
-    length = (
-        ["tree"]
-        if TREE_NUMBERS[0] in fields
-        else [f"K = {value_text(fields.get('k'))}"] * ("k" in fields)
-    )
-    drafts = ", ".join([kind.title if kind.chains else kind.drafts, *length])
+    """Return what the values request, in one line; or what is wrong with them."""
+    try:
+        settings = read_settings(values)
+        spec = settings.spec(catalog)
+        drafter = settings.config(spec)
+    except ValueError as error:
+        return f"Settings:  {error}"
+    lanes = " | ".join(rule_label(each.rule.name, each.rule.parameters) for each in settings.rules)
+    kind = described(drafter.kind)
+    drafts = f"{kind.title}, {'tree' if drafter.tree else f'K = {drafter.k}'}"
     numbers = (
-        f"T = {value_text(values.get('temperature'))} · "
-        f"{value_text(values.get('max_new_tokens'))} tokens · seed {value_text(values.get('seed'))}"
+        f"T = {settings.temperature:g} · {settings.max_new_tokens} tokens · seed {settings.seed}"
     )
-    return f"Settings:  {lanes}  ·  {pair}  ·  {drafts}  ·  {numbers}"
-
-
-def _lane_label(lane: EnteredValues) -> str:
-    name = as_text(lane.get("rule"))
-    known = [each.name for each in RULES[name].settable] if name in RULES else []
-    chosen = {each: as_parameter(lane.get(each)) for each in known}
-    return rule_label(
-        name, {each: value for each, value in chosen.items() if (each, value) != (WHERE.name, None)}
-    )
+    drafts = drafts if kind.chains else kind.drafts
+    return f"Settings:  {lanes}  ·  {spec.title}  ·  {drafts}  ·  {numbers}"
 
 
 def lane_with_theta(lanes: Sequence[EnteredValues], theta: float) -> dict[str, Any]:
@@ -197,5 +215,40 @@ def lane_with_theta(lanes: Sequence[EnteredValues], theta: float) -> dict[str, A
     lane = next(
         (lane for lane in reversed(lanes) if "theta" in lane), {**lanes[-1], "rule": "mars"}
     )
-    kept = ("rule", "drafter", *FIELDS)
+    kept = ("rule", "drafter", *DRAFTS)
     return {name: each for name, each in lane.items() if name in kept} | {"theta": theta}
+
+
+def stored_settings(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Settings:
+    """Return the settings of Compare that repeat this comparison, without a continuation. Raises
+    ValueError where it has no run, or goes on from earlier turns."""
+    config = richest(stored)
+    if config is None:
+        raise ValueError("This comparison has no run, so that there are no settings to load.")
+    if "server" in config.environment:
+        raise ValueError(
+            "This is a run of a server, whose models are not loaded here; Compare cannot repeat it."
+        )
+    if config.prompt.history:
+        raise ValueError(
+            f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no "
+            "field for the turns before."
+        )
+    settings = settings_of([run.trace.config for run in stored.runs], catalog)
+    repeats = 1 + len(stored.repeats) // len(stored.runs) if stored.repeats else 0
+    return replace(settings, repeats=repeats, prefix=())
+
+
+def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:
+    """Return at most as many runs as the page has lanes: a study compares more. Those that are
+    wanted, by id, else the first ones."""
+    if len(stored.runs) <= MOST_LANES:
+        return stored
+    chosen = [run for run in stored.runs if run.id in wanted] or stored.runs
+    runs = tuple(replace(run, lane=lane) for lane, run in enumerate(chosen[:MOST_LANES]))
+    return replace(stored, runs=runs, repeats=())
+
+
+def richest(stored: StoredComparison) -> RunConfig | None:
+    configs = [run.trace.config for run in stored.runs]
+    return first_drafting(configs) if configs else None

@@ -14,9 +14,9 @@ from mars_core.models import PairSpec
 from mars_core.rules import RULES
 from mars_core.types import Outcome
 from ui.jobs.services import Services
-from ui.kit.documents import titles
 from ui.kit.glossary import TERMS
 from ui.kit.panel import render
+from ui.kit.responses import titles
 
 SHAPES = {
     Outcome.ACCEPTED: "no mark",

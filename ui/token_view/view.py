@@ -36,9 +36,8 @@ from mars_core.types import (
 from ui.kit.assets import asset
 from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.values import UNCHECKED, Check
-from ui.token_view.story import relaxed_story
+from ui.token_view.story import codes, relaxed_story, samples_drafts
 from ui.token_view.tiles import LaneCounts, Tile, counts_of, lane_check, stat_tiles
-from ui.token_view.whatif import codes, samples_drafts
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 OUTCOME_INDEX = {outcome: index for index, outcome in enumerate(OUTCOMES)}

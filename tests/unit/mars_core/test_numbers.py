@@ -12,8 +12,7 @@ from hosting.settings import read_settings
 from mars_core.numbers import number_of, read_bias, read_integer, read_numbers
 from mars_core.settings.command_line import add_options
 from ui.public.limits import PRIVATE_LIMITS, read_limits
-from ui.settings.link import read_link
-from ui.settings.values import parse
+from ui.settings.values import parse, read_link
 
 WRONG = ["1e999999999", "nan", "inf", "1_0", "٣", "9" * 50, "x", "5x", "0x10", "1e400"]
 

@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,7 +32,7 @@ from ui.tabs.compare.frames import Frame
 from ui.tabs.study.form import StudyForm
 from ui.tabs.votes import round as votes
 from ui.tabs.votes.view import RoundView
-from ui.token_view.whatif import codes
+from ui.token_view.story import codes
 
 FORM = Settings(
     prompt="Once upon a time",
@@ -46,24 +46,18 @@ FORM = Settings(
     rules=(read_lane("strict"), read_lane("mars(theta=0.2)")),
 )
 SWEEP = StudyForm(
-    suite="prompts",
-    problems=None,
-    prompts="Once\nTwice",
-    entered={"pair": "bundled", "drafter": "model", "max_new_tokens": 8, "seed": 3},
-    rules=["mars"],
-    values="0.1 0.9",
-    placebos=False,
-    temperatures="1",
-    ks="3",
+    {
+        **{"purpose": "compare", "margin": 0.98, "repeats": 1, "parameter": "theta"},
+        **{"pair": "bundled", "drafter": "model", "temperature": "1", "k": "3"},
+        **{"suite": "prompts", "prompts": "Once\nTwice", "max_new_tokens": 8, "seed": 3},
+        **{"rules": ["mars"], "values": "0.1 0.9"},
+    }
 )
 
 
 def changed(form: StudyForm, **changes: Any) -> StudyForm:
-    """With other values of its fields, also of those that a comparison has."""
-    own = {each.name for each in fields(StudyForm)}
-    entered = {name: each for name, each in changes.items() if name not in own}
-    mine = {name: each for name, each in changes.items() if name in own}
-    return replace(form, **mine, entered={**form.entered, **entered})
+    """With other values of its fields."""
+    return StudyForm({**form.entered, **changes})
 
 
 HIGH, LOW = 1, 2  # bits of a code, as rows.js reads them

@@ -3,32 +3,28 @@ asks."""
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
 
 from mars_core.models import ModelPool
 from storage import RunStore, Shared, StorageError
-from tests.panels import assert_inert, read_panel
+from tests.panels import read_panel
 from tests.unit.ui import helpers
-from tests.unit.ui.helpers import HOSTILE, client_of, failing, one_loop
-from ui.app import build_app
+from tests.unit.ui.helpers import HOSTILE, client_of
 from ui.jobs.services import Services
+from ui.kit.assets import SOURCE
 from ui.public.limits import PUBLIC_LIMITS
-from ui.public.visitors import COOKIE
-from ui.result.figure import SOURCE
-from ui.routes import handlers
-from ui.sharing import HIDDEN, consent_line, share_of
-from ui.sharing import act as act_share
-from ui.tabs.account.actions import NAME, act, look
+from ui.public.visitors import COOKIE, Visitor
+from ui.routes import Downloads, handlers
+from ui.sharing import consent_line
+from ui.tabs.account.panel import NAME, act, look
 
 ONE, TWO = "a" * 43, "b" * 43  # cookies of two browsers
 
@@ -143,103 +139,6 @@ def test_who_signs_in_can_move_what_the_browser_made(services: Services) -> None
     assert prompts(services, FakeRequest(TWO)) == ["another's"]
 
 
-def test_sharing_refuses_what_cannot_be_shared_and_hides_where_it_is_unavailable(
-    services: Services, store: RunStore
-) -> None:
-    comparison = keep(services, FakeRequest())
-    mine = services.for_visitor(FakeRequest())
-    share = {"action": "share"}
-    for press in ({}, share, share | {"kind": "comparison", "id": "../x"}, {"id": [1], "kind": {}}):
-        assert act_share(mine, press) == HIDDEN
-    wrong = act_share(mine, share | {"kind": HOSTILE, "id": comparison})
-    assert_inert(wrong.html())
-    assert wrong.token == "" and "must be one of" in wrong.message
-    private = read_panel(
-        share_of(replace(mine, public=False), Shared.COMPARISON, comparison).html()
-    )
-    assert [each.text for each in private.all("button") if not each.hidden][:2] == [
-        "Copy link",
-        "Share picture",
-    ]
-    assert "Share …" not in private.text
-    token = mine.store.share(Shared.COMPARISON, comparison)
-    assert (
-        share_of(replace(mine, store=store.through(token)), Shared.COMPARISON, comparison) == HIDDEN
-    )
-
-
-def test_a_failing_store_is_one_sentence(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(RunStore, "counts", failing("The database could not be read."))
-    for account in (
-        look(services, FakeRequest()),
-        act(services, FakeRequest(), {"action": "delete", "word": "delete"}),
-    ):
-        assert account.message == "The database could not be read." and account.state == "failed"
-
-
-def test_a_link_is_displayed_once_and_ends_where_it_is_ended(services: Services) -> None:
-    """By its owner alone: beside what is shared, or in the panel."""
-    comparison = keep(services, FakeRequest(), HOSTILE)
-    mine, other = services.for_visitor(FakeRequest()), services.for_visitor(FakeRequest(TWO))
-    press, end = (
-        {"action": action, "kind": "comparison", "id": comparison}
-        for action in ("share", "unshare")
-    )
-    assert not share_of(mine, Shared.COMPARISON, comparison).shared
-    link = act_share(mine, press)
-    made = read_panel(link.html())
-    assert (
-        link.shared and services.store.through(link.token).load(comparison).prompt.text == HOSTILE
-    )
-    (address,) = [field.attributes["data-address"] for field in made.all("input")]
-    assert json.loads(made.all("button")[0].attributes["data-address"]) == {
-        "comparison": comparison
-    }
-    assert (
-        set(json.loads(address)) == {"comparison", "share"}
-        and not made.one(".mars-share-link").hidden
-    )
-    again = read_panel(share_of(mine, Shared.COMPARISON, comparison).html())
-    assert (
-        again.one(".mars-share-link").hidden and "data-address" not in again.one("input").attributes
-    )
-    refused = act_share(other, press)
-    assert refused.token == "" and "There is no comparison" in refused.message
-    assert share_of(other, Shared.COMPARISON, comparison) == HIDDEN
-    (row,) = look(services, FakeRequest()).shares
-    assert (row.kind, row.object_id) == ("comparison", comparison)
-    assert (
-        look(services, FakeRequest(TWO)).shares == ()
-        and act(services, FakeRequest(TWO), end).state == "failed"
-    )
-    assert services.store.through(link.token).count() == 1
-    ended = read_panel(act_share(mine, end).html())
-    assert "Only you" in ended.one(".mars-share-row").text and "not work any more" in ended.text
-    token = act_share(mine, press).token
-    assert act(services, FakeRequest(), end).shares == ()
-    for gone in (token, link.token):
-        with pytest.raises(StorageError):
-            services.store.through(gone)
-
-
-def test_a_private_page_shows_nothing_of_it_and_deletes_nothing_at_once(
-    store: RunStore,
-) -> None:
-    private = Services(ModelPool(device="cpu"), store, sign_in=True)
-    assert consent_line(private) is None
-    with one_loop():
-        built = build_app(private)
-    assert not built.expects_oauth
-    assert "account" not in {block.elem_id for block in built.blocks.values()}
-    keep(private, FakeRequest())
-    assert (
-        act(private, FakeRequest(), {"action": "delete", "word": "delete"}).state == "failed"
-        and store.count() == 1
-    )
-
-
 PATH = "/mine/export.zip"
 
 
@@ -265,54 +164,19 @@ def unzipped(content: bytes) -> str:
         return "\n".join(archive.read(name).decode(errors="replace") for name in archive.namelist())
 
 
-def test_a_full_disk_ends_the_export_in_a_sentence(
-    services: Services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(
-        "storage.export.everything.ZipFile", failing("No space left on device", OSError)
-    )
-    before = set(tmp_path.iterdir())
-    answer = client_of(services).get(PATH, headers={"cookie": f"{COOKIE}={ONE}"})
-    assert (
-        answer.status_code == 503
-        and answer.text.count("\n") == 1
-        and str(tmp_path) not in answer.text
-    )
-    assert (
-        answer.text.startswith("The export was not written") and set(tmp_path.iterdir()) == before
-    )
-
-
-def test_few_downloads_of_a_visitor_are_written_at_once(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By whatever address; visitors without a cookie count as one, and the library of the figures
-    is no download."""
-    inner: dict[tuple[str, str], list[tuple[str, str]]] = {
-        ("", ""): [(ONE, "1")],
-        (ONE, "1"): [(ONE, "2"), (ONE, "1")],
-        (ONE, "2"): [(ONE, "3"), (ONE, "3"), (TWO, "3"), ("", "3")],
-        ("", "3"): [("", "4")],
-    }
-    answers: dict[tuple[str, str], list[int]] = {}
-    paths = iter([*handlers(services), "/downloads/runs.csv"] * 9)
-
-    def download(visitor: tuple[str, str]) -> int:
-        path = next(paths).replace("{name}", "runs.csv")
-        return client.get(
-            path, params={"at": visitor[1]}, headers={"cookie": f"{COOKIE}={visitor[0]}"}
-        ).status_code
-
-    def busy(_: Services, request: Request) -> Response:
-        """Asks for others while it is written."""
-        visitor = (request.cookies.get(COOKIE, ""), request.query_params["at"])
-        answers[visitor] = [download(each) for each in inner.pop(visitor, ())]
-        return PlainTextResponse("")
-
-    monkeypatch.setattr("ui.routes.handlers", lambda _: dict.fromkeys(handlers(services), busy))
-    client = client_of(replace(services, limits=PUBLIC_LIMITS))
-    assert download(("", "")) == 200
-    assert answers[ONE, "2"] == [429, 429, 200, 200]  # a refused one gives nothing free
-    assert answers["", "3"] == [429] and answers[ONE, "1"] == [200, 200]
+def test_few_downloads_of_a_visitor_are_written_at_once(services: Services) -> None:
+    """Visitors without a cookie count as one, and the library of the figures is no download."""
+    under_way, (one, two) = Downloads(2), (Visitor(owner) for owner in "ab")
+    bare = [Visitor(owner, lasting=False) for owner in "cd"]
+    with ExitStack() as writing:
+        free = [
+            writing.enter_context(under_way.one_of(each))
+            for each in (one, one, one, two, *bare, one)
+        ]
+    assert free == [True, True, False, True, True, True, False]
+    with under_way.one_of(one) as again:  # a refused one gives nothing free
+        assert again
+    client = client_of(replace(services, limits=replace(PUBLIC_LIMITS, downloads=0)))
+    for path in (*handlers(services), "/downloads/runs.csv"):
+        assert client.get(path.replace("{name}", "runs.csv")).status_code == 429
     assert client.get(f"/{SOURCE}").status_code == 200

@@ -9,7 +9,6 @@ import io
 import itertools
 import json
 import re
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,20 +17,17 @@ from typing import Any
 import gradio as gr
 import httpx
 import pytest
-import torch
 from gradio.utils import get_function_description
 from gradio_client import Client
 from gradio_client.exceptions import AppError
 
 from mars_core.models import PairSpec
 from mars_core.rules import RULES
-from mars_core.types import PromptConfig, Status
-from storage import RunStore, Source
+from mars_core.types import Status
+from storage import RunStore
 from tests.serving import PATIENCE_S, ROOT, Server
-from tests.unit.ui.helpers import rows_of
 from ui.api.documents import finite
-from ui.api.endpoints import Api, build_api
-from ui.jobs.queue import COMPUTES
+from ui.api.endpoints import Api
 from ui.jobs.services import Services
 
 NAMES = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
@@ -86,31 +82,6 @@ def test_only_these_endpoints_are_public_and_all_are_typed(server: Server) -> No
     )
 
 
-def test_comparisons_of_studies_are_returned_only_on_request(services: Services) -> None:
-    single, *batches = (
-        services.store.new_comparison(PromptConfig("x"), source=source)
-        for source in (Source.COMPARE, Source.STUDY)
-    )
-    api = Api(services)
-    ids, everything = (
-        [row["id"] for row in api.comparisons(batches=wanted)] for wanted in (False, True)
-    )
-    assert single in ids and not set(batches) & set(ids)
-    assert {single, *batches} <= set(everything)
-
-
-def test_what_computes_is_not_held_up_by_gradio_but_by_the_line(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slots: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "ui.api.endpoints.endpoint",
-        lambda _, api_name, **options: slots.update({api_name: options}),
-    )
-    build_api(services)
-    assert slots == {"compare": dict(COMPUTES)} | {name: {} for name in NAMES[1:]}
-
-
 def test_a_comparison_is_answered_as_it_is_saved(
     saved: RunStore, client: Client, compared: dict[str, Any]
 ) -> None:
@@ -147,19 +118,6 @@ def test_custom_models_are_used_where_the_host_allows_it(
             list(public.compare(**REQUEST | models))
 
 
-def test_repeats_are_one_run_with_several_speeds(saved: RunStore, client: Client) -> None:
-    compared = client.predict(**REQUEST | {"repeats": 3}, api_name="/compare")
-    stored = saved.load(compared["id"])
-    assert len(stored.runs) == len(compared["runs"]) == 2 and len(stored.repeats) == 4
-    first, other = compared["runs"]
-    assert first["speed_ratio"] is first["speed_ratio_low"] is None  # the same work
-    ratios = [ours / base for ours, base in zip(other["speeds"], first["speeds"], strict=True)]
-    assert len(ratios) == 3 and other["speed_ratio"] == pytest.approx(
-        statistics.geometric_mean(ratios)
-    )
-    assert other["speed_ratio_low"] < other["speed_ratio"] < other["speed_ratio_high"]
-
-
 def test_a_divergence_names_both_tokens_and_their_cause(
     client: Client, compared: dict[str, Any]
 ) -> None:
@@ -184,25 +142,6 @@ def test_tokens_make_the_text_and_the_counts(client: Client, compared: dict[str,
         )
 
 
-def test_tokens_of_a_prefix_are_returned_and_the_text_goes_on(
-    client: Client, compared: dict[str, Any]
-) -> None:
-    strict = compared["runs"][0]
-    request = REQUEST | {
-        "rules": ["strict"],
-        "prefix": strict["token_ids"][:7],
-        "max_new_tokens": 17,
-    }
-    again = client.predict(**request, api_name="/compare")
-    (run,) = again["runs"]
-    assert (run["text"], run["token_ids"]) == (strict["text"], strict["token_ids"][7:])
-    tokens = client.predict(again["id"], api_name="/tokens")
-    assert [token["outcome"] for token in tokens[:7]] == ["given"] * 7
-    assert [token["position"] for token in tokens if token["outcome"] != "rejected"] == list(
-        range(24)
-    )
-
-
 def test_what_json_cannot_hold_is_null_or_inf(client: Client, compared: dict[str, Any]) -> None:
     greedy = client.predict(**REQUEST | {"temperature": 0.0, "rules": "mars"}, api_name="/compare")
     json.dumps(greedy, allow_nan=False)
@@ -213,21 +152,6 @@ def test_what_json_cannot_hold_is_null_or_inf(client: Client, compared: dict[str
     assert finite({"a": (float("nan"), float("-inf"), 0.5, Status.FAILED)}) == {
         "a": [None, "-inf", 0.5, "failed"]
     }
-
-
-def test_rules_may_be_written_in_several_ways(client: Client) -> None:
-    mars = {"rule": "mars", "parameters": {"theta": 0.8}}
-    for rules in (
-        ["none", "mars(theta=0.8)"],
-        [" none ", "mars( theta = 0.8 )"],
-        [{"rule": "none"}, mars],
-        json.dumps(["none", mars]),
-    ):
-        runs = client.predict("Once", rules, max_new_tokens=4, api_name="/compare")["runs"]
-        assert [(run["rule"], run["parameters"]) for run in runs] == [
-            ("none", {}),
-            ("mars", {"theta": 0.8}),
-        ]
 
 
 def test_rules_and_pairs_are_returned(client: Client, compared: dict[str, Any]) -> None:
@@ -245,46 +169,6 @@ def test_rules_and_pairs_are_returned(client: Client, compared: dict[str, Any]) 
     comparisons = client.predict(api_name="/comparisons")
     # gradio_client takes every object with a path for a file to be fetched
     assert not re.search(r'"path":', json.dumps([compared, rules, pairs, comparisons]))
-
-
-BAD = r"""
-{"prompt": " "} -> The prompt is empty
-{"prompt": 5} -> prompt is 5; it must be text
-{"rules": []} -> rules has 0 rules; it must have 1 to 4
-{"rules": ["strict", "strict", "strict", "strict", "strict"]} -> rules has 5 rules; it must have 1 to 4
-{"rules": [{"name": "mars"}]} -> as an object it has "rule" and "parameters"
-{"rules": "[oops"} -> rules is not JSON
-{"rules": "[{\"rule\": \"mars\", \"parameters\": {\"theta\": NaN}}]"} -> rules is not JSON
-{"pair": "huge"} -> pair is 'huge'; it must be one of bundled, eagle
-{"drafter": "eagle3"} -> has no EAGLE-3 head; choose drafter model, suffix, ngram or none
-{"k": "5x"} -> k is '5x'; it must be a whole number from 1 to 64
-{"max_new_tokens": 9999} -> 4096 tokens
-{"stop": [""]} -> A value of stop is ''; it must be a text
-{"logit_bias": {"a": -1e39}} -> The bias of 'a' is -1e+39; it must be -1e+30 to 1000
-{"protect": ["no such token"]} -> protect has 'no such token', which is no token of this target
-{"prefix": [1000000]} -> Token 0 of the given beginning has id 1000000
-"""
-
-
-@pytest.mark.parametrize(
-    ("bad", "sentence"),
-    [
-        *rows_of(BAD),
-        ({"rules": "[" * 5000}, "rules is not JSON: nested too deep"),
-        ({"rules": "[" * 90 + "]" * 90}, "JSON: nested too deep"),
-        ({"rules": "[" + "9" * 5000}, "is not JSON"),
-        ({"seed": 10**400}, "seed is 1.00000e+400; it must be a whole number"),
-        ({"temperature": -(10**400)}, "temperature is -1.00000e+400; it must be a number"),
-    ],
-)
-def test_bad_input_gets_one_sentence_and_saves_nothing(
-    saved: RunStore, client: Client, bad: dict[str, Any], sentence: str
-) -> None:
-    before = saved.count()
-    with pytest.raises(AppError, match=re.escape(sentence)) as caught:
-        client.predict(**REQUEST | bad, api_name="/compare")
-    assert "\n" not in str(caught.value) and str(caught.value).endswith(".")
-    assert saved.count() == before
 
 
 def test_what_is_not_there_is_named(client: Client, compared: dict[str, Any]) -> None:
@@ -322,49 +206,6 @@ def test_a_connection_that_is_closed_ends_the_run(server: Server, saved: RunStor
         runs = saved.load(document["id"]).runs
         states = [run.trace.status for run in sorted(runs, key=lambda run: run.order)]
     assert states[-1] is Status.CANCELLED
-
-
-def test_further_processors_are_read_and_returned(client: Client, compared: dict[str, Any]) -> None:
-    (first, *_) = compared["runs"][0]["token_ids"]
-    bias = {" the": -1, f"[{first}]": "-inf"}
-    chosen = {"repetition_penalty": 1.5, "logit_bias": bias, "protect": []}
-    (run, _) = client.predict(**REQUEST, **chosen, api_name="/compare")["runs"]
-    assert first not in run["token_ids"] and compared["runs"][0]["processors"] == {
-        "protect": ["special"]
-    }
-    assert run["processors"] == {
-        "repetition_penalty": 1.5,
-        "logit_bias": [[" the", -1.0], [f"[{first}]", "-inf"]],
-    }
-
-
-def test_a_tree_of_a_head_is_drafted(client: Client) -> None:
-    request = {"prompt": "Once", "pair": "eagle", "max_new_tokens": 12, "rules": ["strict"]}
-    default, tree, chain = (
-        client.predict(**request, **more, api_name="/compare")["runs"][0]
-        for more in ({}, {"tree": "8,3,2"}, {"tree": "chain", "k": 2})
-    )
-    assert default["tree"] == {"tokens": 59, "depth": 8, "top_k": 10}
-    assert default["k"] == 5  # the pair's
-    assert tree["tree"] == {"tokens": 8, "depth": 3, "top_k": 2}
-    assert (chain["tree"], chain["k"], chain["drafter"]) == (None, 2, "eagle3")
-    assert default["text"] == tree["text"] == chain["text"]
-
-
-def test_a_run_that_fails_says_why_and_the_next_one_works(services: Services) -> None:
-    weight = services.pool.get(services.catalog[0]).target.get_decoder().norm.weight
-    before = weight.clone()
-    with torch.no_grad():
-        weight.fill_(float("nan"))
-    *_, answer = Api(services).compare(**REQUEST)
-    with torch.no_grad():
-        weight.copy_(before)
-    run, other = answer["runs"]
-    assert other["status"] == "failed"  # its failure: the first one hinders no other
-    assert (answer["state"], run["status"], run["same_text"]) == ("failed", "failed", None)
-    assert "not numbers" in run["error"]
-    *_, answer = Api(services).compare(**REQUEST)
-    assert answer["state"] == "completed"
 
 
 def test_the_examples_of_the_documentation_run(server: Server) -> None:

@@ -15,17 +15,16 @@ import pytest
 from mars_core.jobs import AcceleratorError, Began, Ended, Job, JobEvent, Stop, Wrote
 from mars_core.models import ModelError, ModelPool
 from mars_core.types import Status, StopReason, Trace
-from storage import RunStore, Source
 from tests.traces import same
 from tests.unit.ui.helpers import FORM as LONG_FORM
 from tests.unit.ui.helpers import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
-from ui.jobs.driver import Batch, Started, drive
+from ui.jobs.driver import Batch, drive
 from ui.jobs.queue import MOST_PASSED, Queue, Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
-from ui.public.limits import PRIVATE_LIMITS, PUBLIC_LIMITS, Limits, read_limits
+from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.votes.round import Rounds
@@ -158,41 +157,6 @@ def test_a_run_that_breaks_off_is_counted_saved_and_displayed_with_what_it_wrote
         assert second is not None and second.chip == "not started"
 
 
-@pytest.mark.parametrize("way", ["compare", "vote", "endpoint"])
-def test_what_cannot_be_saved_is_reported(
-    services: Services, displayed: DisplayedComparison, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(RunStore, "new_comparison", failing("The disk is full."))
-        assert "The disk is full." in sentence(way, services, displayed)
-    monkeypatch.setattr(
-        RunStore, "save_run", failing("The disk is full.")
-    )  # a comparison does so beside its sentence
-    assert way == "compare" or "The disk is full." in sentence(way, services, displayed)
-
-
-@pytest.mark.parametrize("stops", [False, True])
-def test_batches_are_one_comparison_each_and_share_the_time(
-    services: Services, traces: tuple[Trace, ...], stops: bool
-) -> None:
-    """As a study of several prompts has it; after a stop no further one begins."""
-    times: list[float] = []
-
-    def script(job: Job) -> Iterator[JobEvent]:
-        times.append(job.seconds)
-        yield began(job, traces, 0)
-        if stops:
-            services.stops.request("visitor")
-        yield Ended(0, Status.CANCELLED, StopReason.CANCELLED, "")
-
-    ordered_services = replace(services, accelerator=Scripted(script), limits=Limits(seconds=60))
-    batch = Batch((traces[0].config,), (0,), source=Source.VOTE)
-    events = list(jobs(ordered_services, batch, batch))
-    comparisons = {event.comparison for event in events if isinstance(event, Started)}
-    assert len(comparisons) == services.store.count() == len(times) == (1 if stops else 2)
-    assert times == sorted(times, reverse=True) and times[0] <= 60
-
-
 PUBLIC = Limits(waiting=3, runs_an_hour=10, seconds=120)
 
 
@@ -290,17 +254,6 @@ def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
         assert [owner for _, owner, _ in queue.begun] == ["d"]  # the table forgets
 
 
-def test_what_left_the_queue_or_computed_nothing_does_not_count() -> None:
-    queue = Queue(PUBLIC)
-    running, gone = enter(queue, "a"), enter(queue, "b", runs=10)
-    queue.leave(gone)
-    queue.leave(running)
-    with enter(queue, "b", runs=10) as ticket:
-        ticket.refund()
-    with enter(queue, "b", runs=10):
-        pass
-
-
 def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:
     queue = Queue(PRIVATE_LIMITS)
     running, waiting = enter(queue, "a"), enter(queue, "b")
@@ -323,40 +276,3 @@ def test_a_closed_queue_lets_nobody_in_and_waits_for_the_rest() -> None:
     assert not queue.empty(0.05)
     threading.Timer(0.05, queue.leave, [running]).start()
     assert queue.empty(600.0)
-
-
-def test_fifty_at_once_run_one_at_a_time_and_all_of_them() -> None:
-    queue, inside, most, done = Queue(PRIVATE_LIMITS), [0], [0], []
-
-    def visit(owner: str) -> None:
-        with enter(queue, owner) as ticket:
-            while not ticket.ready(1.0):
-                pass
-            inside[0] += 1
-            most[0] = max(most[0], inside[0])
-            time.sleep(0.002)
-            inside[0] -= 1
-            done.append(owner)
-
-    threads = [threading.Thread(target=visit, args=[str(number)]) for number in range(50)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(done)) == 50 and most == [1] and (queue.running, queue.waiting) == (0, 0)
-
-
-def test_what_is_set_replaces_the_limits_of_the_mode() -> None:
-    assert read_limits("", PUBLIC_LIMITS) == PUBLIC_LIMITS
-    expected = replace(PUBLIC_LIMITS, new_tokens=256, seconds=None)
-    assert read_limits(" new_tokens = 256, seconds=off ,", PUBLIC_LIMITS) == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["tokens=5", "new_tokens", "new_tokens=0", "k=-1", "k=²", "k=1.5", "k=10000000000"]
-)
-def test_what_cannot_be_a_limit_is_one_sentence(text: str) -> None:
-    with pytest.raises(
-        ValueError, match=r"^MARS_LIMITS .*; it (can set|must be a whole number from 1) ?.*\.$"
-    ):
-        read_limits(text, PUBLIC_LIMITS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 
 import pytest
 from hypothesis import given
@@ -35,13 +34,6 @@ def test_numbers_have_three_significant_digits(value: float, text: str) -> None:
     assert written.number(value) == text
 
 
-@given(st.floats(min_value=1e-4, max_value=9.99e6), st.sampled_from((3, 4)))
-def test_a_number_is_its_exact_value_rounded_once(value: float, digits: int) -> None:
-    exact = Context(prec=digits, rounding=ROUND_HALF_EVEN).create_decimal(Decimal(value))
-    assert Decimal(written.number(value, digits).replace(",", "")) == exact
-    assert written.number(-value, digits) == f"−{written.number(value, digits)}"
-
-
 @given(
     st.characters(
         categories=["L", "N", "P", "S", "Z", "C"], include_characters="\ud800\u202e\x1b\x00"
@@ -61,17 +53,6 @@ def test_displayable_text_hides_nothing(character: str) -> None:
     assert written.visible(character).strip() != "" and not written.visible(character).isspace()
 
 
-def test_durations_below_a_second_are_in_ms() -> None:
-    assert [written.duration(s) for s in (0.0123, 0.5, 0.9994, 0.9996, 12.34, math.nan)] == [
-        "12.3 ms",
-        "500 ms",
-        "999 ms",
-        "1.00 s",
-        "12.3 s",
-        "–",
-    ]
-
-
 def test_units_and_signs() -> None:
     assert written.ratio(1.2345) == "1.23×"
     assert written.share(0.0333) == "3.33 %"
@@ -87,24 +68,3 @@ def test_units_and_signs() -> None:
     ] and written.count(-3) == "−3"
     assert math.isnan(over(1, 0)) and math.isnan(over(1, math.nan)) and over(1, 4) == 0.25
     assert (written.visible(" a\n\t"), written.visible("")) == ("␣a↵⇥", "∅")
-
-
-def test_a_long_text_is_one_short_line() -> None:
-    assert written.shorten("a\n b  c") == "a b c"
-    assert written.shorten("x" * 100_000, 20) == "x" * 19 + "…"
-    assert len(written.shorten("word " * 40, 120)) == 120
-
-
-def test_durations_to_wait_are_rounded_up() -> None:
-    seconds = (0, 11, 89, 91, 3600, 5400, 5401, 8000, 10_800)
-    assert [written.about(each) for each in seconds] == [
-        "a few seconds",
-        "about 20 s",
-        "about 90 s",
-        "about 2 min",
-        "about 60 min",
-        "about 90 min",
-        "about 1 h 31 min",
-        "about 2 h 14 min",
-        "about 3 h",
-    ]

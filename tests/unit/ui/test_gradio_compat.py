@@ -11,21 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
-import jinja2
 import pytest
-from gradio import component_meta, context, events, http_server, state_holder
+from gradio import context, http_server, state_holder
 from mcp.server.lowlevel import Server
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-import ui
 from tests.unit.ui.helpers import one_loop
 from ui.kit import gradio_compat
 from ui.kit.gradio_compat import (
     FaultyBlocks,
-    forget_components,
     limit_arrival,
-    report_progress_on,
 )
 
 
@@ -46,41 +42,6 @@ def page() -> gr.Blocks:
         text.blur(str.upper, text, upper)
         text.focus(_report, None, upper)
     return blocks
-
-
-def _run(page: gr.Blocks, session: str, event: int, inputs: list[str | None], **more: Any) -> Any:
-    """What the page shows after an event, which runs in a thread: in this one a browser may be
-    driven."""
-    running = page.process_api(event, inputs, state=page.state_holder[session], **more)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, running).result()["data"][0]
-
-
-def _call(page: gr.Blocks, session: str) -> str:
-    return str(_run(page, session, 0, ["a secret", None])["value"])
-
-
-def test_values_are_retained_and_displayed_ones_are_not(page: gr.Blocks) -> None:
-    described = page.state_holder["before"]
-    assert described.config_values  # what gradio keeps by itself
-    forget_components(page)
-    assert page.app.state_holder is page.state_holder
-    assert [_call(page, "a") for _ in range(3)] == ["a secret 1", "a secret 2", "a secret 3"]
-    assert _call(page, "b") == "a secret 1"
-    assert _run(page, "b", 1, ["a secret"]) == "A SECRET"
-    assert {
-        name: list(one.state_data.values()) for name, one in page.state_holder.session_data.items()
-    } == {"a": [3], "b": [1]}
-    assert not any(one.config_values for one in page.state_holder.session_data.values())
-
-
-def test_sessions_unused_for_longest_go_first(page: gr.Blocks) -> None:
-    page.state_session_capacity = 2
-    forget_components(page)
-    for session in "abac":
-        _call(page, session)
-    assert list(page.state_holder.session_data) == ["a", "c"]
-    assert list(page.state_holder.time_last_used) == ["a", "c"]
 
 
 def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
@@ -145,18 +106,6 @@ def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradi
         assert answers[0] == answers[1], inputs
 
 
-def test_events_that_show_no_progress_report_to_one_component(page: gr.Blocks) -> None:
-    page.fns[0].show_progress = "hidden"
-    target = gr.HTML()
-    report_progress_on(page, target)
-    assert page.fns[0].show_progress_on == [target] and not page.fns[1].show_progress_on
-
-
-def test_an_event_that_reports_no_object_reports_nothing(page: gr.Blocks) -> None:
-    for reported in (5, "theta", ["theta"], None, True):
-        assert _run(page, "a", 2, [], event_data=gr.EventData(None, reported)) == "{}", reported
-
-
 def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow headers, slow bodies and what comes after an answer; complete requests take as long as they
     take."""
@@ -205,27 +154,3 @@ def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPat
                     pass
     finally:
         server.close()
-
-
-def test_the_queue_rests_between_events() -> None:
-    with one_loop():
-        with FaultyBlocks(analytics_enabled=False) as page:
-            gr.Textbox()
-        assert page.queue() is page and page._queue.sleep_when_free == 0.01
-
-
-def test_importing_gradio_parses_none_of_its_sources_and_renders_no_documentation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def parse(*_arguments: object) -> None:
-        raise AssertionError("parsed")
-
-    monkeypatch.setattr(component_meta, "extract_class_source_code", parse)
-    with ui._without_documentation():
-        component_meta.create_or_modify_pyi(gr.HTML, "HTML", [])
-        assert inspect.getfile(pytest.MonkeyPatch)
-        assert jinja2.Template("{{ word }}").render(word="a") == ""
-    assert jinja2.Template("{{ word }}").render(word="a") == "a"
-    assert component_meta.Template is events.Template is jinja2.Template
-    with pytest.raises(AssertionError, match="parsed"):
-        component_meta.create_or_modify_pyi(gr.HTML, "HTML", [])

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from itertools import chain
 from time import thread_time
 from typing import Any
@@ -17,15 +16,16 @@ import gradio as gr
 import pytest
 from gradio.block_function import BlockFunction
 
-from mars_core.settings import Settings
-from tests.unit.ui.helpers import one_loop
+from mars_core.settings import KINDS
+from tests.unit.ui.helpers import SWEEP, one_loop
 from ui.app import build_app
 from ui.jobs.services import Services
 from ui.kit.lengths import LISTS, LONGEST, MOST, TEXTS, LengthError
 from ui.settings.values import parse
 from ui.tabs.study.estimate import estimated
-from ui.tabs.study.form import StudyForm, read_study
+from ui.tabs.study.form import read_study
 
+STUDY = {**SWEEP.entered, "temperature": "0", "values": "0.9", "seed": 0}
 LONG = " " * (max(TEXTS.values()) + 1)
 WIDE = ["x"] * (max(*LISTS.values(), MOST) + 1)
 REFUSED = r"has [\d,]+ (characters|values); [\d,]+ are the most\.'?$"
@@ -66,32 +66,19 @@ async def _read(*_: object, **__: object) -> None:
     pytest.fail("it was read")
 
 
-@pytest.mark.parametrize("form", [Settings, StudyForm])
-def test_no_field_of_a_panel_is_read_that_is_too_long(form: type[Any]) -> None:
-    for each in fields(form):
-        for long in (" " * (TEXTS.get(each.name, LONGEST) + 1), WIDE, {"a": LONG}):
-            for values in ({each.name: long}, {"lanes": [{each.name: long}]}):
-                with pytest.raises(LengthError, match=REFUSED):
-                    parse(json.dumps({"values": values}))
+@pytest.mark.parametrize("name", [*KINDS, *STUDY, "others", "references"])
+def test_no_field_of_a_panel_is_read_that_is_too_long(name: str) -> None:
+    for long in (" " * (TEXTS.get(name, LONGEST) + 1), WIDE, {"a": LONG}):
+        for values in ({name: long}, {"lanes": [{name: long}]}):
+            with pytest.raises(LengthError, match=REFUSED):
+                parse(json.dumps({"values": values}))
 
 
-STUDY = {
-    "pair": "bundled",
-    "drafter": "model",
-    "suite": "prompts",
-    "prompts": "a\nb",
-    "values": "0.9",
-    "rules": ["mars"],
-    "temperatures": "0",
-    "ks": "3",
-    "max_new_tokens": 8,
-    "seed": 0,
-}
 UNITS = (" ", "\n", "\n---", "a\n", "0:200:1,", "9", ",", ":", "=", "a=1,", "=> ", "(", "'", "\\")
 
 
 @pytest.mark.parametrize(
-    "name", ["prompts", "values", "others", "ks", "temperatures", "stop", "system", "logit_bias"]
+    "name", ["prompts", "values", "others", "k", "temperature", "stop", "system", "logit_bias"]
 )
 def test_the_work_of_an_estimate_grows_as_its_text_does(services: Services, name: str) -> None:
     """It does not queue, so that anybody may request it at any time."""
@@ -112,10 +99,10 @@ def test_the_work_of_an_estimate_grows_as_its_text_does(services: Services, name
     "changes",
     [
         {"values": "0:200:1," * 400},
-        {"ks": "1:200:1," * 400},
+        {"k": "1:200:1," * 400},
         {"rules": ["mars"] * 200, "values": "0:1:0.005"},
-        {"rules": ["mars"] * 30, "values": "0:1:0.01", "ks": "1:64:1"},
-        {"values": "0:1:0.01", "ks": "1:64:1"},
+        {"rules": ["mars"] * 30, "values": "0:1:0.01", "k": "1:64:1"},
+        {"values": "0:1:0.01", "k": "1:64:1"},
     ],
 )
 def test_lanes_and_lists_are_counted_before_they_are_built(
@@ -136,7 +123,7 @@ def test_what_is_no_number_is_one_sentence_and_the_panel_is_drawn(
         for each in page.fns.values()
         if each.fn and each.inputs == panels and each.name == "redraw"
     )
-    lists = dict.fromkeys(("values", "ks", "temperatures"), json.dumps(written.strip('"')))
+    lists = dict.fromkeys(("values", "k", "temperature"), json.dumps(written.strip('"')))
     numbers = ("max_new_tokens", "seed", "repeats", "top_k", "top_p", "margin", "min_p", "at")
     for name, value in (lists | dict.fromkeys(numbers, written)).items():
         text = json.dumps({"values": {**STUDY, name: "#"}}).replace('"#"', value)

@@ -20,11 +20,10 @@ from tests.unit.ui.test_account import FakeRequest
 from ui.figures.tree import tree_plot
 from ui.kit.address import Address, address_component
 from ui.result.result import ended_result
-from ui.tabs.account.actions import look
+from ui.tabs.account.panel import look
 from ui.tabs.history.tab import HistoryTab
 from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.votes.tally import tally, tally_html
-from ui.tabs.votes.view import Round, question_view
+from ui.tabs.votes.view import Round, question_view, tally, tally_html
 from ui.token_view.view import ended_view
 
 TEXT = f"{HOSTILE}\ud800"

@@ -8,7 +8,6 @@ import inspect
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -21,7 +20,7 @@ from gradio.routes import App
 from starlette.testclient import TestClient
 
 import app
-from hosting.settings import ServerSettings, offered, read_settings
+from hosting.settings import ServerSettings, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.types import ModelRef
 from storage import Choice, RunStore
@@ -29,23 +28,20 @@ from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import PanicException, client_of, failing, keep, services_of
 from ui.app import launch_options
 from ui.jobs.preload import preload
-from ui.kit import documents
+from ui.kit import responses
 from ui.kit.address import (
     Address,
     address_component,
     history_parameters,
     read_address,
-    search_query,
     wire_tabs,
-    without_search,
 )
-from ui.kit.assets import share_scripts, with_constants
-from ui.kit.components import OTHER_FILES, REPORT, RUN_FILES
+from ui.kit.components import OTHER_FILES, RUN_FILES
 from ui.kit.glossary import help_html
 from ui.kit.theme import page_css, page_theme
 from ui.public.access import GRADIO_NAMES
 from ui.report.downloads import ALL_FILES, OF_ONE
-from ui.settings.link import NAMES
+from ui.settings.values import LINK_NAMES as NAMES
 from ui.tabs.about import about_text
 
 
@@ -54,29 +50,6 @@ def test_the_page_needs_no_other_host(page: gr.Blocks, store: RunStore) -> None:
     assert "http" not in sheet and not any(page_theme()._stylesheets)
     options = launch_options(page, services_of(store))
     assert options["show_error"] is False and "http" not in options["head"]
-
-
-def test_a_script_of_several_components_is_sent_once(page: gr.Blocks) -> None:
-    with page:
-        scripts = (
-            "first()",
-            "second()",
-            "first()",
-            None,
-            with_constants("first()", name="</script>"),
-        )
-        drawn = [gr.HTML(js_on_load=code) for code in scripts]
-    sent = share_scripts(page)
-    assert sent.count("first()") == 1 and "second()" not in sent and sent.count("</script>") == 1
-    call = "marsScripts[0](element, trigger, props, server, upload, watch%s);"
-    with_constants_ = call % ', {"name":"\\u003c/script>"}'
-    assert [component.js_on_load for component in drawn] == [
-        call % "",
-        "second()",
-        call % "",
-        None,
-        with_constants_,
-    ]
 
 
 @pytest.mark.parametrize("name", RUN_FILES)
@@ -122,32 +95,13 @@ def test_votes_are_downloaded_too(store: RunStore, client: TestClient) -> None:
     assert {*RUN_FILES, *OTHER_FILES, *OF_ONE} == set(ALL_FILES)  # what the page offers is there
 
 
-def test_the_report_is_named_after_its_comparison_and_what_is_not_there_is_one_sentence(
-    store: RunStore, client: TestClient
-) -> None:
-    comparison = keep(store, "a lantern")
-    answer = client.get(f"/downloads/{REPORT}?comparison={comparison}")
-    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
-    assert (
-        f'filename="mars-{comparison[:8]}.html"' in answer.headers["content-disposition"]
-        and "a lantern" in answer.text
-    )
-    for query, status in (("", 400), ("?comparison=" + "0" * 32, 404), ("?text=x", 400)):
-        answer = client.get(f"/downloads/{REPORT}{query}")
-        assert (
-            answer.status_code == status
-            and answer.text.endswith(".\n")
-            and answer.text.count("\n") == 1
-        )
-
-
 def test_about_lists_the_documents_and_each_is_a_page_with_links(
     client: TestClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Where they are not installed nothing leads to them."""
     catalog = (BUNDLED_PAIR,)
     links = re.findall(r"\(docs/([^)]+)\)", about_text(catalog))
-    assert links == sorted(path.name for path in documents.FOLDER.glob("*.md"))
+    assert links == sorted(path.name for path in responses.FOLDER.glob("*.md"))
     assert 'href="docs/glossary.md"' in help_html("tau")
     page = client.get("/docs/page.md")
     assert '<a href="evaluation.md">studies</a>' in page.text and "&lt;" not in page.text[:400]
@@ -155,7 +109,7 @@ def test_about_lists_the_documents_and_each_is_a_page_with_links(
         assert client.get(f"/docs/{link}").status_code == 200
     for name in ("nothing.md", "figures/draw.py", "../README.md", "..%2FREADME.md"):
         assert client.get(f"/docs/{name}").status_code == 404
-    monkeypatch.setattr(documents, "FOLDER", tmp_path)
+    monkeypatch.setattr(responses, "FOLDER", tmp_path)
     assert "docs/" not in about_text(catalog) and client.get("/docs/page.md").status_code == 404
 
 
@@ -225,21 +179,6 @@ def test_what_cannot_be_a_value_is_left_out_and_fields_have_bounds(
     assert len(read.text) == 200 and len(read.runs) == 50 and read.zone == 900
 
 
-def test_history_says_all_its_names_so_that_old_ones_go_and_a_cleared_search_keeps_what_is_open() -> (
-    None
-):
-    cleared = without_search(FULL)
-    assert (cleared.comparison, cleared.runs, cleared.sort) == (
-        FULL.comparison,
-        FULL.runs,
-        FULL.sort,
-    )
-    assert not cleared.searching and cleared.list_page == 1 and search_query(cleared) == ""
-    opens = dict(address_component().props["opens"])
-    assert set(history_parameters(Address())) == opens.keys() - {"study"}
-    assert not any(history_parameters(Address()).values())
-
-
 def test_what_is_named_opens_its_tab() -> None:
     """The browser takes the first name that it has."""
     opens = address_component(("prompt", "rule")).props["opens"]
@@ -298,22 +237,6 @@ def test_mcp_without_its_package_is_refused_by_name(monkeypatch: pytest.MonkeyPa
         read_settings({"MARS_MCP": "on"})
 
 
-def test_pairs_are_offered_by_their_keys_and_in_public_the_small_ones(spec: PairSpec) -> None:
-    first, second = replace(spec, key="small"), replace(spec, key="bundled")
-    catalog = (first, second)
-    assert offered(ServerSettings(), catalog) == catalog
-    assert offered(ServerSettings(public=True), catalog) == (second,)
-    assert offered(ServerSettings(public=True), CATALOG) == CATALOG[:2]
-    assert offered(ServerSettings(pairs=("bundled", first.key, "bundled")), catalog) == (
-        second,
-        first,
-    )
-    with pytest.raises(
-        ValueError, match=f"MARS_PAIRS names 'nowhere'; it can name {first.key}, bundled"
-    ):
-        offered(ServerSettings(pairs=("nowhere",)), catalog)
-
-
 def test_without_the_default_model_the_page_begins_with_the_bundled_pair_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,29 +277,6 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
         and without_documentation == "True"
         and tools == "compare comparison comparisons divergences pairs rules tokens"
     )
-
-
-@pytest.mark.parametrize(("chosen", "used"), [(None, [1]), ("2", [])])
-def test_runs_leave_a_core_to_the_page_unless_omp_num_threads_is_set(
-    chosen: str | None, used: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: list[tuple[str, int]] = []
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if chosen:
-        monkeypatch.setenv("OMP_NUM_THREADS", chosen)
-    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
-    monkeypatch.setattr(
-        "torch.set_num_threads",
-        lambda count: threads.append((threading.current_thread().name, count)),
-    )
-    application = app.Application.open(
-        ServerSettings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), ()
-    )
-    try:
-        name = application.services.engine.submit(lambda: threading.current_thread().name).result()
-    finally:
-        application.close()
-    assert threads == [(name, count) for count in used]
 
 
 def test_the_pair_waits_for_the_first_visitor(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.advise.plans import advisable, advised
+from evaluation.advise.plans import advised
 from evaluation.plan.lane import with_placebos
 from evaluation.plan.plan import read_plan
 from evaluation.report.document.chart import charts
@@ -19,33 +19,32 @@ from evaluation.report.measure import measure
 from evaluation.scoring.names import PASS
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import TYPED
-from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, PairSpec
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.session import Session
 from mars_core.types import ModelRef, Status
 from storage import RunStore
 from tests.traces import make_trace
+from tests.unit.ui.helpers import SWEEP as PROMPTS
 from tests.unit.ui.helpers import changed, rows_of
 from ui.jobs.admission import JobError
-from ui.jobs.paces import Paces
+from ui.jobs.queue import Paces
 from ui.jobs.services import Services
 from ui.kit.values import plain
 from ui.public.limits import Limits
 from ui.settings.fields import Fields
 from ui.tabs.study.estimate import estimated
-from ui.tabs.study.fields import describe, thresholds
-from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm, study_form
+from ui.tabs.study.fields import describe
+from ui.tabs.study.form import ADVISE, ALPHA, SUITES, StudyForm
 from ui.tabs.study.panels import first_html
 from ui.tabs.study.running import TIME_IS_UP, StudyFrame, resumable, resumed, started
 
-FORM = StudyForm(
+FORM = changed(
+    PROMPTS,
     suite="demo_arithmetic",
     problems=3,
     rules=["mars", "none"],
     values="0.8, 0.9",
-    placebos=False,
-    entered={"pair": "bundled", "drafter": "model", "max_new_tokens": 12, "seed": 3},
-    temperatures="1",
-    ks="3",
+    max_new_tokens=12,
 )
 
 
@@ -110,37 +109,6 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
     assert (head.id, {"mars": [0.1, 0.9]}) == (report.id, drawn(services, head.id))
 
 
-def test_k_can_be_what_a_sweep_varies(services: Services) -> None:
-    """Then strict has a separate curve."""
-    list(started(services, "visitor", changed(SWEEP, values="0.9", ks="2 3 5")))
-    (head,) = services.store.studies()
-    assert drawn(services, head.id) == {"strict": [2, 3, 5], "mars": [2, 3, 5]}
-
-
-def test_a_tree_has_no_k_and_a_rule_without_parameters_no_values(
-    services: Services, head: PairSpec
-) -> None:
-    tree = changed(
-        SWEEP,
-        pair="eagle",
-        drafter="eagle3",
-        tree_tokens=6,
-        tree_depth=3,
-        tree_top_k=2,
-        ks="no matter",
-        draft_mode="greedy",
-    )
-    with_head = replace(services, catalog=(head,))
-    assert list(started(with_head, "visitor", tree))[-1].status is Status.COMPLETED
-    chain = changed(tree, shape="chain", ks="3", rules=["block"], values="")
-    assert list(started(with_head, "visitor", chain))[-1].status is Status.COMPLETED
-    block, mars = (
-        read_plan(with_head.store.study(each.id).plan) for each in with_head.store.studies()
-    )
-    assert [lane.drafts for lane in mars.lanes] == ["eagle3 6/3/2 greedy"] * 3
-    assert [lane.name for lane in block.lanes] == ["strict", "block"]
-
-
 def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) -> None:
     events = started(services, "visitor", FORM)
     study = until(events, 5)
@@ -165,7 +133,7 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
 
 
 ADVICE = changed(
-    FORM, purpose=ADVISE, margin=0.6, problems=20, rules=["mars"], temperatures="0", ks="5"
+    FORM, purpose=ADVISE, margin=0.6, problems=20, rules=["mars"], temperature="0", k="5"
 )
 
 
@@ -216,23 +184,6 @@ def test_advice_that_is_stopped_before_its_plan_stores_nothing(bundled: Services
     assert bundled.store.studies() == () and bundled.store.count() == 0
 
 
-@pytest.mark.parametrize("temperatures", ["1", "0"])
-def test_a_study_with_runs_of_another_sampler_is_not_mixed(
-    services: Services, temperatures: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events = started(services, "visitor", changed(FORM, temperatures=temperatures))
-    study = until(events, 1)
-    events.close()  # type: ignore[attr-defined]
-    monkeypatch.setattr("mars_core.types.configuration.SAMPLER", "another")
-    if temperatures == "0":  # nothing is drawn
-        list(resumed(services, "visitor", study))
-        assert not resumable(services.store, study)
-        return
-    with pytest.raises(JobError, match="with another sampler"):
-        list(resumed(services, "visitor", study))
-    assert services.store.study_progress(study).results == 1
-
-
 def test_time_that_is_up_leaves_a_study_to_be_resumed(services: Services) -> None:
     short = replace(services, limits=Limits(seconds=1))
     events = list(started(short, "visitor", changed(FORM, problems=100, max_new_tokens=200)))
@@ -275,12 +226,12 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     rows_of(r"""
-{"purpose": "win"} -> The purpose is 'win'; it must be compare or advise.
+{"purpose": "win"} -> The purpose is 'win'; it must be one of compare, advise.
 {"purpose": "advise", "problems": 20} -> 16 prompts (20 without 4 that choose the settings) cannot support a recovery of 98.0 %
 {"purpose": "advise", "margin": null} -> margin is empty
 {"purpose": "advise", "problems": 400} -> The study has 2,850 runs; from the page
 {"purpose": "advise", "problems": 100, "margin": 0.9, "rules": ["random"]} -> The rule is 'random'; it has no margin threshold
-{"purpose": "advise", "problems": 100, "margin": 0.9, "ks": "3, 5"} -> Settings are chosen for one drafter and one temperature
+{"purpose": "advise", "problems": 100, "margin": 0.9, "k": "3, 5"} -> Settings are chosen for one drafter and one temperature
 {"suite": "/etc/passwd"} -> The suite is '/etc/passwd'; it must be one of demo_arithmetic, demo_stories, instructions, instructions_fresh
 {"problems": 0} -> limit is 0; it must be at least 1
 {"problems": null} -> the number of problems is empty
@@ -293,15 +244,16 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"values": "0:1:0.0001"} -> The range 0:1:0.0001 of θ
 {"values": "0.9, 0.9"} -> Two lanes are the same
 {"values": "2"} -> theta is 2; rule mars takes 0 to 1.
-{"others": "theta"} -> 'theta' among the other parameters is not
+{"others": "theta"} -> 'theta' among the other parameters is not name = value
 {"others": "theta = 0.5"} -> The other parameters fix theta, which is varied
+{"others": "alpha"} -> 'alpha' among the other parameters is not name = value
 {"others": "beta = 1"} -> The other parameters have 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
-{"ks": "2.5"} -> k is 2.5; it must be a whole number from 1 to 64.
-{"ks": "nan"} -> k is 'nan'; it must be a number.
-{"ks": ""} -> The list of k is empty
-{"temperatures": "-1"} -> temperature is -1
+{"k": "2.5"} -> k is 2.5; it must be a whole number from 1 to 64.
+{"k": "nan"} -> k is 'nan'; it must be a number.
+{"k": ""} -> The list of k is empty
+{"temperature": "-1"} -> temperature is -1
 {"repeats": null} -> repeats is empty
 {"top_p": 0} -> top_p is 0
 {"drafter": "eagle3"} -> has no EAGLE-3 head
@@ -377,23 +329,11 @@ def test_what_a_study_can_decide_comes_before_the_start(
     assert estimated(services, changed(FORM, **change)).endswith(words)
 
 
-def test_advice_has_separate_fields_and_defaults_that_can_decide() -> None:
-    fields = Fields({"purpose": ADVISE}, spec=BUNDLED_PAIR, pairs=[("", BUNDLED_PAIR.key)])
-    describe(fields)
-    values = {name: field.value for name, field in fields.by_name.items()}
-    hidden = {name for name, field in fields.by_name.items() if not field.visible}
-    assert {"parameter", "values", "placebos", "others", "prompts"} <= hidden
-    rules = {name for _, name in fields.by_name["rules"].choices}
-    assert values["rules"] == ["mars"] and {"mars", "none"} < rules and "random" not in rules
-    assert thresholds(values) == []
-    advisable(study_form(values).plan(BUNDLED_PAIR), ALPHA)
-
-
 @pytest.mark.parametrize("suite", ["demo_arithmetic", "prompts"])
 def test_the_defaults_decide_something_within_five_minutes(suite: str) -> None:
     """At 45 tokens/s, as of the default pair in int4 on two cores."""
     fields = Fields({"suite": suite}, spec=CATALOG[0], pairs=[("", CATALOG[0].key)])
     describe(fields)
     values = {name: field.value for name, field in fields.by_name.items()}
-    plan = study_form(values).plan(CATALOG[0])
+    plan = StudyForm(values).plan(CATALOG[0])
     assert plan.items >= 5 and plan.runs * plan.max_new_tokens / 45 < 300

@@ -4,11 +4,9 @@ shows where it is posted."""
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qs
 
 import gradio as gr
 import pytest
@@ -18,36 +16,25 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from evaluation.advise.usage import uses
-from evaluation.plan.lane import Lane
-from evaluation.plan.models import Models
-from mars_core.models import BUNDLED_PAIR, CATALOG, CUSTOM
+from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import RULES
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.links import address_words
 from mars_core.settings.recorded import OTHER_SAMPLER
 from mars_core.types import (
-    DrafterConfig,
-    DraftMode,
-    ModelRef,
     Outcome,
-    Processors,
-    RuleConfig,
     TreeShape,
 )
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
-from tests.reports import make_plan
 from tests.unit.ui.helpers import FORM, HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
-from ui.kit.address import Address, address_component
+from ui.kit.address import address_component
 from ui.public.preview import PICTURE
-from ui.report.picture import picture_json
-from ui.settings.link import read_link
+from ui.report.downloads import picture_json
 from ui.settings.parameters import EXAMPLES
-from ui.settings.values import parse, read_settings
-from ui.sharing import READ_ONLY
+from ui.settings.values import parse, read_link, read_settings
 from ui.tabs.compare.arrange import request_json
 from ui.tabs.compare.opening import FILLED, Opening
 from ui.tabs.compare.tab import CompareTab
@@ -109,23 +96,6 @@ def test_what_was_entered_comes_back_with_the_page(store: RunStore, opening: Ope
         )
 
 
-def test_an_unshared_result_opens_for_its_owner_and_a_link_for_everybody_to_read(
-    store: RunStore, page: gr.Blocks
-) -> None:
-    assert page is not None
-    comparison = keep(store.of("anna"), "a lantern")
-    services = services_of(store, public=True)
-    opening = opening_of(services)
-    updates = opened(opening, comparison=comparison)
-    assert "or it is not yours" in sentence(opening, updates) and len(updates) == 1
-    token = store.of("anna").share(Shared.COMPARISON, comparison)
-    updates = opened(opening, comparison=comparison, share=token)
-    assert READ_ONLY in updates[opening.view.strip] and updates[opening.displayed] is None
-    store.of("anna").unshare(Shared.COMPARISON, comparison)
-    updates = opened(opening, comparison=comparison, share=token)
-    assert "not valid any more" in sentence(opening, updates)
-
-
 @pytest.mark.parametrize(
     "form",
     [
@@ -182,60 +152,6 @@ def test_an_address_of_an_earlier_version_opens_the_same_settings() -> None:
     assert settings.rules[1] == read_lane(
         "mars(theta=0.9,drafter=eagle3,tree=chain,k=4,draft_mode=greedy)"
     )
-
-
-@pytest.mark.parametrize(
-    ("drafter", "draft"),
-    [
-        (DrafterConfig("model", k=3, mode=DraftMode.GREEDY), {"k": 3, "draft_mode": "greedy"}),
-        (
-            DrafterConfig("eagle3", tree=TreeShape(12, 6, 2)),
-            {"tree": TreeShape(12, 6, 2)},
-        ),
-        (DrafterConfig("eagle3", k=4), {"tree": "chain", "k": 4, "draft_mode": "coupled"}),
-    ],
-)
-def test_a_setting_that_a_certificate_supports_has_an_address(
-    drafter: DrafterConfig, draft: dict[str, object]
-) -> None:
-    plan = replace(make_plan(), temperatures=(0.7,), top_k=40, max_new_tokens=90, seed=5)
-    lane = Lane(RuleConfig("mars", {"theta": 0.85}), drafter)
-    words = parse_qs(uses(plan, lane)["page"].removeprefix("?"))
-    one = {name: texts[0] for name, texts in words.items()}
-    values, wrong = read_link({**one, "rules": words["rule"]})
-    form = read_settings(values, one["prompt"])
-    assert wrong == "" and form.prompt == plan.prompt(plan.item(plan.task(0))).text
-    assert [each.rule for each in form.rules] == [RuleConfig("strict"), lane.rule]
-    numbers = {"temperature": 0.7, "top_k": 40, "max_new_tokens": 90, "seed": 5}
-    wanted = {"pair": "bundled", "drafter": drafter.kind, **draft, **numbers}
-    assert {name: getattr(form, name) for name in wanted} == wanted
-
-
-@pytest.mark.parametrize("protect", [(), ("a*", "digits")])
-def test_the_address_of_a_setting_has_all_that_its_study_chose(protect: tuple[str, ...]) -> None:
-    processors = Processors(
-        repetition_penalty=1.1,
-        logit_bias=(("cat", -2.5), ("[42, 7]", -math.inf)),
-        protect=protect,
-    )
-    plan = replace(
-        make_plan(),
-        processors=processors,
-        chat=False,
-        thinking=False,
-        stop=("END", "=> x"),
-        models=Models("custom", ModelRef("me/target", "abc"), ModelRef("me/draft")),
-    )
-    rule = RuleConfig("mars", {"theta": 0.85, "where": "thinking('<a>', '</a>')"})
-    lane = Lane(rule, DrafterConfig(k=3))
-    words = parse_qs(uses(plan, lane)["page"].removeprefix("?"))
-    one = {name: texts[0] for name, texts in words.items()}
-    values, wrong = read_link({**one, "rules": words["rule"]})
-    form = read_settings(values, one["prompt"])
-    assert wrong == "" and form.rules[1].rule == lane.rule
-    assert form.sampling.processors == processors
-    assert form.prompt_config == plan.prompt(plan.item(plan.task(0)))
-    assert (values["pair"], form.target, form.draft) == (CUSTOM, "me/target@abc", "me/draft")
 
 
 @pytest.mark.parametrize(
@@ -331,33 +247,18 @@ def test_a_preview_says_what_a_comparison_was_only_where_it_is_shared(store: Run
     assert previewed(services, f"/?comparison={comparison}&share={token}") == home
 
 
-def test_a_custom_pair_that_is_not_offered_is_displayed_without_its_settings(
-    store: RunStore, page: gr.Blocks
-) -> None:
-    assert page is not None
-    opening = opening_of(services_of(store, public=True, catalog=CATALOG))
-    stored = store.load(keep(store, "a lantern"))
-    request: Any = None
-    updates = opening._comparison(
-        opening.services.for_visitor(request), stored, Address(comparison=stored.id)
-    )
-    assert opening.prompt_panel.prompt not in updates and updates[opening.displayed] is None
-    assert "pairs of its list" in updates[opening.view.strip]
-    assert "a lantern" in updates[opening.note]  # the prompt above is another one
-
-
 def test_a_result_is_of_other_settings_only_by_what_its_drafters_take() -> None:
     """The rest comes from a stored run with other defaults than the pair's."""
-    entered = {"drafter": "model", "k": 3, "shape": "tree", "tree_tokens": 12, "seed": 1}
+    entered = {"drafter": "model", "k": 3, "tree": "12/6/2", "seed": 1}
     lanes = [
         {"rule": "mars", "drafter": "above", "k": 9},
-        {"rule": "mars", "drafter": "eagle3", "shape": "tree", "k": 9, "tree_depth": 6},
+        {"rule": "mars", "drafter": "eagle3", "tree": "9/4/2", "k": 9},
     ]
     values = json.loads(request_json("Hello", entered | {"lanes": lanes}))["values"]
     assert values == {
         **{"drafter": "model", "k": 3, "seed": 1},
         "lanes": [
             {"rule": "mars", "drafter": "above"},
-            {"rule": "mars", "drafter": "eagle3", "shape": "tree", "tree_depth": 6},
+            {"rule": "mars", "drafter": "eagle3", "tree": "9/4/2"},
         ],
     }

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 import shlex
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,36 +19,24 @@ from unittest.mock import patch
 import gradio as gr
 import pytest
 
-from display.figure import figure_json
-from display.palette import LANES, OUTCOME_STYLES
-from display.render import html
 from evaluation.options import read_plan_options
-from evaluation.report.document.build import document
-from evaluation.report.document.chart import COLOURS, charts
-from evaluation.report.document.panels import plots
 from evaluation.report.example import EXAMPLE, FILE, example
 from evaluation.report.files import measured_table
-from evaluation.report.rows import LoadRow
 from evaluation.report.values import Report
-from evaluation.statistics import Interval
 from mars_core.models import CATALOG
 from mars_playground.__main__ import parser
 from storage import RunStore, StorageError, StudyProgress
 from storage.export import csv_text
-from tests.panels import read_panel
-from tests.reports import HOSTILE, bare, make_report
+from tests.reports import HOSTILE, make_report
 from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import client_of, failing, one_loop, services_of
 from ui.kit.values import plain
-from ui.tabs.study.downloads import FILES
-from ui.tabs.study.filters import narrowed
-from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
-from ui.tabs.study.reports import PAUSE_S, StudyReports
+from ui.tabs.study.panels import first_html, narrowed
+from ui.tabs.study.reports import FILES, PAUSE_S, StudyReports
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.tabs.study.tab import QualityTab, chosen_prompt
 
-NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ABSENT = "f" * 32
 
 
@@ -168,35 +154,6 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     assert FILE.stat().st_size <= 200_000
 
 
-def test_the_example_opens_for_everybody_without_what_it_has_not(
-    reports: StudyReports, clock: Clock, view: QualityTab
-) -> None:
-    changed = view.open(reports, EXAMPLE)
-    assert clock.measured == 0 and changed[view.timer]["active"] is False
-    assert "3 not supported" in changed[view.first] and changed[view.prompts] == ""
-    assert not any(changed[choice]["visible"] for choice in view.filters)
-    links = read_panel(changed[view.downloads]).all("a")
-    for link in links:
-        name = link.attributes["href"].partition("?")[0].rpartition("/")[2]
-        assert _sent(reports, name, EXAMPLE).status_code == 200
-    assert len(links) == 2
-
-
-def test_rules_have_the_colours_of_the_lanes_and_no_outcomes() -> None:
-    assert COLOURS[: len(LANES)] == LANES
-    looks = {
-        style for outcome in OUTCOME_STYLES.values() for style in (outcome.light, outcome.dark)
-    }
-    assert not looks & set(COLOURS)
-    for chart in charts(example()):
-        assert {series.look.colour for series in chart.series if series.rule == "strict"} == {
-            COLOURS[0]
-        }
-        first = dict.fromkeys(series.rule for series in chart.series)
-        shown = {series.rule: series.look.colour for series in chart.series}
-        assert [shown[rule] for rule in first] == [*COLOURS[: len(first)]]
-
-
 def test_progress_is_a_sentence() -> None:
     working = StudyProgress(600, 200, 2400, 2.0, working=True)
     strip = progress_strip("sums", ABSENT, working, 11)
@@ -267,63 +224,6 @@ def test_a_prompt_opens_both_runs_token_by_token(
     assert chosen_prompt(reports, study, ABSENT) == ("", ())
     gone, views = chosen_prompt(reports, study, make_report().prompts[1].worst[1])
     assert views == () and "no longer in the database" in gone
-
-
-def test_the_charts_are_those_of_the_report_with_their_numbers() -> None:
-    report = make_report()
-    panel, page = read_panel(charts_html(report)), html(document(report, {}))
-    cards = panel.all(".mq-figure")
-    kinds = [each.attributes["data-name"].split("-")[2] for each in cards]
-    assert kinds == ["parameter", "tradeoff", "tau"] * 3  # gsm8k, news and all
-    for kind, plot in plots(charts(report)[0]).items():
-        value = f"data-figure='{figure_json(plot)}'"
-        assert value in page and value in charts_html(report), kind
-    rows = parsed(json.loads(cards[0].attributes["data-figure"])["csv"])
-    point = ("mars(theta=0.9)", "mars, model K=5, T = 0", "gsm8k", "theta", "0.9")
-    names = ("rule", "series", "group", "parameter", "value")
-    (mars,) = (row for row in rows if tuple(map(row.get, names)) == point)
-    (measured,) = (
-        row
-        for row in report.measured
-        if (row.group, row.temperature, row.lane) == ("gsm8k", 0.0, 3)
-    )
-    assert [float(mars[f"speedup{end}"]) for end in ("", "_low", "_high")] == list(measured.speedup)
-    rules = {"strict", "mars(theta=0.84)", "typical(epsilon=0.3, delta=0.09)"}
-    assert rules <= {row["rule"] for row in rows}
-    formats = [button.attributes["data-format"] for button in panel.all("button")]
-    assert formats == ["png", "svg", "csv"] * len(cards)
-    # where there is nothing there is no card
-    assert charts_html(bare(report)) == prompts_html(bare(report)) == ""
-    lanes = report.plan.lanes
-    one = [
-        row
-        for row in report.measured
-        if lanes[row.lane].rule.name != "mars" or lanes[row.lane].name == "mars(theta=0.9)"
-    ]
-    fewer = charts_html(replace(report, measured=tuple(one)))
-    assert "No rule of this part has several values" in fewer
-    assert "mq-note" not in charts_html(report)
-
-
-def test_the_throughput_of_batches_is_a_chart_with_its_numbers() -> None:
-    report = make_report()
-    known = Interval(9.0, 8.0, 10.0)
-    rows = [
-        LoadRow(0.0, load, lane, known, Interval(1.5, 1.2, 1.8))
-        for load in (1, 8)
-        for lane in report.plan.lanes
-    ]
-    compared = replace(report.plan, batch=8, loads=(1, 8))
-    report = replace(report, plan=compared, loads=tuple(rows))
-    *_, card = read_panel(charts_html(report)).all(".mq-figure")
-    assert card.attributes["data-name"] == "chart-load-1"
-    numbers = parsed(json.loads(card.attributes["data-figure"])["csv"])
-    assert len(numbers) == len(rows) and numbers[0]["tokens_per_s_high"] == "10.0"
-    assert "Throughput of batches" in rest_html(report)
-    assert narrowed(report, "", "0").loads == report.loads
-    assert not narrowed(report, "", "1").loads
-    kinds = {row.lane.drafts for row in narrowed(report, "", "", "eagle3 12/6/2").loads}
-    assert kinds == {"", "eagle3 12/6/2"}
 
 
 def _sent(reports: StudyReports, name: str, study: str) -> Any:

@@ -20,7 +20,6 @@ import pytest
 from display.blocks import TableCell
 from display.format import number
 from display.palette import css_variables
-from evaluation.planner import acceptance_of, costs_of, planned, times_of
 from evaluation.scoring.extraction import answers
 from mars_core.models import CATALOG
 from mars_core.telemetry import first_divergence
@@ -46,19 +45,17 @@ from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.report.page import report_html
-from ui.result.headline import headlines
 from ui.result.numbers import (
     SHIFT_QUANTITIES,
     comparison_table,
     self_check,
     summary_table,
 )
-from ui.result.overlap import shared_spans
-from ui.result.panels.planner import PlannerFields, PlannerPanel, planner_html, runs_of
-from ui.result.result import ended_result, run_speeds
+from ui.result.panels.planner import PlannerPanel, runs_of
+from ui.result.result import ended_result, headlines, run_speeds, shared_spans
 from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.result.speed import SpeedRatio, speed_ratio
-from ui.token_view.story import relaxed_story, word
+from ui.token_view.story import relaxed_story
 from ui.token_view.tiles import FLOAT_ERROR, LaneCounts, counts_of, lane_check
 from ui.token_view.view import ended_view
 
@@ -237,31 +234,6 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     assert "logits" not in words and "random number" in words and "strict" not in words
 
 
-def test_equal_texts_are_called_the_same_and_a_relaxed_run_on_the_left_by_its_name() -> None:
-    other = make_trace(rule="mars", theta=1.0, new_tokens=120)
-    assert other.token_ids == LEFT.token_ids
-    sentence = plain(verdict([LEFT, other]))
-    assert sentence.startswith("MARS and Strict wrote the same text, token for token.")
-    # the longer text is named, and a relaxed run on the left as the left one's deed
-    short = replace(LEFT, steps=LEFT.steps[:3])
-    short = replace(short, summary=replace(LEFT.summary, new_tokens=len(short.tokens)))
-    assert "continues where" in plain(verdict([LEFT, short]))
-    parts = verdict([RIGHT, LEFT])
-    assert "so MARS kept it" in plain(parts) and {part.lane for part in parts} == {None, 0}
-
-
-def test_the_same_work_claims_no_difference_in_time() -> None:
-    rounds = [[100.0, 100.0], [245.0, 249.0]]
-    sentence = plain(verdict([LEFT, LEFT], paces_of([LEFT, LEFT], rounds)))
-    assert sentence.endswith(" The two did the same work.")
-    # by another drafter it is not the same work
-    other = replace(
-        LEFT,
-        config=replace(LEFT.config, drafter=replace(LEFT.config.drafter, kind="ngram", model=None)),
-    )
-    assert "2.47× faster" in plain(verdict([LEFT, other], paces_of([LEFT, other], rounds)))
-
-
 def test_a_loop_is_named_with_the_numbers_before_it_wherever_a_run_is_displayed() -> None:
     loop = {"loop_tokens": 12, "loop_start": 40, "tau_before_loop": 1.25}
     looped = replace(RIGHT, summary=replace(RIGHT.summary, **loop))
@@ -296,42 +268,6 @@ def test_a_rounding_tie_is_not_blamed_on_the_rule() -> None:
     assert "numeric tie" in plain(verdict([LEFT, other])) and "not the rule" in plain(
         verdict([LEFT, other])
     )
-
-
-@pytest.mark.parametrize(
-    ("rounds", "expected"),
-    [
-        ([1.9, 2.0, 2.1], "2.00× faster (3 rounds: 1.76× faster to 2.26× faster)"),
-        ([1 / 1.9, 0.5, 1 / 2.1], "2.00× slower (3 rounds: 2.26× slower to 1.76× slower)"),
-        ([0.8, 1.3], "undecided (2 rounds: 21.4× slower to 22.3× faster)"),
-        ([math.nan, 1.9, 2.0, 2.1], "2.00× faster (3 rounds: 1.76× faster to 2.26× faster)"),
-        ([1.5], "not measured"),
-        ([math.nan, 1.5], "not measured"),
-        ([], "not measured"),
-    ],
-)
-def test_a_ratio_of_times_has_an_interval_a_direction_and_several_rounds_or_is_not_given(
-    rounds: list[float], expected: str
-) -> None:
-    speeds = {0: [100.0] * len(rounds), 1: [100 * ratio for ratio in rounds]}
-    strip = ended_result({0: LEFT, 1: RIGHT}, "x", ("a", "b"), speeds=speeds).strip
-    assert plain(strip.parts).endswith(f" Time per token: {expected}.")
-    assert strip.untimed == (expected == "not measured")
-
-
-def test_a_continued_run_names_the_chosen_token_at_its_position() -> None:
-    """Also where the run from which it was continued had left the baseline before."""
-    at = next(token.position for token in RIGHT.tokens if token.outcome is Outcome.RELAXED) + 4
-    given = tuple(PrefixToken(token.id, token.piece, 0, 0) for token in RIGHT.tokens[:at])
-    chosen = PrefixToken(9_999, " chosen", 0, 0)
-    config = replace(RIGHT.config, prefix=(*(token.id for token in given), chosen.id))
-    continued = replace(RIGHT, config=config, given=(*given, chosen))
-    parts = verdict([LEFT, RIGHT, continued])
-    words = plain(parts).split("\n")[1]
-    assert f"goes on from chosen, which was chosen at position {at} instead of " in words
-    assert f"instead of {word(RIGHT.tokens[at].piece)}; it differs from Strict from" in words
-    links = [(part.lane, part.position) for part in parts if part.lane == 2]
-    assert links == [(2, at)]
 
 
 def test_after_the_first_difference_the_texts_are_found_again_where_they_meet() -> None:
@@ -427,42 +363,10 @@ TRACES = {
 }
 
 
-def drawn(**fields: Any) -> str:
-    return planner_html(PlannerFields(runs=runs_of(TRACES), **fields))
-
-
 def rows(html: str) -> list[dict[str, str]]:
     return parsed(
         json.loads(read_panel(html).all(".mq-figure")[0].attributes["data-figure"])["csv"]
     )
-
-
-def test_the_runs_that_drafted_are_planned_with_the_pass_of_the_one_that_did_not() -> None:
-    runs = runs_of(TRACES)
-    assert [(run.lane, len(run.acceptance.rates)) for run in runs] == [(1, 5), (3, 5)]
-    trace, times, single = TRACES[1], times_of(TRACES[1]), times_of(TRACES[0])
-    acceptance = acceptance_of(trace)
-    costs = costs_of(times, single.pass_s)
-    assert (runs[0].draft, runs[0].slope) == (costs.draft, costs.slope)
-    table = rows(drawn())
-    expected = planned(acceptance, costs._replace(budget=256))
-    assert [float(row["speedup"]) for row in table] == pytest.approx(
-        [each.speedup for each in expected]
-    )
-    assert [row["extrapolated"] for row in table] == ["false"] * 5 + ["true"] * 11
-
-
-def test_the_plan_at_the_k_of_the_run_has_its_tokens_a_pass_and_few_steps_choose_nothing() -> None:
-    trace = TRACES[1]
-    drafted = (Outcome.ACCEPTED, Outcome.RELAXED)
-    steps = [step for step in trace.steps if step.emitted[-1].outcome not in drafted]
-    tau = number(sum(len(step.emitted) for step in steps) / len(steps))
-    words = re.search(
-        r"K = 5, as it was run: expected [\d.]+× \w+ with ([\d.]+) tokens", drawn(run=0)
-    )
-    assert words and words[1] == tau
-    few = runs_of({1: replace(trace, steps=trace.steps[:5])})
-    assert "5 steps: too few to choose K by, 20 needed." in planner_html(PlannerFields(few))
 
 
 @pytest.mark.parametrize(
@@ -548,23 +452,6 @@ def test_the_report_requests_nothing_and_only_scripts_with_a_named_hash_may_run(
     assert len(hashes) == 2 and re.findall("'sha256-[^']+'", policy) == hashes
 
 
-def test_hostile_text_is_never_markup(store: RunStore) -> None:
-    report = report_html(reported(store, MARKUP, words=(MARKUP,) * 8))
-    page = read_panel(report)
-    assert len(page.all("script")) == 3 and not page.all("img")
-    assert not [text for text in scripts(page) if "window.ran" in text]
-    assert not set("\u202e\x1b\ud800") & set(report)
-    prompt = page.all(".mq-prompt")[0].text
-    assert prompt.startswith(
-        "<img src=x onerror=alert(1)></script><script>window.ran=1</script>{{7*7}}"
-    )
-    values = [str(props["value"]) for props in drawn_values(page)]
-    assert any("window.ran=1" in value for value in values)
-    assert not [
-        value for value in values if re.search(r"\\u202e|\\u001b|\\ud800|[\u202e\x1b\ud800]", value)
-    ]
-
-
 def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
     """Texts and tables without a script; tokens and figures as the values of the page's
     components."""
@@ -585,11 +472,3 @@ def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:
     figures = [json.loads(each.attributes["data-figure"]) for each in page.all(".mq-figure")]
     assert len(figures) >= 6 and all(figure["csv"] for figure in figures)
     assert sum(props.get("lane") in (0, 1) for props in drawn_values(page)) == 2
-
-
-def test_runs_that_did_not_end_are_reported_too_and_a_comparison_without_runs(
-    store: RunStore,
-) -> None:
-    for status in (Status.CANCELLED, Status.FAILED):
-        assert "application/json" in report_html(reported(store, status=status))
-    assert "</html>" in report_html(store.load(store.new_comparison(PromptConfig("x"))))

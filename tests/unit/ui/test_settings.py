@@ -15,9 +15,9 @@ import pytest
 from display import format as words
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
 from mars_core.models.catalog import CUSTOM, PAPER_THETA, Theta
-from mars_core.rules import RULES, Parameter
+from mars_core.rules import RULES
 from mars_core.settings import KINDS, PROCESSORS, Settings
-from mars_core.types import DrafterConfig, DraftMode, TreeShape
+from mars_core.types import TreeShape
 from storage import RunStore
 from tests.checkpoints import tiny_checkpoint
 from tests.gguf_files import tiny_llama, write_gguf
@@ -25,13 +25,10 @@ from tests.panels import Element, read_panel
 from tests.unit.ui.helpers import FORM, services_of
 from training.demo.corpus import held_out
 from ui.jobs.services import Services
-from ui.kit.labels import parameter_title, rule_title
-from ui.settings.drafters import FIELDS, taken, tree_shape
-from ui.settings.fields import DEFAULT_RULES, rule_html
 from ui.settings.panel import SettingsPanel
-from ui.settings.parameters import UNMEASURED, step_of
-from ui.settings.presets import PRESETS, presets_for
+from ui.settings.parameters import PRESETS, UNMEASURED
 from ui.settings.values import (
+    DRAFTS,
     EnteredValues,
     lanes_of,
     parse,
@@ -39,14 +36,14 @@ from ui.settings.values import (
     read_settings,
     seeded,
     settings_values,
+    taken,
 )
 from ui.tabs.compare.prompt_panel import PromptPanel
-from ui.tabs.study.estimate import estimated
 from ui.tabs.study.form import read_study
 from ui.tabs.study.tab import QualityTab
+from ui.tabs.votes.tab import VotesTab
 
 pytestmark = pytest.mark.usefixtures("page")
-NO_PAIR: Any = None  # what is refused before the models are needed
 HOSTILE = "</textarea><script>alert(1)</script>\"' onfocus=x \u202e"
 
 
@@ -118,9 +115,9 @@ def test_settings_survive_the_panel(panel: SettingsPanel, form: Settings) -> Non
 
 
 def test_the_fields_of_a_drafter_are_those_that_it_takes(panel: SettingsPanel) -> None:
-    for drafter, shape in product(("model", "ngram", "none", "eagle3"), ("tree", "chain")):
-        assert visible(fields_of(panel, {"drafter": drafter, "shape": shape})) & set(
-            FIELDS
+    for drafter, shape in product(("model", "ngram", "none", "eagle3"), ("9/4/2", "chain")):
+        assert visible(fields_of(panel, {"drafter": drafter, "tree": shape})) & set(
+            DRAFTS
         ) == taken(drafter, shape)
     custom = {"target", "draft", "head"}  # displayed once a custom pair is chosen
     assert not custom & visible(fields_of(panel, {})) and custom <= visible(
@@ -132,18 +129,16 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
     services: Services, panel: SettingsPanel
 ) -> None:
     lanes = [{"rule": "strict"}, {"rule": "typical", "theta": 0.5, "epsilon": 0.3}]
-    values = {"tree_tokens": 3, "seed": 9, "lanes": lanes}
+    values = {"tree": "3/2/1", "seed": 9, "lanes": lanes}
     after = redrawn(panel, values, changed="rule", lane=1)
-    assert (
-        lanes_of(after)[1]["epsilon"] == 0.09 and after["tree_tokens"] == 3 and after["seed"] == 9
-    )
-    assert redrawn(panel, values, changed="pair")["tree_tokens"] == 12
+    assert lanes_of(after)[1]["epsilon"] == 0.09 and after["tree"] == "3/2/1" and after["seed"] == 9
+    assert redrawn(panel, values, changed="pair")["tree"] == "12/6/2"
     for pair, temperature in (
         ("bundled", 1),
         (CATALOG[0].key, 0),
     ):  # of which the second is not in this page's catalog
         custom = SettingsPanel(
-            replace(services, catalog=CATALOG), "compare", lambda fields: fields.bar(64)
+            replace(services, catalog=CATALOG), "compare", lambda fields: fields.run(64)
         )
         assert (
             redrawn(custom, {"pair": pair, "temperature": 0.3}, changed="pair")["temperature"]
@@ -153,7 +148,7 @@ def test_a_change_resets_what_follows_from_it_and_nothing_else(
     # of several that were not answered yet none is lost
     changes = ({"changed": "pair"}, {"changed": "rule", "lane": 1})
     after = parse(panel.changed(json.dumps({"values": values}), *changes)[0])
-    assert (after["tree_tokens"], lanes_of(after)[1]["epsilon"], after["seed"]) == (12, 0.09, 9)
+    assert (after["tree"], lanes_of(after)[1]["epsilon"], after["seed"]) == ("12/6/2", 0.09, 9)
 
 
 def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
@@ -162,9 +157,9 @@ def test_a_panel_on_which_nothing_else_depends_is_drawn_as_text(
     panel = QualityTab(services).panel
     panel.wire()
     event = gr.EventData(None, {"changes": [{"changed": "pair"}, "hostile", 5]})
-    updates = page.fns[max(page.fns)].fn(event, json.dumps({"values": {"tree_tokens": 3}}))
+    updates = page.fns[max(page.fns)].fn(event, json.dumps({"values": {"tree": "3/2/1"}}))
     (drawn,) = updates.values()
-    assert (parse(drawn)["pair"], parse(drawn)["tree_tokens"]) == ("bundled", 12)
+    assert (parse(drawn)["pair"], parse(drawn)["tree"]) == ("bundled", "12/6/2")
 
 
 SPECS = (
@@ -247,8 +242,8 @@ def test_the_theta_of_a_pair_is_its_default_with_a_reason_and_the_papers_one_cli
 def test_a_pair_of_own_models_keeps_the_numbers_that_were_set(store: RunStore) -> None:
     services = services_of(store, catalog=CATALOG)
     for panel, names in (
-        (PromptPanel(services).panel, ("k", "temperature", "shape", "theta")),
-        (QualityTab(services).panel, ("ks", "temperatures", "values")),
+        (PromptPanel(services).panel, ("k", "temperature", "tree", "theta")),
+        (QualityTab(services).panel, ("k", "temperature", "values")),
     ):
         lanes = [{"rule": "strict"}, {"rule": "mars"}]
         first = parse(panel.value({"pair": CATALOG[0].key, "lanes": lanes}))
@@ -330,27 +325,34 @@ def test_the_questions_of_a_pair_are_replaced_by_those_of_another_and_typed_ones
         assert (after["references"] == "") == (answers == 0)
 
 
-def test_a_study_reads_its_rules_and_says_what_is_missing(services: Services) -> None:
-    panel = QualityTab(services).panel
-    assert "35 runs" in estimated(services, read_study(panel.value({})))
-    assert "No rule is chosen" in estimated(services, read_study(panel.value({"rules": []})))
-    wanted = Settings(top_k=20, top_p=0.9, **PROCESSED)
-    chosen = {name: settings_values(wanted)[name] for name in ("top_k", "top_p", *PROCESSORS)}
-    plan = read_study(panel.value(chosen)).plan(services.catalog[0])
-    assert (plan.top_k, plan.top_p, plan.processors) == (20, 0.9, wanted.sampling.processors)
-
-
-@pytest.mark.parametrize("tab", [PromptPanel, QualityTab])
-def test_every_tab_that_plans_runs_has_the_same_sampling_fields_folded(
+@pytest.mark.parametrize("tab", [PromptPanel, QualityTab, VotesTab])
+def test_every_tab_that_plans_runs_has_the_fields_of_the_table_and_processors_are_folded(
     services: Services, tab: Any
 ) -> None:
+    """A new setting with a section gets its field by that."""
     html = fields_of(tab(services).panel, {})
-    (folded,) = (
-        each for each in html.all("details") if each.all("summary")[0].text == "More sampling"
-    )
-    names = {each.attributes.get("data-name") for each in folded.every}
-    assert {*PROCESSORS, "logit_bias", "protect"} <= names and "open" not in folded.attributes
-    assert {"top_k", "top_p"} <= {each.attributes.get("data-name") for each in html.every}
+    names = {each.attributes.get("data-name") for each in html.every}
+    declared = {name for name, kind in KINDS.items() if kind.section}
+    assert declared - names <= ({"repeats"} if tab is VotesTab else set())
+    folded = [each for each in html.all("details") if each.all("summary")[0].text[:4] == "More"]
+    inside = {each.attributes.get("data-name") for part in folded for each in part.every}
+    assert {*PROCESSORS} <= inside and "open" not in folded[0].attributes
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"pair": CUSTOM}, "The target model is empty"),
+        ({"lanes": []}, "0 rules were chosen"),
+        ({"k": None}, "k is empty"),
+        ({"thinking": "perhaps"}, "thinking is 'perhaps'"),
+        ({"lanes": [{"rule": "mars", "theta": None}]}, "theta is empty"),
+    ],
+)
+def test_what_only_a_form_can_lack_is_one_sentence(values: EnteredValues, words: str) -> None:
+    """Whatever else is wrong, the table of settings refuses."""
+    with pytest.raises(ValueError, match=words):
+        read_settings(settings_values(FORM) | values, "x")
 
 
 @pytest.mark.parametrize(
@@ -380,85 +382,11 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
 
 
 DRAFTED = settings_values(FORM)
-EAGLE = {**DRAFTED, "drafter": "eagle3", "tree_tokens": 24, "tree_depth": 5, "tree_top_k": 8}
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        (DRAFTED, DrafterConfig("model", k=4, mode=DraftMode.GREEDY)),
-        (
-            DRAFTED | {"draft_mode": "sampled"},
-            DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
-        ),
-        (
-            DRAFTED | {"drafter": "ngram", "draft_mode": "sampled"},
-            DrafterConfig("ngram", k=4, mode=DraftMode.GREEDY),
-        ),
-        (DRAFTED | {"drafter": "none", "k": None}, DrafterConfig("none", k=0)),
-        (
-            EAGLE | {"k": None},
-            DrafterConfig("eagle3", tree=TreeShape(24, 5, 8), mode=DraftMode.GREEDY),
-        ),
-        (
-            EAGLE | {"shape": "chain", "tree_tokens": None, "draft_mode": "coupled"},
-            DrafterConfig("eagle3", k=4),
-        ),
-    ],
-)
-def test_each_drafter_reads_its_fields_and_no_others(
-    values: EnteredValues, expected: DrafterConfig
-) -> None:
-    read = read_settings(values, "x").config(BUNDLED_PAIR)
-    assert read == (replace(expected, k=read.k) if expected.tree else expected)
-
-
-def test_every_drafter_shows_exactly_what_it_takes() -> None:
-    assert taken("model", "tree") == {"k", "draft_mode"}
-    assert taken("ngram", "chain") == taken("suffix", "tree") == {"k"}
-    assert taken("none", "tree") == set()
-    assert taken("eagle3", "chain") == {"shape", "k", "draft_mode"}
-    assert taken("eagle3", "tree") == set(FIELDS) - {"k"}
-    bundled = BUNDLED_PAIR
-    assert (tree_shape(bundled), tree_shape(None)) == (TreeShape(12, 6, 2), TreeShape(59, 8, 10))
-    with_head, without = (
-        {key for _, key in presets_for(each)} for each in (bundled, replace(bundled, head=None))
-    )
-    assert with_head - without == {"paper-tree"}
-    assert [key for _, key in presets_for(CATALOG[0])] == [
-        "",
-        "paper-tree",
-        "greedy",
-        "theta",
-        "relaxed",
-    ]
-
-
-def test_every_rule_and_parameter_has_a_title_and_a_note() -> None:
-    for name, rule in RULES.items():
-        note = read_panel(rule_html(name))
-        assert rule_title(name) != name and note.one("p").text == " ".join(rule.summary.split())
-        assert (
-            note.one("code").text == " ".join(rule.formula.split())
-            and rule.source in note.one("small").text
-        )
-        for each in rule.parameters:  # a symbol that another rule gives the same name would win
-            assert parameter_title(each.name) == each.symbol != each.name
-    assert len({rule_title(name) for name in RULES}) == len(RULES)
-    assert set(DEFAULT_RULES) <= set(RULES)
-    assert [step_of(Parameter("n", "N", default, 0, 1000, "")) for default in (10, 0.3)] == [1, 0.1]
+EAGLE = {**DRAFTED, "drafter": "eagle3", "tree": "24/5/8"}
 
 
 def preset(key: str) -> Settings:
     return read_settings(settings_values(FORM) | dict(PRESETS[key].fields), "x")
-
-
-def test_a_preset_fits_the_form_and_its_rules_exist() -> None:
-    for key, each in PRESETS.items():
-        assert preset(key).drafter == each.fields.get("drafter", FORM.drafter)
-        assert 1 <= len(each.rules) <= 4, key
-        for rule, parameters in each.rules:
-            RULES[rule].values(parameters)
 
 
 def test_the_papers_setting_is_the_papers() -> None:
@@ -536,28 +464,6 @@ def test_a_switch_makes_a_number_an_expression_and_back(
     lanes = [{"rule": "strict"}, {"rule": "mars", **values}]
     after = lanes_of(redrawn(panel, {"lanes": lanes}, changed=f"expression {name}", lane=1))[1]
     assert after.get(name) == typed and read_value(after, name) == read
-
-
-@pytest.mark.parametrize(
-    ("values", "error"),
-    [
-        ({"theta": "0.9 - 0.1*min(1, entropy/2)", "where": "thinking"}, ""),
-        ({"theta": "", "where": ""}, ""),
-        ({"theta": "7"}, "theta is 7; rule mars takes 0 to 1."),
-        ({"theta": "x"}, "theta is 'x': 'x' is unknown; it takes a number or an expression of"),
-        ({"where": "p2"}, "where is 'p2': 'p2' is unknown; it takes a number or an expression of"),
-    ],
-)
-def test_an_expression_is_checked_under_its_field(
-    panel: SettingsPanel, values: EnteredValues, error: str
-) -> None:
-    html = fields_of(panel, {"lanes": [{"rule": "mars", **values}]})
-    typed = [each for each in html.all("input") if "aria-invalid" in each.attributes]
-    assert {each.attributes["data-name"]: each.attributes["value"] for each in typed} == values
-    wrong = [each for each in typed if each.attributes["aria-invalid"] == "true"]
-    notes = {each.attributes.get("id"): each.text for each in html.all("small")}
-    (note,) = [notes[each.attributes["aria-describedby"]] for each in wrong] or [""]
-    assert note.startswith(error) and bool(note) is bool(error)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import asdict, fields, replace
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,44 +14,23 @@ from display.format import displayable, number, visible
 from mars_core.models import Pair
 from mars_core.types import (
     DrafterConfig,
-    DraftMode,
     Outcome,
-    PrefixToken,
     Sampling,
     Trace,
-    TreeShape,
 )
 from tests.live_pairs import config_for, decoded, headed, random_pair
-from tests.traces import make_trace, make_tree_trace
-from tests.unit.ui.helpers import contrast, judged, one_loop
-from ui.kit.theme import page_theme
+from tests.traces import make_trace
 from ui.result import example
 from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.tiles import LaneCounts, counts_of, stat_tiles
 from ui.token_view.view import (
     FIELDS,
-    HUES,
-    MOST,
     OUTCOMES,
     PREFIX,
     LaneView,
     TokenRow,
     ended_view,
-    prefix_rows,
     token_rows,
-)
-from ui.token_view.whatif import codes, samples_drafts
-
-HOSTILE = (
-    "<script>",
-    "${1}",
-    "{{7*7}}",
-    "\ud800",
-    "\u202eabc",
-    "`",
-    "\x1b[31m",
-    "</script>",
-    "'\"",
 )
 
 
@@ -123,48 +99,6 @@ def test_at_temperature_0_no_probability_of_a_card_contradicts_its_alternatives(
     assert seen > 100
 
 
-def test_prefix_tokens_come_first_and_carry_no_number() -> None:
-    trace = make_trace(new_tokens=6)
-    shifted = replace(
-        trace,
-        given=(PrefixToken(3, "Once", 0, 4), PrefixToken(4, " upon", 4, 9)),
-        text="Once upon" + trace.text,
-    )
-    tokens = [token for step in trace.steps for token in step.tokens]
-    built = token_rows(tokens, trace.text, 0, trace.config.rule)
-    for rows in (ended_view(shifted, "run").rows, ended_view(shifted, "run", rows=built).rows):
-        assert [row[:4] for row in rows[:2]] == [
-            ("Once", PREFIX, "Once", ""),
-            (" upon", PREFIX, "␣upon", ""),
-        ]
-        assert len(rows) == 8
-    rows = [*prefix_rows(shifted.given, shifted.text), *built]
-    assert ended_view(shifted, "run", rows=rows).rows == (*rows,)
-    assert ended_view(shifted, "run").judged.count(",") == 7
-
-
-def test_text_on_every_tint_can_be_read() -> None:
-    theme = vars(page_theme())
-    for suffix, hue in product(("", "_dark"), HUES.values()):
-        ground, ink = (
-            theme[f"{name}{suffix}"] for name in ("background_fill_primary", "body_text_color")
-        )
-        tinted = mixed(hue, ground, MOST)
-        assert contrast(tinted, ink) >= 4.5
-        assert (
-            contrast(mixed(ink, tinted, 0.05), ink) >= 4.5
-        )  # the shade of the text after a difference
-
-
-def mixed(colour: str, ground: str, amount: float) -> str:
-    """``amount`` of a #RRGGBB colour over another."""
-    parts = (
-        int(colour[i : i + 2], 16) * amount + int(ground[i : i + 2], 16) * (1 - amount)
-        for i in (1, 3, 5)
-    )
-    return f"#{''.join(f'{round(part):02X}' for part in parts)}"
-
-
 def test_live_numbers_end_as_the_summary_says() -> None:
     trace = make_trace(rule="mars", new_tokens=70)
     counts = LaneCounts()
@@ -194,14 +128,6 @@ def test_the_input_is_documented() -> None:
         ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text
         and len(outcomes) - 1 == PREFIX
     )
-
-
-def test_the_example_shows_every_stored_run(stored: tuple[Trace, ...]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    made: dict[str, Any] = {}
-    with one_loop():
-        exec(example, made)
-    assert len(made["page"].blocks) == len(stored)
 
 
 def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:
@@ -234,64 +160,3 @@ def run(
             pair, drafter, sampling, prompt="once upon", rule=rule, new=40, seed=seed, **more
         ),
     )
-
-
-MADE = make_trace(rule="mars", theta=0.9, new_tokens=90)
-CHAIN = DrafterConfig("model", None, 5, DraftMode.GREEDY)
-SAMPLED = DrafterConfig("model", None, 5, DraftMode.SAMPLED)
-TREE = DrafterConfig("eagle3", None, 5, DraftMode.GREEDY, TreeShape(12, 3, 4))
-
-
-@pytest.mark.parametrize("drafter", [CHAIN, SAMPLED, TREE], ids=["chain", "sampled", "tree"])
-def test_at_the_theta_of_the_run_it_says_what_the_run_did(
-    pair: Pair, drafter: DrafterConfig
-) -> None:
-    both = set()
-    for seed, (temperature, theta) in enumerate(
-        ((0.0, 0.8), (0.0, 1.0), (1.0, 0.5), (1.0, 0.9), (1.0, 0.97))
-    ):
-        drafts = judged(run(pair, drafter, theta, temperature, seed))
-        assert [draft.accepted_at(theta) for draft in drafts] == [
-            draft.accepted for draft in drafts
-        ]
-        both |= {(draft.accepted, draft.token.r > theta) for draft in drafts}
-    assert len(both) == 4  # accepted and refused, at low margin and elsewhere
-    sampled = [
-        samples_drafts(run(pair, drafter, 0.9, temperature, 0).config) for temperature in (0.0, 1.0)
-    ]
-    assert sampled == [False, drafter is SAMPLED]
-
-
-@pytest.mark.parametrize("drafter", [CHAIN, TREE], ids=["chain", "tree"])
-def test_what_is_foretold_up_to_the_first_change_is_what_a_run_does(
-    pair: Pair, drafter: DrafterConfig
-) -> None:
-    """Uniforms belong to positions, so a real run at another θ agrees up to the first decision that
-    changes."""
-    changed = 0
-    for seed in range(3):
-        stored, rerun = (run(pair, drafter, theta, 1.0, seed) for theta in (0.97, 0.6))
-        first = next(
-            (draft for draft in judged(stored) if draft.accepted_at(0.6) != draft.accepted), None
-        )
-        if first is None:
-            assert stored.token_ids == rerun.token_ids
-            continue
-        changed += 1
-        assert stored.token_ids[: first.token.position] == rerun.token_ids[: first.token.position]
-        assert stored.token_ids[first.token.position] != rerun.token_ids[first.token.position]
-        assert rerun.tokens[first.token.position].outcome is Outcome.RELAXED
-    assert changed
-
-
-@pytest.mark.parametrize("trace", [MADE, make_tree_trace(new_tokens=90)])
-def test_the_codes_name_every_judged_draft_once_at_its_row(trace: Trace) -> None:
-    entries = codes(trace).split(",")
-    assert len(entries) == len(trace.tokens)
-    for entry, token in zip(entries, trace.tokens, strict=True):
-        assert (token.outcome is Outcome.BONUS) == (entry == "")
-    if (
-        trace is MADE
-    ):  # a chain has no siblings: without stored nodes it is judged by its tokens alone
-        bare = replace(MADE, steps=tuple(replace(step, nodes=()) for step in MADE.steps))
-        assert codes(bare) == codes(MADE)

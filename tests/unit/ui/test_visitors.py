@@ -25,14 +25,11 @@ from tests.unit.ui.helpers import rows_of, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.public import access
-from ui.public.access import CLOSED, NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
-from ui.public.latest import Latest
+from ui.public.access import NOT_JSON, OTHERS, TOO_LONG, TOO_MANY, Access
 from ui.public.origin import (
     BEHIND_A_PROXY,
     OriginGuard,
     VisitorCookie,
-    new_cookie,
-    root_path,
 )
 from ui.public.visitors import ANYBODY, COOKIE, HEADER, browser_owner, session_key, visitor_of
 
@@ -93,17 +90,6 @@ def test_what_comes_first_says_who_it_is() -> None:
         for each in (account, owner(both), owner())
         for secret in (SECRET, OTHER, "page1", "123")
     )
-
-
-def test_a_request_that_names_nothing_is_nobody_twice_and_a_bare_page_does_not_last() -> None:
-    for headers, lasting in (({HEADER: SECRET}, True), ({}, False)):
-        assert (
-            visitor_of(gr.Request(request(headers), session_hash="p"), public=True).lasting
-            is lasting
-        )
-    first, second = (visitor_of(request(), public=True).owner for _ in range(2))
-    assert first and second and first != second
-    assert visitor_of(None, public=True).owner not in (None, "", first, second)
 
 
 def test_the_shared_session_of_mcp_is_no_identity() -> None:
@@ -195,22 +181,6 @@ def test_over_https_the_cookie_is_partitioned(forwarded: dict[str, Any], secure:
     assert answer.headers["set-cookie"].endswith(end)
 
 
-@pytest.mark.parametrize(
-    ("root", "path"),
-    [
-        ("", "/"),
-        ("/mars", "/mars"),
-        ("/mars/", "/mars"),
-        ("https://x.org/mars", "/mars"),
-        ("/a;b\r\nx: y", "/"),
-        (None, "/"),
-    ],
-)
-def test_the_cookie_is_for_the_page_alone(root: str | None, path: str) -> None:
-    assert root_path({"type": "http", "root_path": root}) == path
-    assert f"; Path={path};" in new_cookie(path, secure=True)
-
-
 JOIN = "/gradio_api/queue/join"
 
 
@@ -255,16 +225,6 @@ def test_a_body_that_is_not_finite_json_is_refused_in_one_sentence(
         assert (answer.status_code, answer.json()) == (400, {"detail": NOT_JSON})
 
 
-@pytest.mark.parametrize("public", [True, False])
-def test_a_good_body_arrives_as_it_was_sent(public: bool) -> None:
-    deep = b"[" * 60 + b"]" * 60
-    for body in (
-        b'{"data": ["[[[{{", 1e300, null], "session_hash": "own"}',
-        b'{"data": ' + deep + b"}",
-    ):
-        assert door(public).post(JOIN, content=body).content == body
-
-
 def test_a_body_is_of_bounded_size_in_public_mode_wherever_it_goes() -> None:
     long = json.dumps({"data": "x" * access.LONGEST_BODY}).encode()
     for path in (JOIN, "/gradio_api/call/compare", "/gradio_api/mcp/", "/", "/downloads/runs.csv"):
@@ -272,22 +232,6 @@ def test_a_body_is_of_bounded_size_in_public_mode_wherever_it_goes() -> None:
             answer = door().post(path, content=content)
             assert (answer.status_code, answer.json()) == (413, {"detail": TOO_LONG})
         assert door(public=False).post(path, content=long).status_code == 200
-
-
-@pytest.mark.parametrize("public", [True, False])
-def test_an_address_that_gradio_cannot_read_is_refused_in_one_sentence(public: bool) -> None:
-    longest = "x" * (access.LONGEST_ADDRESS - 1)
-    assert door(public).get(f"/?{longest}").status_code == 200
-    for path in (f"/?{longest}x", f"/{longest}x"):
-        answer = door(public).get(path)
-        assert (answer.status_code, answer.json()) == (414, {"detail": access.LONG_ADDRESS})
-
-
-def test_only_the_form_is_checked_in_private_mode() -> None:
-    private = door(public=False)
-    assert private.get("/monitoring").status_code == 200
-    assert private.post("/gradio_api/upload", content=b"\xff").content == b"\xff"
-    assert door().get("/monitoring").json() == {"detail": CLOSED}
 
 
 def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,22 +248,6 @@ def test_a_request_names_few_sessions_and_so_flushes_none(monkeypatch: pytest.Mo
     assert owner.get("/gradio_api/heartbeat/mine").status_code == 200
     answer = owner.post(JOIN, json={"session_hash": "x" * 1000})
     assert (answer.status_code, answer.json()) == (400, {"detail": TOO_MANY})
-
-
-def test_what_was_unused_for_longest_is_forgotten() -> None:
-    """Of whatever the page keeps for visitors: their sessions, stops, rounds, traces, reports."""
-    latest = Latest[str](2)
-    assert {latest.first(name, "first") for name in "abac"} == {"first"}
-    assert [latest.first(name, "another") for name in "ac"] == ["first"] * 2 and latest.get(
-        "b"
-    ) is None
-    latest.put("b", "new")
-    assert latest.get("a") is None and (latest.get("c"), latest.get("b")) == ("first", "new")
-    assert (
-        latest.take("c", lambda value: value == "new") is None
-        and latest.take("c") == "first"
-        and latest.take("c") is None
-    )
 
 
 @pytest.fixture
@@ -450,17 +378,6 @@ def known(*arguments: Any, **headers_: Any) -> bool:
     return bool(cookies)
 
 
-def test_the_browser_names_the_page_that_sends_a_request() -> None:
-    believed = ["POST same-origin cors", "GET none navigate", "GET cross-site navigate"]
-    foreign = ["cross-site cors", "cross-site no-cors", "hostile cors"]
-    posted = ["POST cross-site cors", "POST cross-site navigate", "POST same-site cors"]
-    for line in (*believed, *(f"GET {each}" for each in foreign), *posted):
-        method, site, mode = line.split()
-        is_known = known(method, sec_fetch_site=site, sec_fetch_mode=mode)
-        assert is_known is (line in believed), line
-    assert known("GET")
-
-
 @pytest.mark.parametrize(
     ("base", "accepted", "refused"),
     [
@@ -484,16 +401,6 @@ def test_where_it_does_not_the_origin_must_be_that_of_the_page(
 ) -> None:
     assert all(known(method, base, origin=origin) for origin in accepted)
     assert not any(known(method, base, origin=origin) for origin in refused)
-
-
-def test_forwarding_headers_count_behind_a_declared_proxy_only() -> None:
-    inside = "http://127.0.0.1:7860"
-    assert known("POST", inside, proxy=True, origin="https://mars.example", **PROXY)
-    assert not known("POST", inside, proxy=True, origin=inside, **PROXY)
-    assert not known("POST", inside, origin="https://mars.example", **PROXY)
-    assert known("POST", inside, origin=inside, **PROXY)
-    assert seen(base=inside, forwarded="host=x", **PROXY)[2] == []
-    assert len(seen(base=inside, proxy=True, **PROXY)[2]) == 2
 
 
 @pytest.mark.parametrize("proxy", [True, False])

@@ -17,26 +17,22 @@ from mars_core.rules import PLAIN
 from mars_core.settings import Settings, read_lane
 from mars_core.types import Status
 from storage import Choice, RunStore, Search, Source, StorageError, VoteCount
-from storage.export import csv_text
-from tests.panels import read_panel
 from tests.traces import make_trace
-from tests.unit.storage.exports import parsed
-from tests.unit.ui.helpers import FORM, client_of, failing, keep, write_answers
+from tests.unit.ui.helpers import FORM, failing, keep, write_answers
 from ui.jobs.services import Services
 from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.visitors import Visitor
-from ui.result.sentence import divergence
 from ui.tabs.votes.round import OpenRound, cast_vote
-from ui.tabs.votes.tally import (
-    COLUMNS,
+from ui.tabs.votes.view import (
+    Round,
     ordered,
-    results_table,
+    question_view,
+    revealed,
+    same_strip,
     tally,
-    tally_now,
 )
-from ui.tabs.votes.view import Round, question_view, reveal_strip, revealed, same_strip
 
 SAME = replace(FORM, rules=(read_lane(PLAIN), read_lane("strict")))  # strict loses nothing
 
@@ -190,26 +186,6 @@ def test_a_round_without_a_vote_is_discarded_when_the_next_begins(
     )
 
 
-def test_the_reveal_shows_every_token_of_both_runs_and_where_they_part() -> None:
-    round_ = round_of(left=1)
-    view = revealed(round_, Choice.RIGHT)
-    assert ["".join(row[0] for row in lane.rows) for lane in view.lanes] == [
-        trace.text for trace in round_.sides
-    ]
-    position = divergence(*round_.traces)
-    assert position and {lane.diverges for lane in view.lanes} == {position.position}
-    assert [bool(lane.note) for lane in view.lanes] == [
-        True,
-        False,
-    ]  # of the second rule, which is Answer A
-    words = plain(reveal_strip(round_, Choice.RIGHT).parts)
-    assert (
-        words.startswith("You preferred Strict.")
-        and "first differs from Strict at position" in words
-    )
-    assert not any(part.position for part in reveal_strip(round_, Choice.TIE).parts)
-
-
 def test_results_count_rules_and_not_sides() -> None:
     mars = "mars(theta=0.9)"
     counts = [
@@ -226,29 +202,3 @@ def test_results_count_rules_and_not_sides() -> None:
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
     assert ordered("mars", "strict") == ("strict", "mars")
     assert ordered("strict", "none") == ("none", "strict")
-
-
-def test_the_csv_holds_what_the_table_shows(
-    services: Services, rounds: Latest[OpenRound], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And no formula; the tab reads the latest votes alone."""
-    assert "'=1+1" in csv_text(results_table(tally([VoteCount("=1+1", "strict", Choice.TIE, 1)])))
-    for choice in (Choice.LEFT, Choice.RIGHT, Choice.RIGHT):
-        cast_vote(services, rounds, waiting_round(services, rounds), choice)
-    frames(services, rounds, SAME)
-    answer = client_of(services).get("/votes/vote_results.csv")
-    assert answer.status_code == 200 and "vote_results.csv" in answer.headers["content-disposition"]
-    first, second = parsed(answer.text)
-    assert tuple(first) == COLUMNS
-    assert (first["second_rule"], first["second_wins"]) == ("mars(theta=0.5)", "2")
-    rates = ("second_win_rate", "wilson95_low", "wilson95_high")
-    assert [float(first[name]) for name in rates] == [2 / 3, *wilson(2, 3)]
-    assert (second["same_text"], second["second_win_rate"]) == ("1", "")
-    panel = read_panel(tally_now(services))
-    cells = [cell.text for cell in panel.one("tbody").all("tr")[0].all("td")]
-    assert cells[:6] == ["3", "1", "2", "0", "0", "66.7 %of 3 decided"]
-    assert panel.one("h3").text == "All votes"
-    monkeypatch.setattr("ui.tabs.votes.tally.RECENT", 2)
-    panel = read_panel(tally_now(services))
-    assert len(panel.all(".mars-tally-vote")) == 2
-    assert panel.one("h3").text == "The last 2 of 3 votes"

@@ -15,8 +15,7 @@ from ui.jobs.driver import DriverEvent, Ready, Saved, Started, Waiting
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details
-from ui.result.headline import headlines
-from ui.result.result import ended_result, speed_of
+from ui.result.result import ended_result, headlines, speed_of
 from ui.token_view.tiles import LaneCounts, lane_check, stat_tiles
 from ui.token_view.view import LaneView, TokenRow, ended_view, prefix_rows, row_flags, token_rows
 

@@ -1,23 +1,28 @@
 """What the buttons of Compare do, as plain generators of frames: what the page shows next. Runs in
-a test without a browser."""
+a test without a browser. Continuations from before and after a relaxed token are not saved."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from mars_core.counterfactual import continued, relaxed_positions
+from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, follow
 from mars_core.settings import Settings
+from mars_core.settings.recorded import OTHER_SAMPLER
 from mars_core.telemetry import spent_before
 from mars_core.types import RuleConfig, RunConfig, Trace
-from ui.jobs.admission import JobError, job_errors
-from ui.jobs.driver import Batch, DriverEvent, drive
+from storage import StoredComparison
+from ui.jobs.admission import RUNNING, JobError, admit, check_configs, job_errors
+from ui.jobs.driver import INTERVAL_S, Batch, DriverEvent, Waiting, drive, with_models
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.result.result import by_column
-from ui.settings.admission import admit
+from ui.result.panels.counterfactual import counterfactual_html
+from ui.result.result import by_column, reopened
 from ui.settings.values import AUTO_REPEATS, AUTO_S, MOST_LANES
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
 
@@ -68,28 +73,13 @@ def run_one_more(
     Raises JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
-        traces, ids, speeds = by_column(stored, displayed.lanes)
-        config = continuation_config(
-            [traces.get(column) for column in range(len(displayed.lanes))], continuation
-        )
+        traces = by_column(stored, displayed.lanes).traces
+        columns = [traces.get(column) for column in range(len(displayed.lanes))]
+        config = continuation_config(columns, continuation)
     lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
-    batch = Batch(
-        (config,),
-        (0,),
-        comparison=stored.id,
-        saved_as=(lane,),
-        before=len(stored.runs) + len(stored.repeats),
+    yield from _further(
+        services, displayed, visitor, stored, Batch((config,), (0,), saved_as=(lane,))
     )
-    saved = tuple(lane for lane in displayed.lanes if lane is not None)
-    jobs = drive(
-        services,
-        visitor,
-        displayed.pair,
-        lambda _: [batch],
-        runs=1,
-        new_tokens=config.max_new_tokens,
-    )
-    yield from _frames(Lanes(displayed.pair, stored.id, saved, traces, ids, speeds=speeds), jobs)
 
 
 def measure_time(
@@ -98,28 +88,39 @@ def measure_time(
     """Run ``AUTO_REPEATS`` further rounds of the runs that are displayed. Raises JobError."""
     with job_errors(services):
         stored = services.store.load(displayed.comparison)
-        traces, ids, speeds = by_column(stored, displayed.lanes)
+        traces = by_column(stored, displayed.lanes).traces
         if len(traces) < len(displayed.lanes):
             raise ValueError("A lane has no run to measure; press Compare first.")
     configs = tuple(trace.config for trace in traces.values())
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
-    batch = Batch(
-        configs,
-        services.rounds(len(configs), AUTO_REPEATS),
-        comparison=stored.id,
-        saved_as=saved,
-        before=len(stored.runs) + len(stored.repeats),
-    )
+    batch = Batch(configs, services.rounds(len(configs), AUTO_REPEATS), saved_as=saved)
+    yield from _further(services, displayed, visitor, stored, batch)
+
+
+def _further(
+    services: Services,
+    displayed: DisplayedComparison,
+    visitor: str,
+    stored: StoredComparison,
+    batch: Batch,
+) -> Iterator[Frame]:
+    """Run a batch that joins the comparison that is displayed. Raises JobError."""
+    traces, ids, speeds = by_column(stored, displayed.lanes)
+    saved = tuple(lane for lane in displayed.lanes if lane is not None)
+    known = batch.configs if batch.saved_as == saved else ()
+    ran = len(stored.runs) + len(stored.repeats)
+    batch = replace(batch, comparison=stored.id, before=ran)
     jobs = drive(
         services,
         visitor,
         displayed.pair,
         lambda _: [batch],
         runs=len(batch.order),
-        new_tokens=max(config.max_new_tokens for config in configs),
+        new_tokens=max(config.max_new_tokens for config in batch.configs),
     )
+    rounds = len(speeds[0]) if known else 0
     lanes = Lanes(
-        displayed.pair, stored.id, saved, traces, ids, configs, rounds=len(speeds[0]), speeds=speeds
+        displayed.pair, stored.id, saved, traces, ids, known, rounds=rounds, speeds=speeds
     )
     yield from _frames(lanes, jobs)
 
@@ -177,3 +178,59 @@ def _frames(lanes: Lanes, jobs: Generator[DriverEvent, None, None]) -> Iterator[
                 raise
             broken = message_strip(str(error), error.state)
     yield lanes.closing(broken)
+
+
+def run_counterfactual(
+    services: Services, displayed: DisplayedComparison, wanted: ContinuationRequest, visitor: str
+) -> Iterator[Frame]:
+    """Raises JobError."""
+    with job_errors(services):
+        stored = services.store.load(displayed.comparison)
+        run = by_column(stored, displayed.lanes).traces.get(wanted.column)
+        position = wanted.index
+        if run is None or position not in relaxed_positions(run):
+            raise ValueError(f"Position {position} of this lane has no relaxed token.")
+        if run.config.draws_otherwise:
+            raise ValueError(OTHER_SAMPLER)
+    both = [continued(run, start) for start in (position, position + 1)]
+    configs = tuple(config for config in both if config)
+    records: dict[int, RecordedRun] = {}
+
+    def work(session: Session) -> Generator[JobEvent, None, None]:
+        with job_errors(services):
+            check_configs(services, session, configs)
+        seconds = services.limits.seconds or math.inf
+        order = tuple(range(len(configs)))
+        job = Job(displayed.pair, configs, order, seconds, INTERVAL_S, warm=True)
+        stop = services.stops.of(visitor)
+        with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
+            yield from events
+
+    jobs = with_models(
+        services,
+        visitor,
+        displayed.pair,
+        work,
+        runs=len(configs),
+        new_tokens=configs[0].max_new_tokens,
+    )
+    with closing(jobs) as events:
+        for event in events:
+            if isinstance(event, Waiting):
+                yield Frame(message_strip(event.message, "running"))
+            elif isinstance(event, Began | Wrote | Ended):
+                follow(records, event)
+                if isinstance(event, Began):
+                    text = "Strict continues from {} the relaxed token …"
+                    where = "after" if event.run else "before"
+                    yield Frame(message_strip(text.format(where), "running"))
+    strip = reopened(stored, displayed.lanes).strip
+    with job_errors(services):
+        yield Frame(strip, counterfactual=counterfactual_html(run, position, *_ended(records, run)))
+
+
+def _ended(records: dict[int, RecordedRun], run: Trace) -> tuple[Trace, Trace]:
+    """Both continuations; the run itself where it ends with the relaxed token."""
+    if 0 not in records:
+        raise ValueError("Stopped before the first token.")
+    return records[0].trace(), records[1].trace() if 1 in records else run

@@ -13,23 +13,25 @@ from mars_core.models import ModelError, PairSpec
 from mars_core.settings.links import address_words
 from mars_core.settings.recorded import OTHER_SAMPLER
 from storage import Shared, StorageError, StoredComparison
+from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, Address, address_patch, read_address
 from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.result.result import reopened
-from ui.settings.admission import chosen_pair
-from ui.settings.link import NAMES, read_link
-from ui.settings.stored import few, stored_settings
 from ui.settings.values import (
     FIRST_LANES,
+    LINK_NAMES,
     MOST_LANES,
     EnteredValues,
     as_text,
+    few,
     lanes_of,
     parse,
+    read_link,
     read_settings,
     settings_values,
+    stored_settings,
 )
 from ui.sharing import READ_ONLY, share_of
 from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
@@ -57,7 +59,7 @@ class Opening(CompareParts):
         """Make the address that of the comparison that is displayed."""
         if displayed is None or not displayed.comparison:  # no run began yet
             return {self.view.sharing: gr.skip()}
-        names = dict.fromkeys((*OF_RESULT, *NAMES), "") | {"comparison": displayed.comparison}
+        names = dict.fromkeys((*OF_RESULT, *LINK_NAMES), "") | {"comparison": displayed.comparison}
         services = self.services.for_visitor(request)
         panel = share_of(services, Shared.COMPARISON, displayed.comparison)
         return {self.address: address_patch(FIRST, names), self.view.sharing: panel.html()}
@@ -66,7 +68,7 @@ class Opening(CompareParts):
         """Return the address of these settings, where a link to them is requested."""
         if event_data(event).get("do") != "link":
             return {self.address: gr.skip()}
-        names = dict.fromkeys((*OF_RESULT, *NAMES), "")
+        names = dict.fromkeys((*OF_RESULT, *LINK_NAMES), "")
         try:
             names |= address_words(read_settings(parse(value), prompt))
         except ValueError as error:
@@ -91,7 +93,7 @@ class Opening(CompareParts):
     ) -> Updates:
         address, services = read_address(words), self.services.for_visitor(request)
         if not address.comparison:
-            named = any(as_text(words.get(name)) for name in NAMES)
+            named = any(as_text(words.get(name)) for name in LINK_NAMES)
             return self._settings(words) if named else {self.displayed: gr.skip()}
         if displayed and displayed.comparison == address.comparison:
             return {self.displayed: gr.skip()}

@@ -15,14 +15,14 @@ from mars_core.drafting import context_limit
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
 from mars_core.settings import Drafts
 from mars_core.settings.setting import kinds
+from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.components import chips_component, chips_html, text_panel
 from ui.kit.events import LATEST, PRIVATE, Updates
-from ui.settings.admission import chosen_pair
 from ui.settings.fields import Fields
 from ui.settings.panel import SettingsPanel
-from ui.settings.presets import presets_for
+from ui.settings.parameters import presets_for
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.settings.values import (
     FIRST_LANES,
@@ -40,13 +40,8 @@ LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
 COUNTED = ("pair", *MODELS, "system", "chat", "thinking")  # what it depends on
 
 
-REPEATS = (("Auto", "0"), ("1", "1"), ("3", "3"), ("5", "5"))
-
-
 def _describe(fields: Fields) -> None:
-    fields.bar(LONGEST)
-    fields.choice("repeats", "Runs per lane", REPEATS)
-    fields.advanced()
+    fields.run(LONGEST)
 
 
 class PromptPanel:

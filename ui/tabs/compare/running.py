@@ -24,12 +24,12 @@ from ui.public.latest import Latest
 from ui.result.details import Details
 from ui.settings.values import MOST_LANES, lane_with_theta, lanes_of, parse, read_settings
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
-from ui.tabs.compare.counterfactual import run_counterfactual
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
     ContinuationRequest,
     measure_time,
     run_comparison,
+    run_counterfactual,
     run_one_more,
 )
 

@@ -16,10 +16,10 @@ from ui.kit.components import message_strip
 from ui.kit.events import LATEST, Updates
 from ui.kit.labels import lane_labels
 from ui.result import example
+from ui.result.panels.tree import StoredRuns
 from ui.result.result import ComparisonResult, ended_result
-from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView
-from ui.settings.presets import PRESETS
+from ui.settings.parameters import PRESETS
 from ui.settings.values import MOST_LANES, parse
 from ui.sharing import wire_share
 from ui.tabs.compare.arrange import (

@@ -14,11 +14,10 @@ from ui.kit.components import REPORT, RUN_FILES, downloads_html, message_strip
 from ui.kit.events import Updates
 from ui.kit.labels import settings_line
 from ui.kit.panel import panel_component, render
+from ui.result.panels.tree import StoredRuns
 from ui.result.result import reopened
-from ui.result.stored_runs import StoredRuns
 from ui.result.view import ResultView
-from ui.settings.stored import few, richest
-from ui.settings.values import MOST_LANES, as_text
+from ui.settings.values import MOST_LANES, as_text, few, richest
 from ui.sharing import READ_ONLY
 from ui.token_view.view import LaneView
 

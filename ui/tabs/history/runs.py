@@ -1,21 +1,24 @@
 """The table of compared runs: up to ten runs of any comparisons side by side, the leftmost is the
 baseline.
 
-Every row knows whether all runs agree in it, so that the page can show the differences only.
+Every row knows whether all runs agree in it, so that the page can show the differences only. Any two numbers of
+the runs that the list has can be drawn against each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from display.format import MISSING, displayable, duration, memory, plural, shorten
-from mars_core.types import Summary
+from display.format import MISSING, displayable, plural, shorten
+from display.plot import Plot
+from mars_core.types import Summary, numbers
 from storage import RunRecord, RunStore, StorageError
-from ui.kit.address import ID, Address, read_address, without_search
-from ui.kit.labels import STOP_TITLES, lane_label
+from ui.figures.runs import RunPoint, scatter_plot
+from ui.kit.address import ID, Address, read_address, to_search, without_search
+from ui.kit.labels import STOP_TITLES, lane_label, model_title
 from ui.kit.panel import render
 from ui.result.numbers import (
     LOOP_QUANTITIES,
@@ -23,7 +26,7 @@ from ui.result.numbers import (
     SETTINGS,
     SHIFT_QUANTITIES,
     RunQuantity,
-    integer,
+    quantities,
     signed,
 )
 
@@ -31,20 +34,15 @@ MOST_RUNS = 10
 TOO_MANY = (
     f"The table already has {MOST_RUNS} runs, its maximum; remove one before you add another."
 )
-_MORE = (
-    RunQuantity("Prefill", "wall time of the prompt's pass", "prefill_s", duration),
-    RunQuantity("Drafting", "wall time of the drafter, in all", "draft_s", duration),
-    RunQuantity("Verifying", "wall time of the target's passes, in all", "verify_s", duration),
-    RunQuantity("Drafted", "tokens", "drafted", integer),
-    RunQuantity("Relaxed", "tokens that the rule keeps and strict rejects", "relaxed", integer),
-    RunQuantity("Recovered", "tokens drawn after a rejection", "recovered", integer),
-    RunQuantity("Bonus", "tokens drawn after a full draft", "bonus", integer),
-    RunQuantity(
-        "Peak memory of the process",
-        "all models that are loaded: on CUDA while this run went, else since the process began",
-        "peak_memory_bytes",
-        memory,
-    ),
+_MORE = quantities(
+    prefill_s="Prefill",
+    draft_s="Drafting",
+    verify_s="Verifying",
+    drafted="Drafted",
+    relaxed="Relaxed",
+    recovered="Recovered",
+    bonus="Bonus",
+    peak_memory_bytes="Peak memory of the process",
 )
 _GROUPS = {  # kinds of rows, as they follow each other
     "text": "Output",
@@ -53,7 +51,7 @@ _GROUPS = {  # kinds of rows, as they follow each other
     "machine": "Machine and versions",
 }
 _MACHINE = ("Device", "Number format", "Versions")
-MEASURES: tuple[RunQuantity, ...] = (*QUANTITIES, *LOOP_QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
+MEASURES = (*QUANTITIES, *LOOP_QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
 class RunCell(NamedTuple):
@@ -227,3 +225,48 @@ def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
     return render(
         template, table=table, groups=_GROUPS, summary=summary, message=message, share=share
     )
+
+
+MOST_DRAWN = 500  # comparisons, the first of the list
+
+
+NUMBERS: Mapping[str, tuple[str, Callable[[RunRecord], float]]] = {
+    "theta": ("θ", lambda run: numbers(run.config.rule.parameters).get("theta", math.nan)),
+    "k": ("K", lambda run: math.nan if run.config.drafter.tree else run.config.drafter.k),
+    "temperature": ("Temperature", lambda run: run.config.sampling.temperature),
+    **{
+        each.field: (each.name, lambda run, read=each.read: read(run.summary))  # type: ignore[misc]
+        for each in MEASURES
+    },
+}
+GROUPS: Mapping[str, tuple[str, Callable[[RunRecord], str]]] = {
+    "rule": ("Rule", lambda run: lane_label(run.config)),
+    "target": ("Model", lambda run: model_title(run.config.target.name)),
+}
+
+
+def chart_form() -> str:
+    numbers = [(name, title) for name, (title, _) in NUMBERS.items()]
+    choosers = (
+        ("x", "Draw", numbers, "tau"),
+        ("y", "against", numbers, "tokens_per_s"),
+        ("by", "Colour by", [(name, title) for name, (title, _) in GROUPS.items()], "rule"),
+    )
+    return render("tabs/history/chart.html.jinja", choosers=choosers)
+
+
+def run_chart(store: RunStore, view: Address, fields: Mapping[str, Any]) -> Plot | None:
+    """``fields``: of the form, untrusted. Raises StorageError."""
+    (x, x_of), (y, y_of) = (
+        NUMBERS.get(str(fields.get(name)), NUMBERS["tau"]) for name in ("x", "y")
+    )
+    _, group = GROUPS.get(str(fields.get("by")), GROUPS["rule"])
+    matches = store.find(to_search(view, limit=MOST_DRAWN, offset=0)).frame
+    ids = [run for runs in matches["run_ids"] for run in runs]
+    runs = store.records(ids, existing=True)
+    points = [RunPoint(x_of(run), y_of(run), group(run), _name(run)) for run in runs]
+    return scatter_plot(points, x, y)
+
+
+def _name(run: RunRecord) -> str:
+    return f"{lane_label(run.config)}: {run.name or shorten(run.config.prompt.text, 80)}"

@@ -33,10 +33,9 @@ from ui.kit.components import (
 )
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, render, stamped
+from ui.result.panels.tree import StoredRuns
 from ui.result.result import title_of
-from ui.result.stored_runs import StoredRuns
 from ui.sharing import share_of, wire_share
-from ui.tabs.history.chart import chart_form, run_chart
 from ui.tabs.history.detail import Detail, Notes, entered_notes
 from ui.tabs.history.list import (
     NO_CHOICES,
@@ -48,7 +47,15 @@ from ui.tabs.history.list import (
     search_html,
     searched,
 )
-from ui.tabs.history.runs import RunTable, acted, chosen_runs, run_table, runs_html
+from ui.tabs.history.runs import (
+    RunTable,
+    acted,
+    chart_form,
+    chosen_runs,
+    run_chart,
+    run_table,
+    runs_html,
+)
 
 
 class HistorySession:

@@ -23,7 +23,7 @@ def estimated(services: Services, form: StudyForm) -> str:
         job = admitted(services, form)
     except ValueError as error:
         return str(error)
-    item = "prompt" if form.suite == TYPED else "problem"
+    item = "prompt" if form.text("suite") == TYPED else "problem"
     tokens = job.runs * job.plan.max_new_tokens
     size = advice_size(job, item) if job.advises else study_size(job.plan, item)
     takes = duration_of(services, job.spec, tokens)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from evaluation.plan.lane import BASELINE
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import QUESTIONS, TYPED
+from mars_core.drafting import offered
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig
-from ui.kit.labels import parameter_title, rule_title
+from ui.kit.labels import drafter_title, parameter_title, rule_title
 from ui.settings.fields import Fields
 from ui.settings.parameters import default_theta, suggestion
 from ui.settings.values import EnteredValues
-from ui.tabs.study.form import (
-    ADVISE,
-    COMPARE,
-    answers_to,
-    examples,
-    rules_of,
-    study_form,
-)
+from ui.tabs.study.form import ADVISE, COMPARE, StudyForm, answers_to, examples, rules_of
 
 LONGEST = 160  # tokens: what the answers of the built-in suites need
 RULE_CHOICES = [
@@ -33,75 +28,85 @@ ADVICE_EXAMPLES = 250  # that can support a recovery of 98 %, within MAX_RUNS
 
 def thresholds(values: EnteredValues) -> list[RuleConfig]:
     """Return the rules whose values the fields hold. Raises ValueError."""
-    form = study_form(values)
-    return rules_of(form) if form.purpose == COMPARE else []
+    form = StudyForm(values)
+    return [] if form.advises else rules_of(form)
 
 
 def describe(fields: Fields) -> None:
     """Describe the fields by name of StudyForm."""
-    fields.choice("purpose", "Purpose", PURPOSES, COMPARE, kind="radio", redraws=True)
-    fields.number(
-        "margin", "Margin", 0.98, step=0.01, help="The share of strict’s score that is enough."
+    section: dict[str, Any] = {"section": "purpose"}
+    advise = (
+        fields.add("purpose", "radio", "Purpose", COMPARE, choices=PURPOSES, **section) == ADVISE
     )
-    advise = fields.by_name["purpose"].value == ADVISE
+    share = "The share of strict’s score that is enough."
+    fields.add("margin", "number", "Margin", 0.98, step=0.01, help=share, **section)
     _suite_fields(fields, advise=advise)
     _rule_fields(fields, advise=advise)
-    fields.bar(LONGEST, lists=True)
-    fields.number("repeats", "Repeats", 1)
-    fields.advanced()
+    spec, listed = fields.spec, {"kind": "text", "step": 1}
+    fields.run(
+        LONGEST,
+        # a drafter is needed
+        drafter={"choices": [(drafter_title(each), each) for each in offered(spec)[:-1]]},
+        k=listed | {"default": f"{spec.k if spec else 5}", "placeholder": "3, 5, 7", "most": None},
+        temperature=listed
+        | {
+            "default": f"{spec.temperature if spec else 1.0:g}",
+            "placeholder": "0, 1",
+            "label": "Temperatures",
+        },
+        seed={"label": "First seed"},
+        repeats={"kind": "number", "label": "Repeats", "default": 1, "choices": ()},
+    )
 
 
 def _suite_fields(fields: Fields, *, advise: bool) -> None:
     titles = [*((suite, suite) for suite in BUILT_IN), ("Prompts of your own", TYPED)]
     bundled = fields.spec is not None and fields.spec.key == BUNDLED_PAIR.key
     many = "demo_arithmetic" if bundled else "instructions"
-    fields.choice("suite", "Suite", titles, many if advise else TYPED, width=160, redraws=True)
-    typed = fields.by_name["suite"].value == TYPED
+    section: dict[str, Any] = {"section": "suite"}
+    suite = many if advise else TYPED
+    typed = fields.add("suite", "choice", "Suite", suite, choices=titles, **section) == TYPED
     amount = ADVICE_EXAMPLES if advise else len(QUESTIONS)
-    fields.number("problems", "Problems", amount, visible=not typed)
-    prompts, answers = examples(bundled=bundled)
-    fields.text("prompts", "Prompts", prompts, kind="lines", width=460, visible=typed, redraws=True)
-    fields.text(
-        "references",
-        "Right answers, one a line",
-        answers,
-        kind="lines",
-        width=200,
-        visible=typed,
-        help="May be empty. With them the texts are scored.",
-    )
-    right = fields.by_name["references"]
-    value = answers_to(fields.by_name["prompts"].value, right.value)
-    fields.by_name["references"] = replace(right, value=value)
-    fields.text(
+    fields.add("problems", "number", "Problems", amount, visible=not typed, **section)
+    section["visible"] = typed
+    fields.add(
         "separator",
+        "text",
         "Line between prompts",
         placeholder="none: one prompt a line",
-        width=160,
-        visible=typed,
         help="For prompts of several lines: a line that is in none of them.",
+        **section,
     )
+    prompts, answers = examples(bundled=bundled)
+    section["section"] = "prompts"
+    asked = fields.add("prompts", "lines", "Prompts", prompts, width=460, **section)
+    scored = "May be empty. With them the texts are scored."
+    label = "Right answers, one a line"
+    right = fields.add("references", "lines", label, answers, help=scored, **section)
+    field = fields.by_name["references"]
+    fields.by_name["references"] = replace(field, value=answers_to(asked, right))
 
 
 def _rule_fields(fields: Fields, *, advise: bool) -> None:
     """``advise``: for rules with a margin threshold, whose values are chosen later."""
     known_rules = [each for each in RULE_CHOICES if RULES[each[1]].margin_threshold or not advise]
-    fields.many(
+    chosen = fields.add(
         "rules",
+        "many",
         "Rules, beside strict",
-        [*known_rules, (rule_title(PLAIN), PLAIN)],
         ("mars",) if advise else ("mars", PLAIN),
-        redraws=True,
+        choices=[*known_rules, (rule_title(PLAIN), PLAIN)],
+        section="rules",
     )
-    chosen = fields.by_name["rules"].value
     known = {each.name: each for name in chosen for each in RULES[name].parameters}
-    choices = [(parameter_title(name), name) for name in known]
-    fields.choice("parameter", "Parameter", choices, "theta", redraws=True, visible=not advise)
-    varied = fields.by_name["parameter"].value
+    section: dict[str, Any] = {"section": "values", "visible": not advise}
+    titles = [(parameter_title(name), name) for name in known]
+    varied = fields.add("parameter", "choice", "Parameter", "theta", choices=titles, **section)
     if fields.values.get("parameter", varied) != varied:  # the values are those of another one
         fields.values = {name: each for name, each in fields.values.items() if name != "values"}
-    fields.text(
+    fields.add(
         "values",
+        "text",
         "Values",
         suggestion(known[varied], fields.spec) if known else "",
         placeholder="0.84, 0.9 or 0.8:0.98:0.02",
@@ -109,24 +114,19 @@ def _rule_fields(fields: Fields, *, advise: bool) -> None:
         width=260,
         help="" if known else "These rules have no parameter.",
         live=True,
-        visible=not advise,
+        **section,
     )
-    fields.check(
-        "placebos",
-        "Placebos",
-        False,
-        visible=not advise,
-        help="For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft.",
-    )
+    controls = "For each rule as many relaxed tokens at random places, drawn several times, and once the rule that keeps every draft."
+    fields.add("placebos", "check", "Placebos", False, help=controls, **section)
     defaults = {name: each.default for name, each in known.items() if name != varied}
     if "theta" in defaults:
         defaults["theta"] = default_theta(fields.spec).value
-    fields.text(
+    fields.add(
         "others",
+        "text",
         "Other parameters of the rules",
         ", ".join(f"{name} = {value:g}" for name, value in defaults.items()),
         placeholder="name = value, …",
         also="other parameters",
-        width=200,
-        visible=not advise,
+        **section | {"section": "sampling"},
     )

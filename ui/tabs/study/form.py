@@ -3,10 +3,12 @@ Fields can hold anything: what cannot be read gets one clear sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, replace
+import re
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
 from operator import eq
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from display.format import plural
 from evaluation.advise.certificate import compared
@@ -22,7 +24,6 @@ from evaluation.suites.typed import QUESTIONS, TYPED, split_prompts, typed_suite
 from mars_core.models import PairSpec
 from mars_core.numbers import (
     check_lanes,
-    number_of,
     quoted,
     read_integer,
     read_integers,
@@ -31,13 +32,14 @@ from mars_core.numbers import (
 )
 from mars_core.rules import PLAIN, RULES
 from mars_core.settings import KINDS, Settings, rule_named
+from mars_core.settings.command_line import read_rules
+from mars_core.settings.setting import Text
 from mars_core.text.files import lines_of
-from mars_core.types import MAX_DRAFT, DrafterConfig, RuleConfig
+from mars_core.types import MAX_DRAFT, DrafterConfig, RuleConfig, number_text
+from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.kit.labels import parameter_title
-from ui.settings.admission import chosen_pair
-from ui.settings.drafters import TREE, taken
-from ui.settings.values import EnteredValues, as_text, parse, read_settings
+from ui.settings.values import EnteredValues, as_text, parse, read_settings, taken
 
 MAX_RUNS = 2000
 SUITES = (*BUILT_IN, TYPED)  # none of them executes code
@@ -45,42 +47,32 @@ COMPARE, ADVISE = "compare", "advise"
 ALPHA = 0.05  # of the tests of settings, as of mars advise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyForm:
-    """``purpose``: to compare the rules with these values, or to find values of them, which then
-    are not read. ``problems``: the first items of a built-in suite; ``prompts``: those of the typed
-    one, each a line or between lines that are ``separator``; ``references``: their right answers, a
-    line each.
-
-    ``values``: a list of ``parameter``, for every rule that has it; ``others``: of the other
-    parameters one value each. ``ks`` and ``temperatures`` are lists, too, as text. strict is always
-    there. ``entered``: the fields that a comparison has too.
-    """
+class StudyForm(NamedTuple):
+    """The values of the form, whatever they are: what is malformed is empty, or refused by name.
+    ``k`` and ``temperature`` are lists, as text."""
 
     entered: EnteredValues
-    purpose: str = COMPARE
-    margin: float | None = 0.98
-    suite: str
-    problems: float | None
-    prompts: str = ""
-    separator: str = ""
-    references: str = ""
-    rules: list[str]
-    parameter: str = "theta"
-    values: str
-    others: str = ""
-    placebos: bool = False
-    temperatures: str
-    ks: str
-    repeats: float | None = 1
+
+    def text(self, name: str) -> str:
+        return as_text(self.entered.get(name))
+
+    @property
+    def advises(self) -> bool:
+        """Whether values of the rules are to be found, and are not read."""
+        return self.text("purpose") == ADVISE
+
+    @property
+    def rules(self) -> list[str]:
+        """Beside strict, which is always there."""
+        rules = self.entered.get("rules")
+        return [each for each in rules if isinstance(each, str)] if isinstance(rules, list) else []
 
     def plan(self, spec: PairSpec) -> Plan:
         """Raises ValueError with one sentence."""
         suite, settings = self.chosen_suite(), self.settings()
-        known = taken(
-            as_text(self.entered.get("drafter")), as_text(self.entered.get("shape", TREE))
-        )
-        ks = read_integers(self.ks, "k", 1, MAX_DRAFT) if "k" in known else (None,)
+        ks: Sequence[int | None] = (None,)
+        if "k" in taken(self.text("drafter"), self.text("tree")):
+            ks = read_integers(self.text("k"), "k", 1, MAX_DRAFT)
         drafters = [replace(settings, k=k).config(spec) for k in ks]
         rules = rules_of(self)
         if not rules:
@@ -89,34 +81,33 @@ class StudyForm:
             )
         check_lanes(len(drafters) * (1 + len(rules)))
         lanes = [Lane(rule, each) for each in drafters for rule in (RuleConfig(BASELINE), *rules)]
-        placebos = self.placebos and self.purpose == COMPARE
+        placebos = bool(self.entered.get("placebos")) and not self.advises
         none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
         return Plan(
             self._name(suite),
             Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier),
             (suite,),
             with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
-            temperatures=read_numbers(self.temperatures, "temperature"),
-            repeats=read_integer(self.repeats, "repeats"),
+            temperatures=read_numbers(self.text("temperature"), "temperature"),
+            repeats=read_integer(self.entered.get("repeats"), "repeats"),
             seed=settings.seed,
             max_new_tokens=settings.max_new_tokens,
             **planned(settings),
-            margin=read_number(self.margin, "margin"),
+            margin=read_number(self.entered.get("margin"), "margin"),
             limit=None if suite.name == TYPED else len(suite.items),
         )
 
     def chosen_suite(self) -> Suite:
         """Raises ValueError."""
-        if self.suite == TYPED:
-            prompts = split_prompts(self.prompts, self.separator)
-            _check_runs(len(prompts))
-            answers = lines_of(answers_to(self.prompts, self.references).rstrip())
-            return typed_suite(prompts, answers)
-        if self.suite not in SUITES:
-            raise ValueError(
-                f"The suite is {str(self.suite)[:80]!r}; it must be one of {', '.join(SUITES)}."
-            )
-        return read_suite(self.suite, read_integer(self.problems, "the number of problems"))
+        suite = Text("", SUITES).read(self.text("suite"), "The suite")
+        if suite != TYPED:
+            problems = read_integer(self.entered.get("problems"), "the number of problems")
+            return read_suite(suite, problems)
+        typed = self.text("prompts")
+        prompts = split_prompts(typed, self.text("separator"))
+        _check_runs(len(prompts))
+        answers = answers_to(typed, self.text("references"))
+        return typed_suite(prompts, lines_of(answers.rstrip()))
 
     def settings(self) -> Settings:
         """Return the settings of all runs. Raises ValueError."""
@@ -124,7 +115,7 @@ class StudyForm:
 
     def _name(self, suite: Suite) -> str:
         rules, items = ", ".join(self.rules), suite.items
-        if self.purpose == ADVISE:
+        if self.advises:
             rules = f"the fastest of {rules}"
         if suite.name == TYPED:
             first = " ".join(items[0].turns[0].split())
@@ -155,63 +146,29 @@ def answers_to(prompts: str, references: str) -> str:
 def rules_of(form: StudyForm) -> list[RuleConfig]:
     """Return every rule, with each of the values where it has that parameter. Raises ValueError."""
     chosen = [name for name in form.rules if name not in (PLAIN, BASELINE)]
-    parameters = {name: {each.name for each in rule_named(name).parameters} for name in chosen}
-    if form.purpose == ADVISE:
+    if form.advises:
         return [RuleConfig(name, RULES[name].values({})) for name in chosen]
-    known = set().union(*parameters.values())
-    others = _named_numbers(form.others)
-    if form.parameter in others:
-        raise ValueError(
-            f"The other parameters fix {form.parameter}, which is varied; leave one out."
-        )
-    for name in others:
-        if name not in known:
-            raise ValueError(f"The other parameters have {name[:40]!r}, which no chosen rule has.")
-    title = parameter_title(form.parameter)
-    values = read_numbers(form.values, title) if form.parameter in known else ()
-    check_lanes(len(chosen) * max(1, len(values)))
-    rules = []
-    for name in chosen:
-        fixed = {other: others[other] for other in others.keys() & parameters[name]}
-        varied = [{form.parameter: value} for value in values if form.parameter in parameters[name]]
-        rules += [RuleConfig(name, RULES[name].values(fixed | each)) for each in varied or [{}]]
-    return rules
-
-
-def _named_numbers(text: str) -> dict[str, float]:
-    """``name = value``, comma separated. Raises ValueError."""
-    values = {}
-    for part in filter(str.strip, text.replace("\n", ",").split(",")):
-        name, equals, value = map(str.strip, part.partition("="))
-        if not equals or not name:
+    known = {each.name for name in chosen for each in rule_named(name).parameters}
+    varied, others = form.text("parameter"), form.text("others").replace("\n", ",").split(",")
+    sets = ["=".join(map(str.strip, each.split("=", 1))) for each in filter(str.strip, others)]
+    for each in sets:
+        if not re.match("[^=]+=.", each):
             raise ValueError(
-                f"{quoted(part.strip())} among the other parameters is not name = value; separate them by commas."
+                f"{quoted(each)} among the other parameters is not name = value; separate them by commas."
             )
-        values[name] = read_number(value, name)
-    return values
+        if (name := each.partition("=")[0]) not in known:
+            raise ValueError(f"The other parameters have {name[:40]!r}, which no chosen rule has.")
+    if varied in (each.partition("=")[0] for each in sets):
+        raise ValueError(f"The other parameters fix {varied}, which is varied; leave one out.")
+    if varied in known:
+        values = read_numbers(form.text("values"), parameter_title(varied))
+        sets.append(f"{varied}={','.join(map(number_text, values))}")
+    rules = read_rules(chosen, Namespace(theta="", scope="all", set=sets))
+    return [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in rules]
 
 
 def read_study(value: str | None) -> StudyForm:
-    return study_form(parse(value))
-
-
-def study_form(values: EnteredValues) -> StudyForm:
-    """Read the form: a malformed number becomes None, which is refused by name; a malformed text is
-    empty."""
-    readers: dict[str, Callable[[Any], Any]] = {
-        "str": as_text,
-        "bool": bool,
-        "float | None": number_of,
-        "list[str]": lambda value: (
-            [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
-        ),
-    }
-    known = {
-        each.name: readers[str(each.type)](values.get(each.name))
-        for each in fields(StudyForm)
-        if each.type in readers and (each.name in values or each.default is MISSING)
-    }
-    return StudyForm(entered=values, **known)
+    return StudyForm(parse(value))
 
 
 class StudyJob(NamedTuple):
@@ -232,15 +189,14 @@ def admitted(services: Services, form: StudyForm) -> StudyJob:
     services.limits.check_length(settings.max_new_tokens)
     plan = form.plan(spec)
     runs = plan.runs
-    if form.purpose not in (COMPARE, ADVISE):
-        raise ValueError(f"The purpose is {form.purpose[:80]!r}; it must be {COMPARE} or {ADVISE}.")
-    if form.purpose == ADVISE:
+    Text("", (COMPARE, ADVISE)).read(form.text("purpose"), "The purpose")
+    if form.advises:
         tuning, study, _ = advisable(plan, ALPHA)
         lanes = len(plan.lanes) - len(compared(plan)) + MOST_CANDIDATES
         runs = tuning.tasks + study.tasks * lanes
     _check_runs(runs)
     check_size(services, plan, runs)
-    return StudyJob(spec, plan, runs, form.purpose == ADVISE)
+    return StudyJob(spec, plan, runs, form.advises)
 
 
 def _check_runs(runs: int) -> None:

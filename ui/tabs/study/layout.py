@@ -15,11 +15,11 @@ from ui.kit.components import (
     text_panel,
 )
 from ui.kit.panel import panel_component
-from ui.result.pair import RunPair
+from ui.result.view import RunPair
 from ui.settings.panel import SettingsPanel
 from ui.sharing import share_component
 from ui.tabs.study.fields import describe, thresholds
-from ui.tabs.study.filters import EVERY
+from ui.tabs.study.panels import EVERY
 from ui.tabs.study.studies import list_component, study_panel
 
 SCOPE = "quality"

@@ -21,22 +21,23 @@ from ui.jobs.services import Services
 from ui.kit.address import ID
 from ui.kit.components import Strip, downloads_html, message_strip
 from ui.kit.events import LATEST, PRIVATE, QUEUED, Updates, event_data
-from ui.result.pair import pair_views
+from ui.result.view import pair_views
 from ui.sharing import READ_ONLY, reading, share_of, wire_share
-from ui.tabs.study.downloads import EXAMPLE_FILES, FILES
 from ui.tabs.study.estimate import estimated
-from ui.tabs.study.filters import EVERY, filter_choices, narrowed
 from ui.tabs.study.form import read_study
 from ui.tabs.study.layout import RESULT, QualityLayout
 from ui.tabs.study.panels import (
+    EVERY,
     charts_html,
+    filter_choices,
     first_html,
+    narrowed,
     prompts_html,
     rest_html,
     texts_html,
     typed_html,
 )
-from ui.tabs.study.reports import StudyReports
+from ui.tabs.study.reports import EXAMPLE_FILES, FILES, StudyReports
 from ui.tabs.study.running import StudyFrame, resumable, resumed, started
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.token_view.view import LaneView

@@ -22,12 +22,12 @@ from mars_core.jobs import Wrote
 from mars_core.settings import Settings
 from mars_core.types import Status, StopReason, Trace
 from storage import Choice, Source, StorageError
+from ui.jobs.admission import admit
 from ui.jobs.driver import Batch, DriverEvent, Ready, Saved, Started, Waiting, drive
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_label
 from ui.public.latest import Latest
-from ui.settings.admission import admit
 from ui.tabs.votes.view import Round, RoundView, question_view, revealed, same_strip
 
 if TYPE_CHECKING:

@@ -24,14 +24,13 @@ from ui.kit.components import (
 )
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.kit.panel import panel_component
-from ui.result.pair import RunPair
+from ui.result.view import RunPair
 from ui.settings.fields import Fields, lane
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
 from ui.settings.values import EnteredValues, parse, read_settings, seeded
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
-from ui.tabs.votes.tally import tally_html, tally_now
-from ui.tabs.votes.view import RoundView, reveal_strip, revealed
+from ui.tabs.votes.view import RoundView, reveal_strip, revealed, tally_html, tally_now
 
 HINT = "Two rules answer one prompt. You see both texts without names, vote, and then see which rule wrote each."
 STARTING = "Starting; it waits for its turn …"
@@ -200,6 +199,5 @@ class VotesTab:
 
 
 def _describe(fields: Fields) -> None:
-    fields.bar(LONGEST)
-    fields.check("fresh", "A new seed each round", True)
-    fields.advanced()
+    fields.run(LONGEST, "repeats")
+    fields.add("fresh", "check", "A new seed each round", True, section="round")

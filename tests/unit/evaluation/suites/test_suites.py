@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed_suite
 from tests.unit.evaluation.suites.files import field_file, row, write
 from training.demo.corpus import held_out
-from ui.tabs.study.form import read_study
+from ui.tabs.study.form import StudyForm
 
 
 def test_arithmetic_has_the_held_out_problems_and_their_solutions_are_right() -> None:
@@ -60,11 +59,14 @@ CODE = (
 def test_no_part_of_a_typed_prompt_is_an_answer_or_ends_it(prompt: str) -> None:
     """Neither as an option nor between lines of a separator; nor in a line of its own."""
     lines = prompt.split("\n")
-    form = replace(read_study("{}"), suite="prompts")
     asked = {
         (prompt, "Hi."): typed_suite([prompt, "Hi."]),
-        ("Hi.", prompt): replace(form, prompts=f"Hi.\n%%\n{prompt}", separator="%%").chosen_suite(),
-        tuple(filter(str.strip, lines)): replace(form, prompts=prompt).chosen_suite(),
+        ("Hi.", prompt): StudyForm(
+            {"suite": "prompts", "prompts": f"Hi.\n%%\n{prompt}", "separator": "%%"}
+        ).chosen_suite(),
+        tuple(filter(str.strip, lines)): StudyForm(
+            {"suite": "prompts", "prompts": prompt}
+        ).chosen_suite(),
     }
     for prompts, suite in asked.items():
         assert [item.turns[0] for item in suite.items] == [*prompts]

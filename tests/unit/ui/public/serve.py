@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import ui.api.documents
-import ui.tabs.votes.tally
+import ui.tabs.votes.view
 from mars_core.models import ModelPool
 from storage import RunStore
 from tests.pairs import tiny_pair
@@ -42,7 +42,7 @@ def paths(routes: Iterable[Any]) -> Iterator[str]:
 
 def break_on_demand(folder: Path) -> None:
     """Two functions of the page raise while the file ``broken`` is there."""
-    for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.tally, "tally")):
+    for module, name in ((ui.api.documents, "rule_documents"), (ui.tabs.votes.view, "tally")):
         real = getattr(module, name)
 
         def broken(*arguments: Any, real: Any = real) -> Any:

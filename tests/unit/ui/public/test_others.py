@@ -4,7 +4,6 @@ line, whatever is sent."""
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -13,27 +12,18 @@ import httpx
 import pytest
 from gradio_client import Client
 from gradio_client.exceptions import AppError
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
-from starlette.testclient import TestClient
 
 from mars_core.types import Status
 from storage import RunStore, Shared
 from tests.unit.ui.helpers import rows_of
 from tests.unit.ui.public.conftest import MARK, A, B, OwnedIds, Served, Stranger, defaults
-from ui.kit.errors import ErrorPages, error_message
+from ui.kit.assets import SOURCE
+from ui.kit.errors import error_message
 from ui.public.preview import PICTURE
 from ui.public.visitors import HEADER, browser_owner
 from ui.report.downloads import ALL_FILES
-from ui.result.figure import SOURCE
-from ui.tabs.study.downloads import FILES as STUDY_FILES
+from ui.tabs.study.reports import FILES as STUDY_FILES
 
-PROGRAMS = ["compare", "rules", "pairs", "comparisons", "comparison", "divergences", "tokens"]
 OURS = {
     *["/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv"],
     f"/{SOURCE}",
@@ -44,6 +34,11 @@ OURS = {
 API = "/gradio_api/"
 # gradio's own, each looked at: either the doors are shut, or it gives nothing of any visitor, or it
 # is bound to the session.
+BY_EVENT = {  # by the name of an event, 128 random bits that only its sender gets
+    f"{API}call/{version}{name}"
+    for version in ("", "v2/")
+    for name in ("{api_name}", "{api_name}/", "{api_name}/{event_id}")
+}
 MCP = {"/gradio_api/mcp"}  # calls the endpoints for its caller
 HARMLESS = {
     *[
@@ -93,11 +88,6 @@ BY_SESSION = {
         "run/{api_name}/",
     ]
 }
-BY_EVENT = {  # by the name of an event, 128 random bits that only its sender gets
-    f"{API}call/{version}{name}"
-    for version in ("", "v2/")
-    for name in ("{api_name}", "{api_name}/", "{api_name}/{event_id}")
-}
 SHUT = re.compile(
     r"/monitoring|/gradio_api/(deep_link|token|dev|runs|openapi|custom_component|proxy|file|stream|api|component_server|upload|"
     r"process_recording|vibe|undo-vibe)"
@@ -141,19 +131,6 @@ def component_values(owned: OwnedIds) -> Iterator[dict[str, Any]]:
 def event_name(event: dict[str, Any]) -> str:
     """Of its function: gradio numbers those of the same name."""
     return re.sub(r"_\d+$", "", event["api_name"])
-
-
-def test_the_page_and_its_configuration_are_compressed(served: Served) -> None:
-    for path in ("/", "/config"):
-        answer, plain = (
-            httpx.get(served.url + path, headers={"Accept-Encoding": way})
-            for way in ("gzip", "identity")
-        )
-        assert (
-            answer.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
-        )
-        assert int(answer.headers["content-length"]) < len(plain.content) / 3
-        assert len(answer.content) == len(plain.content)
 
 
 @pytest.mark.parametrize("path", ["/", "/config"])
@@ -380,32 +357,6 @@ def test_the_page_itself_holds_nothing_of_any_visitor(
 
 ID = re.compile(r"\(error ([0-9a-f]{8})\)")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
-JSON = {"Content-Type": "application/json"}
-NAMES = [*PROGRAMS, "no_such_name", "choose_3", "../x"]
-TAKEN = {
-    "compare": ("rules", "prompt", "stop", "k"),
-    "rules": (),
-    "pairs": (),
-    "comparisons": ("limit", "offset"),
-    "comparison": ("id",),
-    "divergences": ("baseline", "id"),
-    "tokens": ("lane", "id"),
-}
-ALONE = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=40)
-    | st.sampled_from(("0" * 32, "strict"))
-)
-WILD = st.recursive(
-    ALONE,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
 
 
 def in_log(served: Served, text: str) -> None:
@@ -446,91 +397,6 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
     )
 
 
-def test_100_calls_of_anything(served: Served, stranger: Stranger) -> None:
-    """Where 3 of 100 calls break something, one of these does so with a probability of 95 %."""
-    calls: list[int] = []
-
-    @settings(
-        max_examples=100,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(
-        st.sampled_from(NAMES),
-        st.sampled_from(("v1", "v2", "join", "route")),
-        st.lists(WILD, max_size=4),
-        WILD,
-    )
-    def call(name: str, way: str, values: list[Any], more: Any) -> None:
-        answer = _send(stranger, name, way, values, more)
-        calls.append(answer.status_code)
-        text = answer.text
-        if answer.status_code == 200 and way != "route":
-            text += _received(stranger, name, way, answer.json()["event_id"])
-        assert not any(trace in text for trace in TRACES), text
-
-    call()
-    assert len(calls) >= 100 and set(calls) <= {200, 400, 404, 422}  # and no error of the program
-    assert calls.count(200) > 40
-    assert stranger.send((1, [], None))[0]["success"]
-    assert httpx.get(served.url, timeout=60).status_code == 200
-
-
-def _send(stranger: Stranger, name: str, way: str, values: list[Any], more: Any) -> httpx.Response:
-    if way == "route":
-        return stranger.get(
-            f"/downloads/{name}.csv", comparison=str(more), runs=str(values), share=str(more)[:80]
-        )
-    named = {key: more if at % 2 else values for at, key in enumerate(TAKEN.get(name, ("id",)))}
-    content = json.dumps({"data": values} if way == "v1" else named)
-    if way == "join":
-        request = {
-            "fn_index": len(name),
-            "data": values,
-            "event_data": more,
-            "session_hash": stranger.session,
-        }
-        content = json.dumps(request)
-        return stranger.http.post("/gradio_api/queue/join", content=content, headers=JSON)
-    version = "v2/" if way == "v2" else ""
-    return stranger.http.post(f"/gradio_api/call/{version}{name}", content=content, headers=JSON)
-
-
-def _received(stranger: Stranger, name: str, way: str, event: str) -> str:
-    if way == "join":
-        return json.dumps(stranger.received())
-    return stranger.http.get(f"/gradio_api/call/{name}/{event}").text
-
-
-@pytest.mark.parametrize(
-    ("body", "way"),
-    rows_of("""
-{"fn_index": -1} -> queue/join
-{"fn_index": 1000000000} -> queue/join
-{"fn_index": -1} -> run/predict
-{"fn_index": 1000000000} -> run/predict
-{} -> run/predict
-{} -> call/no_such_name
-{"fn_index": 1, "trigger_id": -5} -> queue/join
-"""),
-)
-def test_what_names_no_event_is_no_fault(
-    served: Served, stranger: Stranger, way: str, body: dict[str, Any]
-) -> None:
-    before = served.written
-    answer = stranger.http.post(
-        f"/gradio_api/{way}", json={"data": [], "session_hash": stranger.session, **body}
-    )
-    assert answer.status_code in (200, 400) and answer.text.count("\n") <= 1
-    if "trigger_id" not in body:
-        assert (
-            answer.status_code == 400
-            and "There is no endpoint of this name or fn_index" in answer.text
-        )
-    assert served.written == before
-
-
 def test_a_call_by_names_says_which_parameter_is_wrong(served: Served, stranger: Stranger) -> None:
     before = served.written
     for values, sentence in (
@@ -567,53 +433,6 @@ def test_a_tool_says_which_argument_is_wrong(
     (text,) = [each["text"] for each in result["content"]]
     assert text[: len(text) if result["isError"] else 1] == sentence
     assert MARK not in text  # which A's comparisons have
-
-
-def test_an_unknown_session_is_refused_and_leaves_no_log(
-    served: Served, stranger: Stranger
-) -> None:
-    before = served.written
-    for path in ("queue/data?session_hash=unknown", "call/compare/unknown"):
-        answer = stranger.http.get(f"/gradio_api/{path}")
-        assert answer.text.count("data: ") == 1 and "404" in answer.text
-    (message,) = stranger.received("unknown")
-    assert message["msg"] == "unexpected_error" and message["session_not_found"]
-    assert served.written == before
-
-
-def test_events_that_report_anything_are_no_faults(served: Served, stranger: Stranger) -> None:
-    page = stranger.get("/config").json()
-    values, before = defaults(page), served.written
-    reporting = [event for event in page["dependencies"] if event["collects_event_data"]]
-    queued = {event["id"]: event["queue"] is not False for event in reporting}
-    assert len(queued) > 20
-    stranger.send(*((event, values[event], 5) for event, queues in queued.items() if queues))
-    for event in (event for event, queues in queued.items() if not queues):
-        stranger.direct(event, values[event], 5)
-    assert "fault" not in served.written.removeprefix(before)
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_route_that_raises_is_logged_without_what_a_visitor_wrote(
-    caplog: pytest.LogCaptureFixture, begun: bool
-) -> None:
-    """And broken off, where the answer had begun."""
-
-    def parts() -> Iterator[bytes]:
-        yield b"begun"
-        raise RuntimeError("what a visitor wrote")
-
-    def send(_: Request) -> Response:
-        return StreamingResponse(parts() if begun else iter([next(parts()), *parts()]))
-
-    app = Starlette(routes=[Route("/x/{rest}", send)], middleware=[Middleware(ErrorPages)])
-    with caplog.at_level(logging.ERROR):
-        answer = TestClient(app, raise_server_exceptions=False).get("/x/private?query=private")
-    (record,) = (record for record in caplog.records if record.name == "mars.faults")
-    assert vars(record)["where"] == "request /x"
-    if not begun:
-        assert answer.status_code == 500 and ID.search(answer.text) and "wrote" not in answer.text
-        assert vars(record)["fault"] in answer.text
 
 
 def test_messages_to_strangers_have_no_path() -> None:
