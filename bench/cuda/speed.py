@@ -1,8 +1,9 @@
-"""Speed: steps and their lower bounds, our decoding compared with transformers' and a plain loop,
+"""Speed: steps, their parts and their lower bounds, our decoding compared with transformers' and a plain loop,
 and the same runs with and without captures, exact passes and telemetry."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from statistics import median
 from typing import Any
 
@@ -14,6 +15,8 @@ from bench.common.peers import assisted, greedy, looped, prompted
 from bench.common.report import Figures, MeasuredFigure
 from bench.cuda.coupled import coupled_models, prompts
 from bench.cuda.trial import NOISE, CudaTrial, switched
+from mars_core.capture import Stopwatch
+from mars_core.decoder import synchronise
 from mars_core.models import Pair
 
 K = DRAFTERS["draft model"].k
@@ -22,6 +25,7 @@ STRICT = "strict, draft model"
 SPEED_GOALS = (("assisted", 2.5), (LOOP, 1.2))  # of strict at temperature 0, at least
 VERIFY_GOAL, STEP_GOAL = 1.15, 1.3  # times the lower bound, at most
 TELEMETRY_GOAL = 3.0  # per cent of the time, at most
+REPLAYS = 20
 
 
 def speed(trial: CudaTrial, key: str) -> Figures:
@@ -31,6 +35,7 @@ def speed(trial: CudaTrial, key: str) -> Figures:
     for prompt in prompts(3):
         strict(prompt, 0)
     yield from bounds(strict, bandwidth(trial.device, trial.size.copied))
+    yield from replays(pair)
     samples = trial.interleaved({**_ours(trial, pair, 0.0), **_peers(trial, pair, key)}, 0.75)
     yield from goals(samples)
     yield from rows(samples, 0.0)
@@ -88,6 +93,25 @@ def bounds(method: Ours, bytes_a_s: float) -> Figures:
         yield MeasuredFigure(title, took / bound, "×", note, most=most)
     note = "of a large buffer on the device, bytes read and written"
     yield MeasuredFigure("bandwidth", bytes_a_s / 1e9, "GB/s", note)
+
+
+def replays(pair: Pair) -> Figures:
+    """Measure on the device's timeline what the captures of a step take: of the engines that the
+    pair has, each replayed by itself, in the order of a step."""
+    taken = defaultdict[str, list[float]](list)
+    for engine in pair.engines._idle.values():
+        for _ in range(REPLAYS):
+            for (name, *_rest), capture in engine._graphs._captured.items():
+                watch = Stopwatch(pair.device)
+                watch.mark()
+                with torch.inference_mode():
+                    capture.replay()
+                watch.mark()
+                synchronise(pair.device)
+                taken[name].append(watch.seconds())
+    for name, seconds in taken.items():
+        note = f"of a replay, median of {len(seconds)}"
+        yield MeasuredFigure(f"{STRICT}: {name}", 1e3 * median(seconds), "ms", note)
 
 
 def goals(samples: Samples) -> Figures:

@@ -17,11 +17,12 @@ from bench.common.decoding import DRAFTERS, Ours, Timed
 from bench.common.measure import TimedSample
 from bench.common.report import Figures, MeasuredFigure
 from bench.cuda import __main__ as command
-from bench.cuda.coupled import coupled_pair
+from bench.cuda.coupled import coupled_pair, prompts
 from bench.cuda.parts import PARTS
 from bench.cuda.shapes import TINY_SHAPES
-from bench.cuda.speed import LOOP, STRICT, bounds, goals, weight_bytes
-from bench.cuda.trial import TINY, CudaTrial
+from bench.cuda.speed import LOOP, STRICT, bounds, goals, replays, weight_bytes
+from bench.cuda.trial import TINY, CudaTrial, switched
+from tests.replay import replayed
 
 CPU = torch.device("cpu")
 CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
@@ -51,6 +52,17 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial)
         f"{STRICT} / {LOOP}",
     }
     assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
+
+
+def test_the_captures_of_a_step_are_timed_one_by_one(
+    rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replayed(monkeypatch)
+    pair = switched(rehearsed.pair("qwen"), graphs=True)
+    rehearsed.ours(pair, "draft model")(prompts(1)[0], 0)
+    figures = {figure.name: figure.value for figure in replays(pair)}
+    assert [*figures] == [f"{STRICT}: {name}" for name in ("chance", "draft", "pass", "decide")]
+    assert min(figures.values()) > 0
 
 
 def test_exact_steps_write_the_targets_text_also_when_continued(rehearsed: CudaTrial) -> None:
