@@ -10,10 +10,19 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from mars_core.models import ModelError
-from mars_core.numbers import read_integer, read_number
 from mars_core.rules import PLAIN
 from mars_core.settings import KINDS, PROCESSORS, LaneSettings, Settings, rule_named
-from mars_core.settings.setting import Flag, Text, Whole, checked, kinds, setting
+from mars_core.settings.setting import (
+    Flag,
+    Number,
+    SettingKind,
+    Text,
+    Whole,
+    Words,
+    checked,
+    kinds,
+    setting,
+)
 from mars_core.types import Processors, RuleConfig, Sampling
 
 
@@ -48,8 +57,16 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "early_stopping": (True, False),
 }
 _WORDS = ("sequence_bias", "bad_words_ids")
-_NUMBERS = (*PROCESSORS[:6], "temperature", "top_k", "top_p")
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+_KINDS: Mapping[str, SettingKind] = {  # of a task's generation_kwargs, of any range
+    "until": Words("stop strings"),
+    "do_sample": Flag("draw tokens"),
+    **dict.fromkeys(_LENGTHS, Whole("new tokens")),
+    **{
+        name: (Whole if isinstance(KINDS[name], Whole) else Number)(KINDS[name].help)
+        for name in (*PROCESSORS[:6], "temperature", "top_k", "top_p")
+    },
+}
 _KNOWN = ", ".join(
     ("until, do_sample, temperature, top_k, top_p, max_gen_toks", *PROCESSORS[:6], *_WORDS)
 )
@@ -81,10 +98,10 @@ class HarnessOptions(NamedTuple):
 def read_options(arguments: Mapping[str, Any]) -> HarnessOptions:
     """Read lm-eval's ``--model_args``; what is no name of NAMES is a parameter of the rule. Raises
     OptionError for an unknown name and a value of the wrong kind."""
-    named = {_OTHER_NAMES.get(name, name): value for name, value in arguments.items()}
-    named |= {name: PLAIN for name in _MAY_BE_NONE if name in named and named[name] is None}
     named = {
-        name: value for name, value in named.items() if name not in _LM_EVAL and value is not None
+        _OTHER_NAMES.get(name, name): PLAIN if value is None else value
+        for name, value in arguments.items()
+        if name not in _LM_EVAL and (value is not None or name in _MAY_BE_NONE)
     }
     own = {name: named.pop(name) for name in kinds(Extras) if name in named}
     own |= {name: str(own[name]) for name in ("batch_size",) if name in own}
@@ -147,22 +164,11 @@ def read_generation(
 def _setting(name: str, value: Any) -> Any:
     """Read a value of ``generation_kwargs``; numbers may be texts, as YAML reads 1e-5. Raises
     OptionError, without regard to the range of a number."""
-    if name == "until":
-        texts = value if isinstance(value, list | tuple) else [value]
-        if not all(each is None or isinstance(each, str) for each in texts):
-            raise OptionError(f"until is {value!r}; it must be a text or a list of texts.")
-        return list(texts)
-    if name == "do_sample":
-        if value not in (True, False):
-            raise OptionError(f"do_sample is {value!r}; it must be true or false.")
-        return bool(value)
+    if name == "until":  # lm-eval's lists may have None
+        value = [each for each in (value if isinstance(value, list | tuple) else [value]) if each]
     with refused():
-        if name in _LENGTHS:
-            return read_integer(value, name)
-        if name not in _NUMBERS:
-            return value
-        reader = read_integer if isinstance(KINDS[name], Whole) else read_number
-        return reader(value, name)
+        read = _KINDS[name].read(value, name) if name in _KINDS else value
+    return list(read) if name == "until" else read
 
 
 def _biases(sequence_bias: Any, bad_words_ids: Any) -> tuple[tuple[str, float], ...]:

@@ -112,8 +112,8 @@ def test_generation_is_read_as_lm_eval_means_it(
         ({"max_gen_toks": "abc"}, "max_gen_toks is 'abc'; it must be a whole number"),
         ({"temperature": "x"}, "temperature is 'x'; it must be a number"),
         ({"top_p": [1]}, r"top_p is \[1\]; it must be a number"),
-        ({"do_sample": "false"}, "do_sample is 'false'; it must be true or false"),
-        ({"until": 5}, "until is 5; it must be a text or a list of texts"),
+        ({"do_sample": "no"}, "do_sample is 'no'; it must be true or false"),
+        ({"until": 5}, "A value of until is 5; it must be a text"),
     ],
 )
 def test_what_would_change_the_answers_is_refused(settings: dict[str, Any], sentence: str) -> None:
