@@ -23,7 +23,7 @@ from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
 from tests.live_pairs import traced
 from training.head.chain import finish, project, unroll
-from training.head.learning import Distillation, Learner
+from training.head.learning import Distillation, Learner, Learning
 from training.head.passes import ATTENTION
 from training.head.processes import TrainingProcess
 from training.head.rounds import Training
@@ -142,6 +142,12 @@ def test_the_loss_is_the_divergence_and_its_gradient_the_one_of_autograd() -> No
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(one.grad, two.grad)
     assert agreed.tolist() == (aim.argmax(-1) == drafts.argmax(-1)).tolist()
+
+
+def test_the_users_words_weigh_less_than_the_answer_and_the_template_nothing() -> None:
+    sample = TextSample(torch.arange(12), 6, torch.zeros(11, 64))
+    *_, weights = Learner(_tiny(), Learning(), 2, 0)._collated([sample])
+    assert weights.tolist()[0] == pytest.approx([0, 0, 0.3, 0.3, *6 * [1]])
 
 
 def _options(target: Path, out: Path, **others: Any) -> argparse.Namespace:

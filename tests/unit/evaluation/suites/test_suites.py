@@ -35,13 +35,7 @@ CODE = (
     "Explain this JavaScript: const add = (a, b) => a + b",
     "xs.map(x =>",
     "=> 2",
-    "Ruby: { :a => 1, 'b' => [2] }",
-    "rescue ArgumentError => e\n  puts e",
-    "PHP: $a = ['k' => 'v', 'n' => null];",
     "match x { Some(y) => y, None => 0 }",
-    "case Some(n) if n > 0 => n * 2",
-    "f :: Num a => a -> a\nf x = x + 1",
-    "C#: var f = x => x * x;",
     "---\ntitle: Front matter\n---\n# Text",
     "A rule in Markdown:\n\n---\n\nand text after it",
     "A document of YAML\n---\na: 1\n...",
@@ -156,11 +150,6 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         [row(1, "Solve.", ["We have $x=\\boxed{\\frac{3}{5}}$."], "algebra")],
         BOXED,
     ),
-    "LaTeX answers among numbers": (
-        "x",
-        [row(n, "?", a, "math") for n, a in enumerate(("2", "11", "\\frac12", "7"))],
-        BOXED,
-    ),
     "LaTeX answers by subject": (
         "math500",
         [
@@ -170,19 +159,12 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         ],
         BOXED,
     ),
-    "LaTeX without a word of mathematics": (
-        "x",
-        [row(1, "?", "$\\frac{1}{2}$"), row(2, "?", "\\sqrt{3}")],
-        BOXED,
-    ),
     "instructions": (
         "x",
         [row(1, "Write of a fox.", ["words: 9", "includes: 9"])],
         ("follows,none",),
     ),
     "numbers": ("x", [row(n, "How many?", [f"{n},000"]) for n in range(1, 4)], NUMBERS),
-    "shares": ("x", [row(1, "How much?", "45%"), row(2, "How much?", "45,5 %")], PHRASES),
-    "GSM8K's answers": ("x", [row(1, "End in ####.", ["2+2=4", "#### 4"])], WORKED),
     "translation by category": (
         "x",
         [row(1, "Translate German to English: Hund.", "Dog.", "translation")],
@@ -193,13 +175,7 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         [row(1, f"Translate into German: {ENGLISH}", GERMAN)],
         TRANSLATION,
     ),
-    "translation by Chinese prompt": (
-        "x",
-        [row(1, f"请把下面的句子翻译成中文。\n{ENGLISH}", "狗今天整天在花园里睡觉。")],
-        TRANSLATION,
-    ),
     "translation by file name": ("wmt14_de_en", [row(1, GERMAN, [ENGLISH])], TRANSLATION),
-    "translation by script": ("x", [row(1, ENGLISH, "犬は今日一日中庭で寝ている。")], TRANSLATION),
     "summaries": ("x", [row(1, f"{LONG} " * 9, [LONG], "summarization")], SUMMARY),
     "phrases": (
         "x",
@@ -209,7 +185,6 @@ FILES: dict[str, tuple[str, list[dict[str, Any]], tuple[str, ...]]] = {
         ],
         PHRASES,
     ),
-    "long answers": ("x", [row(1, "Why?", [LONG])], GENERIC),
     "letters": (
         "x",
         [row(1, "Which? (A) a (B) b", "B")],
