@@ -4,6 +4,7 @@ tests/postgres.py."""
 from __future__ import annotations
 
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from sqlalchemy import delete
 from storage import RunStore
 from storage.schema import Base
 from tests.postgres import connection_to
+from tests.traces import make_trace
+from tests.unit.storage.exports import save
 
 
 @pytest.fixture
@@ -87,3 +90,26 @@ def _new_database(folder: Path) -> str:
     with connection_to(folder, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     return f"postgresql://mars:secret@/{name}?host={folder}"
+
+
+@pytest.fixture(scope="module")
+def three_runs(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A database file."""
+    path = tmp_path_factory.mktemp("good") / "runs.db"
+    with RunStore(f"sqlite:///{path}") as store:
+        for seed in range(3):
+            save(store, make_trace(seed=seed, new_tokens=60))
+    return path.read_bytes()
+
+
+@pytest.fixture
+def path(three_runs: bytes) -> Iterator[Path]:
+    """A database with three runs, in a folder that nobody else minds and anybody may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="mars-bad-day-"))
+    folder.chmod(0o755)
+    (folder / "runs.db").write_bytes(three_runs)
+    try:
+        yield folder / "runs.db"
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)

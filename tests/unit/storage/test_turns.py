@@ -4,6 +4,7 @@ nothing that was removed stays in a file."""
 from __future__ import annotations
 
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -20,11 +21,17 @@ from storage.journal import SIDES
 from tests.traces import make_trace, same
 from tests.unit.children import Child
 from tests.unit.storage.exports import failing, save
-from tests.unit.storage.test_opening import lock_it
 from tests.unit.storage.test_owners import make
 from tests.unit.storage.test_safety import assert_sound
 
 HANG_S = 60.0  # nothing here waits for so long
+
+
+def lock_it(pipe: Connection, path: Path, lock: str) -> None:
+    """Another program that writes to the file, or is about to."""
+    sqlite3.connect(path, isolation_level=None).execute(f"BEGIN {lock}")
+    pipe.send("locked")
+    pipe.recv()
 
 
 def crowd(_pipe: object, url: str, first: int) -> None:

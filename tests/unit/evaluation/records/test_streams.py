@@ -1,0 +1,173 @@
+"""Captured streams, and what is imported: nothing twice or by half."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.records.read import read_records
+from storage import RunStore
+from storage.importing import import_runs
+from tests.unit.evaluation.calls import mars
+from tests.unit.evaluation.records.examples import (
+    CHUNKS,
+    LINE,
+    LLAMA,
+    SGLANG,
+    SPECULATIVE,
+    VLLM,
+    WHOLE,
+    only,
+    stream,
+)
+
+CHOICE = WHOLE["choices"][0] | {"token_ids": [1, 2, 3]}
+
+
+TIMINGS = LLAMA | {"content": "", "stop": True}
+
+
+STREAMS: dict[str, tuple[list[Any], Any]] = {
+    "vLLM": (
+        [*CHUNKS[:-1], CHUNKS[-1] | {"metrics": {"speculative_decoding": SPECULATIVE}}],
+        VLLM | {"choices": [CHOICE], "usage": WHOLE["usage"]},
+    ),
+    "SGLang": (
+        [*CHUNKS, {"id": "a", "choices": [], "sglext": WHOLE["sglext"]}],
+        WHOLE | {"choices": [CHOICE]},
+    ),
+    "SGLang, /generate": (
+        [
+            SGLANG | {"text": "Hel", "output_ids": [1, 2], "meta_info": {"id": "x"}},
+            SGLANG,
+        ],
+        SGLANG,
+    ),
+    "SGLang, /generate in parts": (
+        [
+            SGLANG | {"text": "Hel", "output_ids": [1, 2], "meta_info": {"id": "x"}},
+            SGLANG | {"text": "lo", "output_ids": [3, 4, 5, 6, 7]},
+        ],
+        SGLANG,
+    ),
+    "llama.cpp": (
+        [*CHUNKS[:-2], CHUNKS[-2] | {"timings": LLAMA["timings"]}],
+        {"choices": [CHOICE], "timings": LLAMA["timings"]},
+    ),
+    "llama.cpp, /completion": (
+        [{"content": "Hel", "stop": False}, {"content": "lo", "stop": False}, TIMINGS],
+        LLAMA,
+    ),
+}
+
+
+@pytest.mark.parametrize(("chunks", "whole"), STREAMS.values(), ids=STREAMS)
+def test_a_captured_stream_is_read_as_the_answer_in_one_piece(
+    file: Callable[[Any], Path], chunks: list[Any], whole: Any
+) -> None:
+    expected = only(file(whole))[0]
+    other = [{**CHUNKS[0], "id": "b"}, {**CHUNKS[3], "id": "b"}]
+    text = f": ping\n\n{stream(*chunks)}event: message\n{stream(*other, done=False)}"
+    for written in (text, "\ufeff" + text.replace("\n", "\r\n")):
+        first, second = read_records(file(written))
+        assert first.trace.text == expected.text and second.trace.text == ""
+        assert repr(first.trace.summary) == repr(expected.summary)
+        assert first.trace.stop_reason is expected.stop_reason
+
+
+def test_interleaved_choices_and_answers_of_a_stream_are_told_apart(
+    file: Callable[[Any], Path],
+) -> None:
+    chunks = [
+        {"id": id_, "choices": [{"index": at, "text": text, "finish_reason": reason}]}
+        for text, reason in (("x", None), ("y", "stop"))
+        for id_ in "ab"
+        for at in (0, 1)
+    ]
+    for each in chunks:
+        each["choices"][0]["text"] += each["id"] + str(each["choices"][0]["index"])
+    texts = [each.trace.text for each in read_records(file(stream(*chunks)))]
+    assert texts == ["xa0ya0", "xa1ya1", "xb0yb0", "xb1yb1"]
+
+
+STEP = LINE["steps"][1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (f"{json.dumps(LINE)}\n{{]\n", "line 2, cannot be read"),
+        (f'{json.dumps(LINE)}\n{{"a": 1}}\n', "line 2, cannot be read: it is not a record of"),
+        (
+            LINE | {"format": "mars-vllm-2"},
+            "format is 'mars-vllm-2'; it must be 'mars-vllm-1'",
+        ),
+        (LINE | {"steps": [STEP | {"kept": 3}]}, "do not belong together"),
+        (LINE | {"steps": [STEP | {"z1": [1e300, 2]}]}, "is not a number of at most"),
+        (json.dumps(LINE).replace("11.5", "NaN"), "NaN is not a JSON number"),
+        (
+            {key: value for key, value in LINE.items() if key != "rule"},
+            "it has no field 'rule'",
+        ),
+        (VLLM | {"usage": {"completion_tokens": -1}}, "'-1' is not a whole number"),
+        ("[" * 100_000, "cannot be read"),
+        ('vllm:spec_decode_num_accepted_tokens_per_pos_total{position="x"} 1\n', "cannot be read"),
+        ("up 1\n", "no counter spec_decode_num_drafts_total of vLLM or llama.cpp"),
+        ("data: {]\n", "the event in line 1 is not a JSON object"),
+        (stream(*CHUNKS[:2]), "it ends without a finish reason"),
+        (stream({"error": {"message": "busy"}}), "the server ended its answer with an error: busy"),
+    ],
+)
+def test_one_bad_entry_is_one_sentence_and_nothing_is_imported(
+    content: Any, message: str, tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    good.write_text(json.dumps(VLLM))
+    text = content if isinstance(content, str) else json.dumps(content)
+    bad.write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert mars(f"import {good} {bad} --db {url}") == 2
+    err = capsys.readouterr().err
+    assert (
+        message in err and err.startswith(f"Nothing was imported: {bad}") and err.count("\n") == 1
+    )
+    with RunStore(url) as store:
+        assert store.count() == 0
+
+
+def test_a_file_is_imported_once_and_displayed_as_records_of_servers(
+    file: Callable[[Any], Path], url: str
+) -> None:
+    hostile = LINE | {"model": "<script>\x00\ud800", "id": "‮"}
+    lines = [LINE, hostile, LINE]
+    path = file("\n".join(map(json.dumps, lines)) + "\n\n")
+    with RunStore(url) as store:
+        assert import_runs(store.of("ann"), read_records(path)) == 2
+        assert import_runs(store.of("ann"), read_records(path)) == 0
+        file("\n".join(map(json.dumps, [*lines, VLLM])))
+        assert import_runs(store.of("ann"), read_records(path)) == 1
+        assert (store.of("ann").count(), store.of("bob").count()) == (3, 0)
+        ids = [str(id_) for id_ in store.comparisons()["id"]]
+        stored = [store.load(id_) for id_ in ids]
+    assert {str(each.source) for each in stored} == {"server"}
+    first = next(
+        each for each in stored if each.runs[0].trace.config.target.name == "models/target"
+    )
+    assert first.created_at.isoformat() == "2026-11-23T08:00:00+00:00"
+    assert repr(first.runs[0].trace) == repr(read_records(path)[0].trace)  # nan is nan
+    assert "<script>\ufffd\ufffd" in {each.runs[0].trace.config.target.name for each in stored}
+
+
+def test_the_command_says_how_many(
+    file: Callable[[Any], Path],
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert mars(f"import {file([VLLM, SGLANG, LLAMA])} --db {url}") == 0
+    assert capsys.readouterr().out == "3 runs imported; 0 were already stored.\n"
+    assert mars(f"import {tmp_path}/none.json --db {url}") == 2
+    assert f"Nothing was imported: {tmp_path}/none.json cannot be read" in capsys.readouterr().err
