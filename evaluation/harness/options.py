@@ -98,7 +98,7 @@ class HarnessOptions(NamedTuple):
 def read_options(arguments: Mapping[str, Any]) -> HarnessOptions:
     """Read lm-eval's ``--model_args``; what is no name of NAMES is a parameter of the rule. Raises
     OptionError for an unknown name and a value of the wrong kind."""
-    named = {
+    named: dict[str, Any] = {
         _OTHER_NAMES.get(name, name): PLAIN if value is None else value
         for name, value in arguments.items()
         if name not in _LM_EVAL and (value is not None or name in _MAY_BE_NONE)
