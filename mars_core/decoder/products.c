@@ -224,32 +224,38 @@ ALWAYS void place(int group, int column, long lane, int bits, long *byte, int *s
     *shift = bits < 8 && pair >= half ? 4 : 0;
 }
 
+ALWAYS void packed_row(int bits, int group, Form form, const uint8_t *levels, const uint16_t *scales,
+                       const uint16_t *minimums, long groups, long lane, uint8_t *at) {
+    for (long g = 0; g < groups; g++, levels += group, at += block_size(form)) {
+        for (int i = 0; i < group; i++) {
+            int level = levels[i], shift;
+            long byte, bit = 2 * lane + i % 2;
+            place(group, i, lane, bits, &byte, &shift);
+            at[byte] |= (bits == 8 ? level : level & 15) << shift;
+            for (int plane = 0; bits < 8 && plane < bits - 4; plane++)
+                at[(8 + 2 * plane) * group + 4 * (i / 2) + bit / 8] |= (level >> (4 + plane) & 1) << bit % 8;
+        }
+        uint16_t *factors = (uint16_t *)(at + levels_size(bits, group));
+        factors[lane] = scales[g];
+        if (form.minimums) factors[COLUMNS + lane] = minimums[g];
+    }
+}
+
 /* Packs levels [out, in], one in a byte, scales and minimums [out, in / group] (float16). */
 void mars_pack(const uint8_t *levels, const uint16_t *scales, const uint16_t *minimums, long out, long in, Form form,
                uint8_t *packed, int threads) {
-    long groups = in / form.group, blocks = (out + COLUMNS - 1) / COLUMNS;
-    memset(packed, 0, blocks * groups * block_size(form));
+    long groups = in / form.group, blocks = (out + COLUMNS - 1) / COLUMNS, size = groups * block_size(form);
+    memset(packed, 0, blocks * size);
 #pragma omp parallel for num_threads(threads)
     for (long block = 0; block < blocks; block++) {
-        for (long lane = 0; lane < COLUMNS && block * COLUMNS + lane < out; lane++) {
-            long row = block * COLUMNS + lane;
-            for (long g = 0; g < groups; g++) {
-                uint8_t *at = packed + (block * groups + g) * block_size(form);
-                for (int i = 0; i < form.group; i++) {
-                    int level = levels[row * in + g * form.group + i], shift;
-                    long byte;
-                    place(form.group, i, lane, form.bits, &byte, &shift);
-                    at[byte] |= (form.bits == 8 ? level : level & 15) << shift;
-                    for (int plane = 0; form.bits < 8 && plane < form.bits - 4; plane++) {
-                        long bit = 2 * lane + i % 2;
-                        uint8_t *there = at + (8 + 2 * plane) * form.group + 4 * (i / 2) + bit / 8;
-                        *there |= (level >> (4 + plane) & 1) << bit % 8;
-                    }
-                }
-                uint16_t *factors = (uint16_t *)(at + levels_size(form.bits, form.group));
-                factors[lane] = scales[row * groups + g];
-                if (form.minimums) factors[COLUMNS + lane] = minimums[row * groups + g];
-            }
+        for (long row = block * COLUMNS; row < out && row < (block + 1) * COLUMNS; row++) {
+            const uint8_t *from = levels + row * in;
+            const uint16_t *scale = scales + row * groups, *low = minimums ? minimums + row * groups : 0;
+            uint8_t *to = packed + block * size;
+            if (form.bits == 4) packed_row(4, 32, form, from, scale, low, groups, row % COLUMNS, to);
+            if (form.bits == 5) packed_row(5, 32, form, from, scale, low, groups, row % COLUMNS, to);
+            if (form.bits == 6) packed_row(6, 16, form, from, scale, low, groups, row % COLUMNS, to);
+            if (form.bits == 8) packed_row(8, 32, form, from, scale, low, groups, row % COLUMNS, to);
         }
     }
 }

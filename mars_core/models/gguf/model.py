@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class _Found:
         self._header, self._model, self._dtype = header, model, dtype
         kind: Any = reader.TENSOR_PROCESSORS.get(header.architecture, reader.TensorProcessor)
         self._processor = kind(config=model.config.to_dict())
-        self._names: Mapping[str, str] = reader.get_gguf_hf_weights_map(model, self._processor)
+        self._names = _names(model, self._processor)
         self._weights: dict[str, Packed | Int4] = {}
         self._numbers: dict[str, Tensor] = {}
 
@@ -176,6 +177,19 @@ class _Found:
             model.set_output_embeddings(QuantisedLinear([table.table], None))
         elif tied and output is not None:
             output.weight = table.weight
+
+
+def _names(model: PreTrainedModel, processor: Any) -> Mapping[str, str]:
+    """Return the model's names of a file's tensors. Transformers' function builds a table for every
+    module within the module that it is given; only that of the decoder may have names of its own,
+    as Bloom's has."""
+    of: Any = reader.get_gguf_hf_weights_map
+    base, prefix = model.base_model, model.base_model_prefix
+    whole, inner = (
+        SimpleNamespace(config=model.config, state_dict=part.state_dict, named_children=dict)
+        for part in (model, base)
+    )
+    return {**of(inner, processor, qual_name=f"{prefix}."), **of(whole, processor)}
 
 
 def _parts(stored: Stored, order: Tensor | None) -> Iterator[tuple[int, Tensor]]:

@@ -52,7 +52,8 @@ def test_what_was_measured_is_written(
 def test_a_gguf_file_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("bench.gguf.LLAMA", tmp_path / "none")
-    file = write_gguf(tmp_path / "tiny.gguf", kind="Q8_0")
+    context = {"llama.context_length": 4096}
+    file = write_gguf(tmp_path / "tiny.gguf", kind="Q8_0", numbers=context)
     options = f"--file {file} --only kl speed --tokens 4 --rounds 1 --out {tmp_path}".split()
     assert import_module("bench.gguf").main(options) == 0
     (result,) = tmp_path.glob("*.md")
