@@ -164,7 +164,8 @@ def prompt_length(services: Services, prompt: str, values: EnteredValues) -> str
         limit = context_limit(loaded, settings.config(spec))
     except (ValueError, ModelError) as error:
         return services.sentence(error)
-    templated = (
-        " with the chat template" if settings.chat and loaded.tokenizer.chat_template else ""
-    )
+    templated = ""
+    if settings.chat:
+        known = loaded.tokenizer.chat_template
+        templated = " with the chat template" if known else " as they are, for a base model"
     return f"{plural(length, 'token')}{templated}; {plural(max(0, limit.tokens - length), 'token')} left of {count(limit.tokens)}."
