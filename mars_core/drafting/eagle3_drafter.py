@@ -191,13 +191,14 @@ class _Odds:
             else each._replace(noise=each.noise.index_select(-1, target_ids))
             for each in conditions
         ]
-        self._rows = [each.rows for each in conditions]
 
-    def _of(self, compute: Callable[[Tensor, Conditions], Tensor], logits: Tensor) -> Tensor:
-        """Return [A, n, V'], computed for the texts in equal conditions together."""
-        logits = logits.float()
-        parts = [compute(picked(logits, each.rows), each) for each in self._conditions]
-        return joined(parts, self._rows)
+    def _of(self, compute: Callable[..., Tensor], *values: Tensor) -> Tensor:
+        """Return [A, n, …], computed from such values for the texts in equal conditions together."""
+        parts = [
+            compute(each, *(picked(value, each.rows) for value in values))
+            for each in self._conditions
+        ]
+        return joined(parts, [each.rows for each in self._conditions])
 
     def distribution(self, logits: Tensor) -> Tensor:
         """q [A, n, V']; without noise softmax(z)."""
@@ -205,26 +206,27 @@ class _Odds:
 
     def q(self, logits: Tensor, ids: Tensor, odds: Tensor) -> Tensor:
         """Return q of drafted tokens ids [A, n, k], whose ``odds`` it is without noise."""
-        drawn = self.distribution(logits).gather(-1, ids) if self.noisy else odds
-        parts = [
-            picked(odds if each.noise is None else drawn, each.rows) for each in self._conditions
-        ]
-        return joined(parts, self._rows)
+
+        def drawn(texts: Conditions, z: Tensor, x: Tensor, known: Tensor) -> Tensor:
+            return known if texts.noise is None else _distribution(texts, z).gather(-1, x)
+
+        return self._of(drawn, logits, ids, odds)
 
     def scores(self, logits: Tensor, depth: int) -> Tensor:
         """Return the logarithms [A, n, V'] by which tokens of a tree are compared."""
 
-        def compared(rows: Tensor, texts: Conditions) -> Tensor:
+        def compared(texts: Conditions, z: Tensor) -> Tensor:
             if texts.noise is None:
-                return rows.log_softmax(-1)
-            race = _distribution(rows, texts) / texts.noise[:, depth, None]
+                return z.float().log_softmax(-1)
+            race = _distribution(texts, z) / texts.noise[:, depth, None]
             return (race / row_sums(race.flatten(0, 1)).view(*race.shape[:2], 1)).log()
 
         return self._of(compared, logits)
 
 
-def _distribution(logits: Tensor, texts: Conditions) -> Tensor:
+def _distribution(texts: Conditions, logits: Tensor) -> Tensor:
     """q [a, n, V'] of some texts."""
+    logits = logits.float()
     if texts.noise is None:
         return logits.softmax(-1)
     return target_distribution(logits.flatten(0, 1), texts.sampling).view_as(logits)

@@ -107,10 +107,11 @@ def verifier_of(pair: Pair, config: RunConfig, kind: Kind, telemetry: bool) -> V
     if replace(chosen, min_p=0.0, typical_p=1.0) != Processors():
         processor = Processor(chosen, pair.tokenizer, kind.cache_size.tokens, pair.device)
     sampling, span = replace(config.sampling, processors=chosen), thinking_span(pair, parameters)
+    producers = {SCORE: pair.classifier} if kind.scores and pair.classifier else {}
     return Verifier(
         VerifierKind(config.rule.name, tuple(decided.items()), config.sampling, mode, telemetry),
         Terms(rule, dict(parameters), sampling, mode, telemetry, span),
         size,
         processor,
-        {SCORE: pair.classifier} if kind.scores and pair.classifier else {},
+        producers,
     )

@@ -20,7 +20,7 @@ from mars_core.rules.expression import parse
 from mars_core.types import DraftMode, Parameters, ShiftKind, number_text, value_text
 
 # What a step offers rules beside logits and draft, by name. A new one needs its producer
-# (mars_core/engine/verifier.py) and the rule that reads it.
+# (``verifier_of`` in mars_core/engine/build.py) and the rule that reads it.
 Signals = Mapping[str, "torch.Tensor"]
 NO_SIGNALS: Signals = MappingProxyType({})
 

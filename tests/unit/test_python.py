@@ -81,7 +81,6 @@ def test_a_notebook_shows_hostile_text_as_text(comparison: mars.Comparison) -> N
     [
         ({"pair": "other"}, "pair is 'other'"),
         ({"protect": "no such token"}, "protect has 'no such token'"),
-        ({"rules": "marz"}, "The rule is 'marz'"),
         ({"tree": mars.TreeShape(8, 3, 2)}, "drafter model drafts chains only"),
     ],
 )

@@ -127,7 +127,6 @@ def test_from_another_token_strict_writes_what_the_target_alone_writes(
             8,
             "Token 1 of the given beginning has id 10000; this target's ids are 0 to ",
         ),
-        ((-1,), 8, "An id of prefix is -1; it must be a whole number from 0 on."),
         (
             (1, 2, 7),
             8,
