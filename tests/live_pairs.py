@@ -120,6 +120,14 @@ DRAFTS = {
     "head": DrafterConfig("eagle3", k=4),
     "tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
 }
+EVERY_DRAFT = {
+    "none": DrafterConfig("none"),
+    **DRAFTS,
+    "one": DrafterConfig("model", k=1),
+    "suffix": DrafterConfig("suffix", k=5),
+    "greedy tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3), mode=DraftMode.GREEDY),
+    "small tree": DrafterConfig("eagle3", tree=TreeShape(2, 5, 2)),
+}
 
 
 @cache

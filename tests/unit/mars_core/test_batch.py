@@ -36,10 +36,10 @@ from mars_core.types import (
     Status,
     StopReason,
     Trace,
-    TreeShape,
 )
 from tests.checkpoints import tiny_model, tiny_tokenizer
 from tests.live_pairs import (
+    EVERY_DRAFT,
     config_for,
     decoded,
     disturbed,
@@ -51,17 +51,6 @@ from tests.live_pairs import (
 )
 from tests.replay import replayed
 
-DRAFTERS = {
-    "none": DrafterConfig("none"),
-    "model": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
-    "coupled": DrafterConfig("model", k=3),
-    "sampled": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
-    "ngram": DrafterConfig("ngram", k=4),
-    "suffix": DrafterConfig("suffix", k=5),
-    "head": DrafterConfig("eagle3", k=4),
-    "tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
-    "greedy tree": DrafterConfig("eagle3", tree=TreeShape(9, 3, 3), mode=DraftMode.GREEDY),
-}
 SAMPLINGS = (
     Sampling(0.0),
     Sampling(1.0),
@@ -110,10 +99,10 @@ def recorded(trace: Trace) -> list[object]:
     return [trace.status, trace.stop_reason, trace.text, trace.prompt_ids, trace.given, repr(steps)]
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("name", EVERY_DRAFT)
 def test_a_run_is_the_same_whoever_runs_beside_it(pair: Pair, name: str) -> None:
     dice = random.Random(name)
-    configs = drawn(pair, DRAFTERS[name], dice, 9)
+    configs = drawn(pair, EVERY_DRAFT[name], dice, 9)
     alone = [recorded(decoded(pair, config)) for config in configs]
     for slots in (dice.randint(2, 5), 16):
         order = dice.sample(range(len(configs)), len(configs))
@@ -128,15 +117,15 @@ def test_in_bfloat16_too(pair: Pair) -> None:
     half = pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), pair.eos_ids)
     half = searched(headed(replace(half, dtype=torch.bfloat16)))
     assert half.exact
-    for name in ("none", "coupled", "sampled", "head"):
-        configs = drawn(half, DRAFTERS[name], random.Random(name), 6)
+    for name in ("none", "coupled chain", "sampled chain", "head"):
+        configs = drawn(half, EVERY_DRAFT[name], random.Random(name), 6)
         traces = together(half, configs, 4)
         for at, config in enumerate(configs):
             assert recorded(traces[at]) == recorded(decoded(half, config))
 
 
 @pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("name", ["none", "coupled", "ngram", "head", "tree"])
+@pytest.mark.parametrize("name", ["none", "coupled chain", "n-grams", "head", "tree"])
 def test_captured_batches_are_the_same(
     pair: Pair, name: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +133,7 @@ def test_captured_batches_are_the_same(
     replayed(monkeypatch)
     shapes = PassShapes(8, 8, 128) if exact else pair.shapes
     captured = replace(pair, graphs=True, engines=Engines(), shapes=shapes)
-    configs = drawn(pair, DRAFTERS[name], random.Random(name), 6)
+    configs = drawn(pair, EVERY_DRAFT[name], random.Random(name), 6)
     configs = [config for config in configs if not config.prefix]
     alone = [decoded(pair, config).token_ids for config in configs]
     traces = together(captured, configs, 3)
@@ -162,7 +151,9 @@ def test_passes_of_one_shape_have_all_texts(pair: Pair, monkeypatch: pytest.Monk
         return original(self, ids, rows, *rest, **more)
 
     monkeypatch.setattr(FastCache, "_chain", chain)
-    configs = [config_for(pair, DRAFTERS["ngram"], prompt=TEXT, new=new) for new in (5, 12, 20)]
+    configs = [
+        config_for(pair, EVERY_DRAFT["n-grams"], prompt=TEXT, new=new) for new in (5, 12, 20)
+    ]
     together(fixed, configs, 3)
     assert passes == {3}
 
@@ -172,8 +163,14 @@ def test_a_longer_run_and_another_drafter_wait_for_an_engine(
 ) -> None:
     monkeypatch.setattr("mars_core.engine.build._WIDTHS", 16)
     configs = [
-        config_for(pair, DRAFTERS[name], prompt="once", new=new)
-        for name, new in (("none", 9), ("none", 90), ("model", 9), ("none", 9), ("model", 12))
+        config_for(pair, EVERY_DRAFT[name], prompt="once", new=new)
+        for name, new in (
+            ("none", 9),
+            ("none", 90),
+            ("greedy chain", 9),
+            ("none", 9),
+            ("greedy chain", 12),
+        )
     ]
     traces = together(pair, configs, 2)
     assert [len(traces[at].token_ids) for at in range(5)] == [9, 90, 9, 9, 12]
@@ -186,7 +183,7 @@ def test_a_row_that_never_ends_holds_nobody_up(pair: Pair) -> None:
     def configs() -> Iterable[RunConfig]:
         for at, new in enumerate((200, *[4] * 9)):
             taken.append(at)
-            yield config_for(pair, DRAFTERS["none"], new=new)
+            yield config_for(pair, EVERY_DRAFT["none"], new=new)
 
     ended = []
     for at, _ in Session(pair).together(configs(), 3):
@@ -197,7 +194,7 @@ def test_a_row_that_never_ends_holds_nobody_up(pair: Pair) -> None:
 
 def test_one_row_is_cancelled_and_the_others_go_on(pair: Pair) -> None:
     runs = dict[int, Run]()
-    configs = [config_for(pair, DRAFTERS["none"], new=new) for new in (40, 6, 30, 5)]
+    configs = [config_for(pair, EVERY_DRAFT["none"], new=new) for new in (40, 6, 30, 5)]
     ended = dict[int, Status]()
     for at, run in Session(pair).together(configs, 3, began=runs.__setitem__):
         ended[at] = run.status
@@ -220,7 +217,7 @@ def test_a_failing_row_is_yielded_and_the_others_go_on(
         return steps
 
     monkeypatch.setattr(Engine, "step", step)
-    configs = [config_for(pair, DRAFTERS["model"], new=10)] * 3
+    configs = [config_for(pair, EVERY_DRAFT["greedy chain"], new=10)] * 3
     traces = together(pair, configs, 3)
     assert traces[0].status is Status.FAILED and "not numbers" in traces[0].error
     assert traces[1].status is traces[2].status is Status.COMPLETED
@@ -238,18 +235,18 @@ def test_a_failing_engine_fails_its_runs_and_the_next_ones_have_another(
         return original(self)
 
     monkeypatch.setattr(Engine, "step", step)
-    traces = together(pair, [config_for(pair, DRAFTERS["none"], new=6)] * 4, 2)
+    traces = together(pair, [config_for(pair, EVERY_DRAFT["none"], new=6)] * 4, 2)
     assert [traces[at].status for at in range(4)] == [Status.FAILED] * 2 + [Status.COMPLETED] * 2
 
 
-@pytest.mark.parametrize("name", ["none", "ngram", "tree"])
+@pytest.mark.parametrize("name", ["none", "n-grams", "tree"])
 def test_ended_runs_are_released(pair: Pair, name: str) -> None:
     """While others of their batch run, without the collector's help; all that an engine has of a
     text too, when every text is decoded in its way."""
     configs = (
         config_for(
             pair,
-            DRAFTERS[name],
+            EVERY_DRAFT[name],
             Sampling(processors=Processors(repetition_penalty=1 + seed / 9)),
             rule="mars",
             theta=seed / 20,
@@ -288,5 +285,5 @@ def test_the_memory_of_a_cache_is_that_of_its_slots(pair: Pair) -> None:
 def test_models_without_fast_layers_run_alone(tmp_path_factory: pytest.TempPathFactory) -> None:
     pair = loaded_pair("gpt2", tmp_path_factory.mktemp("gpt2"))
     assert not takes_batches(pair)
-    traces = together(pair, [config_for(pair, DRAFTERS["model"], new=6)] * 2, 8)
+    traces = together(pair, [config_for(pair, EVERY_DRAFT["greedy chain"], new=6)] * 2, 8)
     assert all("batch" not in trace.config.environment for trace in traces.values())

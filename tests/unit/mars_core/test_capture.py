@@ -29,26 +29,14 @@ from mars_core.types import (
     Processors,
     Sampling,
     Trace,
-    TreeShape,
 )
 from tests.eagle_pair import eagle_pair
-from tests.live_pairs import config_for, finished, headed, random_pair, searched
+from tests.live_pairs import EVERY_DRAFT, config_for, finished, headed, random_pair, searched
 from tests.pairs import tiny_pair
 from tests.replay import Operations, Replayed, replayed
 from tests.unit.mars_core.test_classifier import classified
 
 PROMPT = "The quick brown fox"
-DRAFTERS = {
-    "none": DrafterConfig("none"),
-    "chain": DrafterConfig("model", k=5),
-    "one": DrafterConfig("model", k=1),
-    "greedy chain": DrafterConfig("model", k=4, mode=DraftMode.GREEDY),
-    "sampled chain": DrafterConfig("model", k=4, mode=DraftMode.SAMPLED),
-    "ngram": DrafterConfig("ngram", k=3),
-    "head, chain": DrafterConfig("eagle3", k=4),
-    "head, tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
-    "head, small tree": DrafterConfig("eagle3", tree=TreeShape(2, 5, 2)),
-}
 SAMPLINGS = [
     Sampling(0.0),
     Sampling(1.0, processors=Processors(protect=PROTECTED)),
@@ -110,7 +98,7 @@ def capturing(pair: Pair, *, exact: bool = False) -> Pair:
 @pytest.mark.parametrize("warm", [False, True], ids=["greedy", "sampled and exact"])
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [*(("llama", name) for name in DRAFTERS), ("mistral", "head, tree"), ("qwen3", "chain")],
+    [*(("llama", name) for name in EVERY_DRAFT), ("mistral", "tree"), ("qwen3", "coupled chain")],
 )
 def test_captured_steps_decide_as_eager_ones(
     pairs: dict[str, Pair], kind: str, name: str, warm: bool, stand_in: type[Replayed]
@@ -121,7 +109,7 @@ def test_captured_steps_decide_as_eager_ones(
     sampling = SAMPLINGS[2 if warm else 0]
     for seed, rule in enumerate(("strict", "typical" if warm else "mars")):
         eager, trace = (
-            written(each, DRAFTERS[name], sampling, rule=rule, seed=seed, new=11)
+            written(each, EVERY_DRAFT[name], sampling, rule=rule, seed=seed, new=11)
             for each in (eagerly, captured)
         )
         assert story(trace) == story(eager)
@@ -137,7 +125,7 @@ def test_captured_steps_decide_as_eager_ones(
 
 def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Replayed]) -> None:
     captured = capturing(llama)
-    for drafter in DRAFTERS.values():
+    for drafter in EVERY_DRAFT.values():
         for tokens in (1, 3, 8):
             runs = (
                 started(each, drafter, Sampling(1.0), prompt="a", new=tokens)
@@ -145,7 +133,7 @@ def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Rep
             )
             eager, trace = map(finished, runs)
             assert story(trace) == story(eager)
-    assert stand_in.captures > len(DRAFTERS)
+    assert stand_in.captures > len(EVERY_DRAFT)
 
 
 def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
@@ -154,7 +142,7 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     """Runs that alternate, overlap or are given up leave nothing behind; texts of similar length
     share an engine."""
     captured = capturing(llama)
-    drafter, sampling = DRAFTERS["head, tree"], Sampling(1.0)
+    drafter, sampling = EVERY_DRAFT["tree"], Sampling(1.0)
     expected = [story(written(llama, drafter, sampling, prompt=text)) for text in ("abc", PROMPT)]
     assert [
         story(written(captured, drafter, sampling, prompt=text)) for text in ("abc", PROMPT)
@@ -188,10 +176,15 @@ def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
     captured = capturing(llama, exact=exact)
     session, lanes = (
         Session(captured),
-        (("none", "strict"), ("chain", "strict"), ("chain", "mars"), ("head, tree", "mars")),
+        (
+            ("none", "strict"),
+            ("coupled chain", "strict"),
+            ("coupled chain", "mars"),
+            ("tree", "mars"),
+        ),
     )
     configs = [
-        config_for(captured, DRAFTERS[name], prompt=PROMPT, rule=rule, new=8)
+        config_for(captured, EVERY_DRAFT[name], prompt=PROMPT, rule=rule, new=8)
         for name, rule in lanes
     ]
     for config in configs:
@@ -223,9 +216,9 @@ def test_what_a_run_took_is_free_without_the_collector(
     pair = replace(llama, graphs=graphs, engines=Engines())
     with uncollected():
         for end, name in product(
-            ("cancelled", "dropped", "completed", "failed"), ("none", "chain", "head, tree")
+            ("cancelled", "dropped", "completed", "failed"), ("none", "coupled chain", "tree")
         ):
-            run: Run | None = started(pair, DRAFTERS[name], new=10)
+            run: Run | None = started(pair, EVERY_DRAFT[name], new=10)
             assert run is not None and run._seat is not None
             engine = run._seat.engine
             parts = [weakref.ref(part) for part in (engine, engine._target, engine.drafter)]
@@ -260,18 +253,18 @@ def test_the_watch_sees_what_it_should() -> None:
     assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.uncaptured
 
 
-WITH_EVERY_RULE = ("chain", "head, tree", "sampled chain")
+WITH_EVERY_RULE = ("coupled chain", "tree", "sampled chain")
 
 
 @pytest.mark.parametrize(
     ("name", "sampling"),
-    [*((name, SAMPLINGS[0]) for name in DRAFTERS), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
+    [*((name, SAMPLINGS[0]) for name in EVERY_DRAFT), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
     ids=str,
 )
 def test_a_replay_never_reads_from_the_host(
     llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
 ) -> None:
-    pair, drafter, watch = classified(llama), DRAFTERS[name], Operations()
+    pair, drafter, watch = classified(llama), EVERY_DRAFT[name], Operations()
     captured = capturing(pair, exact=True)
     stand_in.watch = watch
     few = ("strict", "mars")[: 2 - (name == "none")]
@@ -303,12 +296,13 @@ def on_cuda(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, list[Pair]]:
 
 @pytest.mark.cuda
 @needs_cuda
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("name", EVERY_DRAFT)
 def test_graphs_decide_batches_of_several_rules_as_eager_runs(
     on_cuda: dict[bool, list[Pair]], name: str
 ) -> None:
     """Whose graphs are not replayed in the order of their captures."""
-    drafter, at = DRAFTERS[name], name.startswith("head")
+    drafter = EVERY_DRAFT[name]
+    at = drafter.kind == "eagle3"
     dice, rules = random.Random(name), ("strict", "mars", "typical", "topk-delta", "always")
     configs = [
         config_for(
@@ -333,12 +327,12 @@ def test_graphs_decide_batches_of_several_rules_as_eager_runs(
 
 @pytest.mark.cuda
 @needs_cuda
-@pytest.mark.parametrize("name", DRAFTERS)
+@pytest.mark.parametrize("name", EVERY_DRAFT)
 def test_nothing_but_the_answer_is_waited_for(
     on_cuda: dict[bool, list[Pair]], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a replay every operation that would wait for the device is an error."""
-    pair, replay, calls = on_cuda[True][name.startswith("head")], Captured.replay, [0]
+    pair, replay, calls = on_cuda[True][EVERY_DRAFT[name].kind == "eagle3"], Captured.replay, [0]
 
     def strict(self: Captured[Any]) -> Any:
         calls[0] += 1
@@ -349,5 +343,5 @@ def test_nothing_but_the_answer_is_waited_for(
             torch.cuda.set_sync_debug_mode("default")
 
     monkeypatch.setattr(Captured, "replay", strict)
-    written(pair, DRAFTERS[name], Sampling(1.0), new=64)
+    written(pair, EVERY_DRAFT[name], Sampling(1.0), new=64)
     assert calls[0] > 4
