@@ -18,7 +18,7 @@ from mars_core.types import ShiftKind
 from mars_core.verification.case import Case
 from mars_core.verification.draft import chain
 from mars_core.verification.sampled import chain_shift, exact, full_vocabulary
-from mars_core.verification.shift import Shift, divergence, no_shift, unknown_shift
+from mars_core.verification.shift import Shift, divergence, forgiven, no_shift, unknown_shift
 
 # N is exact at w = 0, 1/CELLS, … 1, and linear between: an error of G below 4/CELLS². G is linear
 # too: 2/CELLS² more
@@ -80,8 +80,7 @@ def _forgiveness(case: Case, evidence: Evidence) -> Tensor:
     """fₐ of the candidates, float64 [E, C]: the probability with which the rule keeps one where y
     is another."""
     accept = case.rule.accept(evidence, evidence.resolved(case.values)).double().clamp(0, 1)
-    p = evidence.p.double()
-    return ((accept - p) / (1 - p)).clamp(min=0).nan_to_num(0.0)
+    return forgiven(accept, evidence.p.double())
 
 
 def _least(case: Case) -> Tensor:

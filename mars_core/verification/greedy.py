@@ -20,7 +20,7 @@ from mars_core.types import DraftMode
 from mars_core.verification.case import Case, Decision
 from mars_core.verification.children import Branches, Chain, Children
 from mars_core.verification.coupled import coupled_shift
-from mars_core.verification.shift import share_shift
+from mars_core.verification.shift import forgiven, share_shift
 from mars_core.verification.state import decided_by_rule, with_ledger
 from mars_core.verification.window import window_chance, window_keep, window_shares
 
@@ -41,7 +41,7 @@ def decide_greedy(case: Case) -> Decision:
     )
     values = evidence.resolved(case.values)
     accept = rule.accept(evidence, values)[:, 0].double().clamp(0, 1) * children.distinct
-    forgiveness = ((accept - children.p) / (1 - children.p)).clamp(min=0).nan_to_num(0.0)
+    forgiveness = forgiven(accept, children.p)
     # bool [P]: whether a protected token is drafted after the node
     guarded = None if rule.protected is None else children.any(rule.protected[draft.x])
     in_turn = rule.siblings is not Siblings.TARGET_FIRST and (rule.emits_top1 or not coupled)

@@ -14,7 +14,7 @@ from torch import Tensor
 from mars_core.rules.base import Evidence, Reach
 from mars_core.sampling import draw, residual, row_sums
 from mars_core.verification.case import Case, Decision
-from mars_core.verification.shift import Shift, unknown_shift
+from mars_core.verification.shift import Shift, forgiven, unknown_shift
 from mars_core.verification.state import with_ledger
 
 
@@ -69,7 +69,7 @@ def decide_sampled(case: Case) -> Decision:
         keep=uniform < chance,
         strict=uniform < strict,
         emit=emit,
-        forgiveness=((chance - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0),
+        forgiveness=forgiven(chance, strict),
         shift=shift,
         state=target.state,
     )

@@ -70,6 +70,12 @@ def _rest(mass: Tensor) -> Tensor:
     return torch.where(mass > _ROUNDING, mass, 0.0)
 
 
+def forgiven(accept: Tensor, strict: Tensor) -> Tensor:
+    """Return the probability of relaxing what strict, which keeps it with this probability,
+    rejects; 0 where it rejects nothing."""
+    return ((accept - strict) / (1 - strict)).clamp(min=0).nan_to_num(0.0)
+
+
 def divergence(share: Tensor, p: Tensor) -> Tensor:
     """P ln(P/p); 0 where P is, infinite where only p is 0."""
     return torch.xlogy(share, share) - torch.xlogy(share, p)
