@@ -3,27 +3,22 @@ right outcome."""
 
 from __future__ import annotations
 
-import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tokenizers import AddedToken, processors
 from transformers import AutoModelForCausalLM
 
-from mars_core.eagle3.cache import prepare_head
 from mars_core.models import ModelError, ModelPool, Pair, custom_pair
-from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.session import Session
 from mars_core.telemetry import beyond_head
 from mars_core.text.prompting import encode, end_of_turn
 from mars_core.types import (
     DrafterConfig,
-    ModelRef,
     Processors,
     PromptConfig,
     Sampling,
@@ -39,7 +34,7 @@ from tests.checkpoints import (
     tiny_model,
     tiny_tokenizer,
 )
-from tests.eagle_heads import LLAMA3, random_head, save_head, tiny_config
+from tests.eagle_heads import random_head, save_head, tiny_config
 from tests.gguf_files import TOKENS, write_gguf
 from tests.live_pairs import (
     config_for,
@@ -121,29 +116,6 @@ def test_what_template_and_tokenizer_both_put_first_stands_once() -> None:
     for chat in (True, False):
         for text in ("hi", "<s>hi")[: 2 - chat]:
             assert encode(tokenizer, PromptConfig(text, chat=chat)).count(BOS) == 1
-
-
-def test_a_rope_in_two_spellings_is_one_head(tmp_path: Path) -> None:
-    """At the top, as EAGLE writes it, and nested, as transformers 5 does."""
-    target = tiny_model("llama", num_hidden_layers=8)
-    head = random_head(tiny_config(target.config, rope_parameters=LLAMA3), target)
-    pair = pair_of(target, None, tiny_tokenizer(), frozenset())
-    texts = list[list[Any]]()
-    for name in ("flat", "nested"):
-        folder = save_head(head, tmp_path / name)
-        raw = json.loads((folder / "config.json").read_text())
-        assert raw["rope_theta"] == 500.0 and raw["rope_scaling"]["rope_type"] == "llama3"
-        if name == "nested":
-            del raw["rope_theta"], raw["rope_scaling"]
-            raw["rope_parameters"] = LLAMA3
-            (folder / "config.json").write_text(json.dumps(raw))
-        ref = ModelRef(str(folder))
-        plan = plan_eagle(ref, target.config, "target", lambda _: None)
-        read, _ = load_eagle(plan, target, lambda _: None)
-        prepare_head(read)
-        trace = traced(replace(pair, head=read, head_ref=ref), TREE, prompt="once upon a time")
-        texts.append([[(node.id, node.q) for node in step.nodes] for step in trace.steps])
-    assert texts[0] == texts[1] and sum(map(len, texts[0])) > 50
 
 
 @pytest.fixture(scope="module")
