@@ -145,7 +145,7 @@ class LaneView:
     check: Check = UNCHECKED
     drafts: tuple[Draft, ...] = ()  # of each step of a run that ended
     judged: str = (
-        ""  # of each row, what MARS would do with the drafts judged there: see whatif.codes
+        ""  # of each row, what MARS would do with the drafts judged there: see story.codes
     )
     theta: float | None = None  # of the run's rule
 

@@ -108,8 +108,8 @@ def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
     assert len(row.run_ids) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
-    assert [(view.rows, view.times) for view in frames[-1].lanes if view] == [
-        (view.rows, view.times) for view in again
+    assert [(view.rows, view.drafts) for view in frames[-1].lanes if view] == [
+        (view.rows, view.drafts) for view in again
     ]
     spoken = [strip_text(frame)[1] for frame in frames if frame.strip]
     assert any(
