@@ -6,7 +6,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -28,7 +27,7 @@ from evaluation.report.measuring.placebos import placebo_rows
 from evaluation.report.rows import LoadRow, PromptRow, VoteRow
 from evaluation.report.texts import records_of
 from evaluation.report.values import ALL, Report
-from evaluation.statistics import Interval, count_interval, holm
+from evaluation.statistics import Interval, count_interval, holm, over
 from mars_core.types import ModelRef
 from storage import Choice, Preferred, RunRecord, RunStore, StoredJudgement, StoredResult
 
@@ -168,50 +167,35 @@ def _prompt_rows(grid: Grid) -> tuple[PromptRow, ...]:
 
 def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
     """Yield rows in the order of items and temperatures."""
-    baseline, items = grid.baseline(lane), items_of(grid.plan)
+    baseline, items, numbers = grid.baseline(lane), items_of(grid.plan), grid.numbers
     both = grid.completed[:, lane] & grid.completed[:, baseline]
-    rows = np.flatnonzero(both & np.isfinite(grid.numbers["same"][:, lane]))
-    change = np.nan_to_num(grid.main_scores[rows, lane] - grid.main_scores[rows, baseline], nan=0.0)
-    first = np.nan_to_num(grid.numbers["divergence"][rows, lane], nan=np.inf)
-    keys = np.stack([grid.item[rows].astype(np.float64), grid.temperature[rows]], axis=1)
-    settings, setting = np.unique(keys, axis=0, return_inverse=True)
-    setting = setting.reshape(-1)
-    order = np.lexsort((first, change, setting))
-    worst = rows[
-        order[np.unique(setting[order], return_index=True)[1]]
-    ]  # largest loss, else earliest difference
-    earliest = np.full(len(settings), np.inf)
-    np.minimum.at(earliest, setting, first)
-    total = partial(np.bincount, setting, minlength=len(settings))
-    runs, differ = total(), total(1 - grid.numbers["same"][rows, lane])
-    gained, lost = total(change.clip(0)), total((-change).clip(0))
-    tv = total(grid.numbers["tv_sum"][rows, lane]) / runs
-    tokens, strict = (total(grid.numbers["new_tokens"][rows, each]) for each in (lane, baseline))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        length_ratio = tokens / strict
-    for number, (item, temperature) in enumerate(settings):
-        suite, entry = items[int(item)]
-        pairs = tuple(
-            zip(
-                grid.run_ids[worst[number], baseline],
-                grid.run_ids[worst[number], lane],
-                strict=False,
-            )
+    by_prompt = defaultdict[tuple[int, float], list[int]](list)
+    for row in np.flatnonzero(both & np.isfinite(numbers["same"][:, lane])).tolist():
+        by_prompt[int(grid.item[row]), float(grid.temperature[row])].append(row)
+    for (item, temperature), rows in sorted(by_prompt.items()):
+        rule, strict = (grid.main_scores[rows, each] for each in (lane, baseline))
+        change = np.nan_to_num(rule - strict, nan=0.0)
+        first = np.nan_to_num(numbers["divergence"][rows, lane], nan=np.inf)
+        worst = rows[np.lexsort((first, change))[0]]  # largest loss, else earliest difference
+        tokens, before = (
+            sum(numbers["new_tokens"][rows, each].tolist()) for each in (lane, baseline)
         )
+        runs = (grid.run_ids[worst, each] for each in (baseline, lane))
+        pairs, (suite, entry) = tuple(zip(*runs, strict=False)), items[item]
         yield PromptRow(
             suite,
             entry.category,
             entry.id,
             entry.turns[0][:BEGINNING],
-            float(temperature),
+            temperature,
             lane,
-            int(runs[number]),
-            int(differ[number]),
-            gained=float(gained[number]),
-            lost=float(lost[number]),
-            tv_sum=float(tv[number]),
-            length_ratio=float(length_ratio[number]),
-            divergence=int(earliest[number]) if np.isfinite(earliest[number]) else None,
+            len(rows),
+            int((numbers["same"][rows, lane] == 0).sum()),
+            gained=sum(change.clip(0).tolist()),
+            lost=sum((-change).clip(0).tolist()),
+            tv_sum=sum(numbers["tv_sum"][rows, lane].tolist()) / len(rows),
+            length_ratio=over(tokens, before),
+            divergence=int(first.min()) if np.isfinite(first.min()) else None,
             worst=pairs[0] if pairs else ("", ""),
             turns=pairs,
         )

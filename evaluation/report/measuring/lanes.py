@@ -65,17 +65,15 @@ class GroupSample(NamedTuple):
 
     def used(self, lane: int) -> Mask:
         """Runs that were completed in the lane, its baseline and ``none``, [R]."""
-        mask: Mask = np.logical_and.reduce(
-            self.grid.completed[self.rows][:, self.grid.compared(lane)], axis=1
-        )
+        completed = self.grid.completed[self.rows][:, self.grid.compared(lane)]
+        mask: Mask = np.logical_and.reduce(completed, axis=1)
         return mask
 
     def scored(self, metric: str, lane: int) -> Mask:
         """Used runs that have a score in these lanes, [R]."""
-        known: Mask = np.logical_and.reduce(
-            np.isfinite(self.scores[metric][:, self.grid.compared(lane)]), axis=1
-        )
-        return self.used(lane) & known
+        known = np.isfinite(self.scores[metric][:, self.grid.compared(lane)])
+        mask: Mask = self.used(lane) & np.logical_and.reduce(known, axis=1)
+        return mask
 
     def quantity(self, name: str, lane: int) -> Array:
         """Return a field, [R]; 1 without a name."""
@@ -104,8 +102,7 @@ def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ..
         for name, estimate in _estimates(sample, lane).items()
     }
     columns = [column for estimate in estimates.values() for column in estimate.columns]
-    # [C, 1 + B], first of all runs
-    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt).T
+    totals = totals_by_prompt(np.stack(columns, axis=1), sample.prompt).T  # first of all runs
     by_lane: list[dict[str, Array]] = [{} for _ in grid.plan.lanes]
     start = 0
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -119,7 +116,7 @@ def measured(grid: Grid, group: Group, temperature: float) -> tuple[Measured, ..
 
 
 def _scores(grid: Grid, rows: Indices) -> dict[str, Array]:
-    names = [name for name in dict.fromkeys(grid.main[row] for row in rows) if name]
+    names = list(filter(None, dict.fromkeys(grid.main[row] for row in rows)))
     scores = {MAIN: grid.main_scores[rows]} if len(names) > 1 else {}
     others = (
         name
@@ -140,9 +137,8 @@ def _estimates(sample: GroupSample, lane: int) -> dict[str, Estimate]:
             estimates[name] = _mean(sample, lanes, average)
     for score, scores in sample.scores.items():
         scored = sample.scored(score, lane)
-        rule, baseline = (
-            np.where(scored, scores[:, each], 0.0) for each in (lane, sample.grid.baseline(lane))
-        )
+        both = lane, sample.grid.baseline(lane)
+        rule, baseline = (np.where(scored, scores[:, each], 0.0) for each in both)
         runs = scored.astype(np.float64)
         estimates |= {
             f"{score}:value": Estimate((rule, runs)),
@@ -221,17 +217,17 @@ def _lane(
 def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Interval]) -> Score:
     """Score one lane by one metric: means, recovery, difference, tests and the verdict. ``spread``:
     numbers with bootstrap intervals."""
-    plan, baseline, scored = (
-        sample.grid.plan,
-        sample.grid.baseline(lane),
-        sample.scored(metric, lane),
-    )
+    plan, baseline = sample.grid.plan, sample.grid.baseline(lane)
+    scored = sample.scored(metric, lane)
     values, prompt = sample.scores[metric][scored], sample.prompt[scored]
     # "main" is binary where all its scores are, and so are metrics of a later version
     every = sample.scores[metric][np.isfinite(sample.scores[metric])]
     binary = (
         SCORINGS[metric].binary if metric in SCORINGS else bool(np.isin(every, (0.0, 1.0)).all())
     ) and bool(np.isin(values[:, lane], (0.0, 1.0)).all())  # which means of draws are not
+
+    def mean(name: str, other: int) -> Interval:
+        return share_interval(values[:, other], prompt) if binary else spread[f"{metric}:{name}"]
 
     def recovered(other: int, cluster: Indices) -> Interval:
         if lane == other:
@@ -250,10 +246,8 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         metric=metric,
         binary=binary,
         scored=int(scored.sum()),
-        value=share_interval(values[:, lane], prompt) if binary else spread[f"{metric}:value"],
-        baseline=share_interval(values[:, baseline], prompt)
-        if binary
-        else spread[f"{metric}:baseline"],
+        value=mean("value", lane),
+        baseline=mean("baseline", baseline),
         recovery=recovery,
         recovery_none=recovery_none,
         recovery_bootstrap=spread[f"{metric}:recovery"],

@@ -16,6 +16,7 @@ from evaluation.plan.lane import Lane
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
+from evaluation.report.measured import Measured
 from evaluation.report.values import Report
 from evaluation.study.result import LaneResult, Relative
 from mars_core.types import ModelRef, RuleConfig, Status
@@ -186,3 +187,11 @@ class FakeStore:
             drafter=drafter,
         )
         return SimpleNamespace(id=run_id, config=config)
+
+
+def row_of(report: Report, lane: int, group: str = "sums", temperature: float = 1.0) -> Measured:
+    return next(
+        one
+        for one in report.measured
+        if (one.group, one.temperature, one.lane) == (group, temperature, lane)
+    )

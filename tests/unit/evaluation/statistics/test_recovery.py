@@ -83,10 +83,7 @@ def test_the_interval_is_the_published_one() -> None:
 def test_the_interval_holds_the_ratio_and_turns_with_it(both: int, gained: int, lost: int) -> None:
     if not both + lost or not both + gained:
         return
-    one, other = (
-        ratio_interval(table(both, gained, lost)),
-        ratio_interval(table(both, lost, gained)),
-    )
+    one, other = (ratio_interval(table(both, *each)) for each in ((gained, lost), (lost, gained)))
     assert 0 <= one.low <= one.value <= one.high
     assert (1 / other.value, 1 / other.high, 1 / other.low) == pytest.approx(one, rel=1e-9)
 

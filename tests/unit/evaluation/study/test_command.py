@@ -9,34 +9,17 @@ import json
 import os
 import re
 import runpy
-import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 from evaluation.judge.study import KEY
-from evaluation.plan.plan import PLAN, Plan, read_plan
+from evaluation.plan.plan import PLAN, read_plan
 from evaluation.report.files import TABLES
-from evaluation.study.launch import INTERRUPTED
-from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
-from tests.unit.evaluation.study.working import check_complete
-
-HERE = "--device=cpu --dtype=float32 --threads=1"  # more threads would stay for later tests
-SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "reference": ["2"]}\n'
-
-
-@pytest.fixture
-def options(folder: Path, session: Session, tmp_path: Path, url: str) -> str:
-    """Of a small study; ``session`` is requested so that the checkpoints are there."""
-    assert session.pair.draft is not None
-    second = SUITE.replace("1,", "2,", 1).replace("1 + 1", "2 + 2")
-    (tmp_path / "own.jsonl").write_text(SUITE + second, encoding="utf-8")
-    models = f"--target={folder}/target --draft={folder}/draft"
-    study = f"--suite {tmp_path}/own.jsonl --max-new-tokens 12 --no-chat --no-placebos"
-    return f"{study} {models} --db {url} {HERE}"
+from tests.unit.evaluation.study.working import HERE, SUITE, planned, planned_and_run
 
 
 @pytest.mark.parametrize(("threads_set", "threads"), [("3", 3), ("", None), ("0", None)])
@@ -48,20 +31,6 @@ def test_threads_are_those_of_the_environment(
     monkeypatch.setenv("OMP_NUM_THREADS", threads_set)
     assert mars(f"eval run {options} --plan-only".replace("--threads=1", "")) == 0
     assert seen == [threads or len(os.sched_getaffinity(0))]
-
-
-def planned(url: str) -> tuple[str, Plan]:
-    with RunStore(url) as store:
-        (head,) = store.studies()
-        return head.id, read_plan(store.study(head.id).plan)
-
-
-def planned_and_run(url: str) -> tuple[str, Plan]:
-    """The only study, which is done."""
-    study, plan = planned(url)
-    with RunStore(url) as store:
-        check_complete(store, study, plan)
-    return study, plan
 
 
 def test_a_study_is_planned_and_run(
@@ -234,76 +203,6 @@ def test_items_that_do_not_fit_are_left_out_on_request(
     assert mars(f"eval run {options} --plan-only --skip-long") == 0
     assert "1 of 2 items do not fit into the context" in capsys.readouterr().err
     assert [item.id for item in planned(url)[1].suites[0].items] == ["1"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_a_study_that_goes_on_later(
-    options: str,
-    url: str,
-    number: signal.Signals,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patch:  # the signal comes after the first lane
-        patch.setattr(
-            "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
-        )
-        assert mars(f"eval run {options}") == INTERRUPTED
-    study, _ = planned(url)
-    assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
-    with RunStore(url) as store:
-        assert len(store.task_results(study, 0)) == 1
-        assert not store.study_progress(study).working
-    assert mars(f"eval resume {study} {HERE} --db {url} --quiet") == 0
-    planned_and_run(url)
-
-
-def test_a_second_ctrl_c_says_how_to_go_on(
-    options: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def twice(*_: object) -> str:
-        for _number in range(2):
-            os.kill(os.getpid(), signal.SIGINT)
-        return ""
-
-    monkeypatch.setattr("evaluation.study.launch.progress_line", twice)
-    assert mars(f"eval run {options}") == INTERRUPTED
-    study, _ = planned(url)
-    assert capsys.readouterr().err.endswith(f"Continue with: mars eval resume {study}\n")
-
-
-@pytest.mark.parametrize("command", ["judge", "follow", "resume", "report", "delete"])
-def test_ctrl_c_where_nothing_runs_is_one_line(
-    command: str, url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(KEY, "a-key")
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
-    options = "--url http://localhost:1 --model m" if command == "judge" else ""
-    monkeypatch.setattr(
-        "storage.RunStore.studies", lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
-    )
-    assert mars(f"eval {command} latest {options} --db {url}") == INTERRUPTED
-    assert capsys.readouterr().err == "Interrupted.\n"
-
-
-def test_a_study_of_another_sampler_is_not_gone_on_with(
-    options: str,
-    url: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "evaluation.study.launch.progress_line",
-            lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
-        )
-        assert mars(f"eval run {options} --temperature 1") == INTERRUPTED
-    monkeypatch.setattr("mars_core.types.configuration.SAMPLER", "another")
-    assert mars(f"eval resume latest {HERE} --db {url}") == 2
-    assert (
-        "with another sampler, whose texts above temperature 0 are others; resume it with that version"
-        in capsys.readouterr().err
-    )
 
 
 def test_the_documented_script_recomputes_a_report_from_its_results(

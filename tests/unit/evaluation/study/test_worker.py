@@ -3,13 +3,11 @@ there once, as a single run would be."""
 
 from __future__ import annotations
 
-import math
 import random
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Generator
 from datetime import UTC, datetime
-from statistics import fmean
 
 import pytest
 
@@ -17,13 +15,10 @@ from evaluation.advise.certificate import Candidate, CandidateOutcome, certify
 from evaluation.advise.conduct import in_sequence
 from evaluation.advise.tuning import shuffled
 from evaluation.item import Item, Suite
-from evaluation.plan.lane import with_placebos
 from evaluation.plan.purpose import Advice, Prediction
-from evaluation.report.files import markdown_of
-from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess, config_of
-from evaluation.study.events import LaneEnded, LaneProgress
-from evaluation.study.result import LaneResult, read_relative, read_result
+from evaluation.study.events import LaneProgress
+from evaluation.study.result import read_relative, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.worker import LaneSaved, Work, Worker
 from mars_core.session import Session
@@ -79,75 +74,6 @@ def test_a_study_runs_to_its_end_and_says_what_single_runs_say(
             expect(relative, same=True, same_as_none=True, divergence=None)
         else:
             assert relative.same == (relative.divergence is None)
-
-
-def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Session) -> None:
-    """It runs after it, each turn with the number of that turn; where that is 0 it is strict's run,
-    which is not stored again. Without a completed run to imitate it fails."""
-    plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
-    study = new_study(store, plan)
-    mars, placebos, always = 1, range(2, 6), 6
-    orders = {1: [0], 7: [*placebos, always, mars, 0]}  # of tasks that run alone, of lanes
-    events = worker_of(store, study, plan, session, order=orders.__getitem__).events()
-    saved = [event for event in events if isinstance(event, LaneSaved)]
-    check_complete(store, study, plan)
-    decoded = 0
-    for task in range(plan.tasks):
-        lanes = {event.lane: event for event in saved if event.task == task}
-        assert list(lanes) == [always, mars, 0, *placebos]
-        due = [trace.summary.relaxed for trace in lanes[mars].traces]
-        for number in placebos:
-            result, traces = lanes[number].result, lanes[number].traces
-            assert result.due == sum(due)
-            if not any(due):
-                assert traces == () and result.relaxed == 0 and math.isnan(result.wall_s)
-                assert result.new_tokens == lanes[0].result.new_tokens
-                continue
-            decoded += 1
-            rules = [trace.config.rule for trace in traces]
-            assert {rule.name for rule in rules} == {"placebo"}
-            assert [rule.parameters["relaxed"] for rule in rules] == due
-            assert {rule.parameters["best"] for rule in rules} == {plan.lanes[number].best}
-            assert all(
-                trace.summary.relaxed <= most for trace, most in zip(traces, due, strict=True)
-            )
-            assert result.relaxed == sum(trace.summary.relaxed for trace in traces)
-        assert all(trace.summary.rejected == 0 for trace in lanes[always].traces)
-    assert decoded
-    rows = {(row.task, row.lane): read_relative(row.relative or {}) for row in store.results(study)}
-    for event in saved:
-        if event.lane in placebos and not event.traces:
-            assert rows[event.task, event.lane].same
-    for batch in (1, 2):  # its runs have been deleted
-        stored = {0: (), mars: (), always: (), **dict.fromkeys(placebos[1:], ())}
-        events = Runner(plan, session, InProcess(session), batch).run({0: stored})
-        (ended,) = (event for event in events if isinstance(event, LaneEnded))
-        assert ended.lane == placebos[0]
-        assert "mars(theta=0.5) has no completed run here" in ended.result.error
-
-
-def test_a_report_says_how_closely_placebos_imitate_their_rule(
-    store: RunStore, session: Session
-) -> None:
-    """As many tokens of each text, less what was due where the text ended first."""
-    plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
-    study = run_study(store, plan, session)
-    report, results = measure(store, study), defaultdict[int, list[LaneResult]](list)
-    for row in store.results(study):
-        results[row.lane].append(read_result(row.data))
-    for row in (each for each in report.placebos if each.group == "all"):
-        ranked = row.among == "the two best"
-        draws = [results[lane] for lane in plan.placebos(row.lane, ranked=ranked)]
-        for rule, *drawn in zip(results[row.lane], *draws, strict=True):
-            assert {each.due for each in drawn} == {rule.relaxed}
-            assert all(0 <= each.relaxed <= rule.relaxed for each in drawn)
-        every = [each for draw in draws for each in draw]
-        assert row.rule_relaxed == pytest.approx(fmean(each.relaxed for each in results[1]))
-        assert row.relaxed == pytest.approx(fmean(each.relaxed for each in every))
-        assert row.shortfall == pytest.approx(fmean(each.due - each.relaxed for each in every))
-        assert 0 <= row.same <= 1
-    assert [row.among for row in report.placebos[-2:]] == ["all", "the two best"]
-    assert "Random relaxation of as many tokens" in markdown_of(report)
 
 
 def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
@@ -228,9 +154,8 @@ def test_workers_killed_at_random_leave_nothing_lost_and_nothing_twice(
 ) -> None:
     """On PostgreSQL: tests/unit/storage/test_workers.py."""
     chance = random.Random(7)
-    plan = small_plan(
-        session, repeats=6
-    )  # more than the workers can do before the last of them is killed
+    # more than the workers can do before the last of them is killed
+    plan = small_plan(session, repeats=6)
     with RunStore(url) as store:
         study = new_study(store, plan)
     results = 0

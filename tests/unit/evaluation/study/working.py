@@ -22,6 +22,8 @@ from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig
 from storage import RunStore
 
+HERE = "--device=cpu --dtype=float32 --threads=1"  # more threads would stay for later tests
+SUITE = '{"question_id": 1, "category": "c", "turns": ["What is 1 + 1?"], "reference": ["2"]}\n'
 NONE = Lane(RuleConfig("none"), DrafterConfig("none"))
 STRICT = Lane(RuleConfig("strict"), DrafterConfig("model", None, 4))
 MARS = Lane(RuleConfig("mars", {"theta": 0.5}), DrafterConfig("model", None, 4))
@@ -91,3 +93,17 @@ def check_complete(store: RunStore, study_id: str, plan: Plan) -> None:
     comparisons = {record.comparison_id for record in records}
     assert sum(len(store.load(comparison).runs) for comparison in comparisons) == len(wanted)
     assert store.count() == len(comparisons)
+
+
+def planned(url: str) -> tuple[str, Plan]:
+    with RunStore(url) as store:
+        (head,) = store.studies()
+        return head.id, read_plan(store.study(head.id).plan)
+
+
+def planned_and_run(url: str) -> tuple[str, Plan]:
+    """The only study, which is done."""
+    study, plan = planned(url)
+    with RunStore(url) as store:
+        check_complete(store, study, plan)
+    return study, plan
