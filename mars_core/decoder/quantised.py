@@ -151,13 +151,13 @@ class Packed(Weight):
 
     def fill(self, start: int, part: Levels) -> None:
         """Pack the rows from ``start`` on, a multiple of 16."""
-        scales = part.scales.half().contiguous()
+        levels, scales = part.levels.contiguous(), part.scales.half().contiguous()
         minimums = None if part.minimums is None else part.minimums.half().contiguous()
         self._library.mars_pack(
-            part.levels.contiguous().data_ptr(),
+            levels.data_ptr(),
             scales.data_ptr(),
             None if minimums is None else minimums.data_ptr(),
-            *part.levels.shape,
+            *levels.shape,
             self._form,
             self.data[start // _COLUMNS].data_ptr(),
             torch.get_num_threads(),
@@ -181,9 +181,9 @@ class Packed(Weight):
         """Return the rows ``ids`` int64 [n] in float32 [n, columns]. Raises IndexError."""
         if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < self.rows:
             raise IndexError("An id is outside of the table.")
-        rows = torch.empty(len(ids), self.columns)
+        rows, ids = torch.empty(len(ids), self.columns), ids.contiguous()  # held during the call
         self._library.mars_rows(
-            ids.contiguous().data_ptr(),
+            ids.data_ptr(),
             len(ids),
             self.data.data_ptr(),
             self.columns,

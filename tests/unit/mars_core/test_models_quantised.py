@@ -225,6 +225,8 @@ def test_rows_of_a_table_are_its_numbers_and_what_is_not_finite_stays_so() -> No
         assert isinstance(weight, Packed)
         ids = torch.randint(41, (30,))
         assert torch.equal(weight.at(ids), levels.numbers()[ids])
+        apart = torch.full((len(ids), 3), 1 << 60).index_copy(1, torch.tensor([1]), ids[:, None])
+        assert torch.equal(weight.at(apart[:, 1]), levels.numbers()[ids])
         for wrong in (torch.tensor([41]), torch.tensor([-1])):
             with pytest.raises(IndexError):
                 weight.at(wrong)
