@@ -94,19 +94,24 @@ RUN = {
     "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
     "strict,mars,mars-gap --set mars.theta=0.97,0.9 --set mars-gap.gap=0.7 --drafter eagle3 "
     "--k 3 --draft-mode greedy --temperature 0 --seeds 1 --seed 0 --system 'Answer briefly.' "
-    "--max-new-tokens 200 --margin 0.98 --batch 16 --device cpu --no-placebos --interventions "
-    "1000 --name 'SmolLM2-135M, fresh instructions: tokens of strict relaxed alone'": "--pair bundled --device cpu --plan-only",
+    "--max-new-tokens 200 --margin 0.98 --batch 16 --device cpu --no-placebos --interventions"
+    " 1000 --name 'SmolLM2-135M, fresh instructions: tokens of strict relaxed alone'": "--pair bundled --device cpu --plan-only",
     "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
     "strict,mars,mars-gap --set mars.theta=0.97,0.9 --set mars-gap.gap=0.7 --drafter eagle3 "
     "--k 3 --draft-mode greedy --temperature 0 --seeds 1 --seed 0 --system 'Answer briefly.' "
     "--max-new-tokens 200 --margin 0.98 --batch 16 --device cpu --name 'SmolLM2-135M, fresh "
     "instructions: chains at temperature 0'": "--pair bundled --device cpu --plan-only",
     "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
-    "strict,lenience,topk-ratio,topk-delta,cascade-token,always --set topk-delta.n=10 --set "
+    "strict,mars --theta 0.97,0.9 --drafter eagle3 --tree 24/6/4 --draft-mode greedy "
+    "--temperature 0 --seeds 1 --seed 0 --system 'Answer briefly.' --max-new-tokens 200 "
+    "--margin 0.98 --batch 16 --device cpu --placebo-seeds 1 --name 'SmolLM2-135M, fresh "
+    "instructions: trees at temperature 0'": "--pair bundled --device cpu --plan-only",
+    "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
+    "strict,lenience,topk-ratio,topk-delta,cascade-token --set topk-delta.n=10 --set "
     "topk-delta.delta=0.3 --drafter eagle3 --k 3 --draft-mode greedy --temperature 0 --seeds "
     "1 --seed 0 --system 'Answer briefly.' --max-new-tokens 200 --margin 0.98 --batch 16 "
-    "--device cpu --no-placebos --name 'SmolLM2-135M, fresh instructions: other rules, chains "
-    "at temperature 0'": "--pair bundled --device cpu --plan-only",
+    "--device cpu --placebo-seeds 1 --name 'SmolLM2-135M, fresh instructions: other rules "
+    "beside random places, chains at temperature 0'": "--pair bundled --device cpu --plan-only",
     "mars eval run --pair smollm2-135m --suite instructions_fresh --limit 300 --rules "
     "strict,mars,lenience,topk-ratio --set mars.theta=0.97,0.9 --drafter eagle3 --k 3 "
     "--draft-mode greedy --temperature 1 --seeds 1 --seed 0 --system 'Answer briefly.' "
@@ -121,10 +126,12 @@ RUN = {
 NOT_RUN = {  # expressions of full commands, without variables of the environment before them
     r"make .+": "installs, measures, uploads or serves; each is rehearsed by make -n",
     r"(mars|python -m (mars_playground|hosting\.deploy))( eval)?( [a-z_]+)?( …| FILE….*| owner/name .*)?": "only named",
+    r"torchrun .+": "trains for hours",
     r"python -m (bench|training)\b.*": "takes minutes, and writes results or weights",
     r"python -m (evaluation|ui)\.[\w.]+( STUDY)?": "serves, or writes an example that is part of the program",
     r"python docs/figures/draw\.py": "writes the figures; test_docs.py draws them",
     r"mars eval run --plan FILE": "tests/unit/evaluation/study/test_command.py has one",
+    r"mars eval run --target qwen2\.5-coder.*": "needs a file of 0.5 GB",
     r"mars eval judge STUDY": "asks a language model; tests/unit/evaluation/judge has one",
     r"mars eval report STUDY --folder F": "writes files; tests/unit/evaluation/study/test_command.py does",
     r"mars eval follow STUDY.*": "decodes for long; tests/unit/evaluation/study/test_follow.py runs it",
