@@ -84,7 +84,7 @@ def starts(file: Path) -> Figures:
 
 @torch.inference_mode()
 def distances(pair: Pair, file: Path) -> Figures:
-    """Yield mean KL divergences from the file in float32 to what is computed, in nats a token."""
+    """Yield mean KL divergences from the file in float32 to what is computed, a token."""
     text = "\n\n".join([pair.spec.text, *(each.text for each in REAL_PROMPTS)])
     ids, name = torch.tensor(pair.tokenizer(text)["input_ids"]), str(pair.target.name_or_path)
     full = read_model(Path(name), pair.target.config, name, torch.float32, lambda _: None)
@@ -108,11 +108,15 @@ def distances(pair: Pair, file: Path) -> Figures:
 
 
 def _distance(name: str, wanted: Tensor, actual: Tensor) -> MeasuredFigure:
-    each = (wanted.exp() * (wanted - actual)).sum(-1)
-    low, high = each.quantile(0.5), each.quantile(0.99)
+    found = (wanted.double().exp() * (wanted.double() - actual.double())).sum(-1)
     best = (wanted.argmax(-1) == actual.argmax(-1)).float().mean()
-    note = f"median {low:.2g}, 99 % below {high:.2g}; same best token {100 * best:.1f} %"
-    return MeasuredFigure(f"KL, {name}", float(each.mean()), "nats", note)
+    return _mean(name, found, f"; the same best token at {100 * best:.1f} %")
+
+
+def _mean(name: str, found: Tensor, more: str = "") -> MeasuredFigure:
+    middle, most = (1e6 * float(found.quantile(share)) for share in (0.5, 0.99))
+    note = f"median {middle:.2g}, 99 % below {most:.2g}; {len(found)} positions{more}"
+    return MeasuredFigure(f"KL, {name}", 1e6 * float(found.mean()), "millionths of a nat", note)
 
 
 def _of_llama(client: httpx.Client, ids: list[int], wanted: Tensor) -> float:
