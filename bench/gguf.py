@@ -100,11 +100,7 @@ def distances(pair: Pair, file: Path) -> Figures:
         with llama_url(file) as url, httpx.Client(base_url=url, timeout=600) as client:
             places = range(0, len(ids) - 1, EVERY)
             found = [_of_llama(client, ids[: at + 1].tolist(), wanted[at]) for at in places]
-        yield MeasuredFigure.of(
-            "KL, llama.cpp",
-            found,
-            "nats",
-        )
+        yield _mean("llama.cpp", torch.tensor(found))
 
 
 def _distance(name: str, wanted: Tensor, actual: Tensor) -> MeasuredFigure:
@@ -166,7 +162,9 @@ def main(options: Options) -> Reports:
                     )
                 )
     notes = [f"{file.name}, {file.stat().st_size / 1e6:.0f} MB, dtype {dtype_name(pair.dtype)}"]
-    yield BenchReport("A GGUF file", notes, figures, tables, name=f"gguf-{file.stem}")
+    yield BenchReport(
+        "A GGUF file", notes, figures, tables, name=f"gguf-{file.stem.replace('.', '-')}"
+    )
 
 
 if __name__ == "__main__":
