@@ -63,7 +63,18 @@ def started(command: Sequence[object], cache: Path) -> Start:
 
 def starts(file: Path) -> Figures:
     """Yield times and memory of a first and later starts, and of transformers."""
-    run = [sys.executable, "-m", "mars_playground", "run", "--target", file, "--drafter", "none"]
+    run = [
+        sys.executable,
+        "-m",
+        "mars_playground",
+        "run",
+        "--target",
+        file,
+        "--drafter",
+        "none",
+        "--rule",
+        "none",
+    ]
     ours = [*run, "--max-new-tokens", 8, "--prompt", PROMPT]
     most = 1.3 * file.stat().st_size / 1e9 + 0.4
     with TemporaryDirectory() as cache:
