@@ -204,8 +204,8 @@ def test_axe_finds_nothing_beyond_what_gradio_has_on_any_tab_and_dark_is_remembe
     opener, tour = page.locator(".mars-tour-open"), page.get_by_role("dialog", name="Tour")
     expect(opener).to_have_text("New here?")
     opener.click()
-    for number in range(1, 5):
-        expect(tour).to_contain_text(f"{number} of 4")
+    for number in range(1, 6):
+        expect(tour).to_contain_text(f"{number} of 5")
         expected(page, ".mars-toured").to_be_in_viewport()
         page.keyboard.press("Enter")
     expect(tour).to_be_hidden()
