@@ -45,7 +45,7 @@ from mars_core.models.classifier import (
 from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import description, weights
-from mars_core.models.gguf.model import lacks_levels, read_model, stored_dtype
+from mars_core.models.gguf.kept import lacks_levels, stored_dtype
 from mars_core.models.idle import Engines
 from mars_core.models.memory import free_bytes
 from mars_core.models.source import (
@@ -281,6 +281,8 @@ def _read(
     """Return the model as transformers loads it. ``dtype`` gguf: in float32 but for the quantised
     weights of its file, if it has some."""
     if plan.ref.name.endswith(GGUF):
+        from mars_core.models.gguf.model import read_model
+
         kept = dtype == STORED and not lacks_levels(folder)
         numbers = None if kept else torch.float32 if dtype == STORED else dtype
         return _placed(

@@ -21,8 +21,6 @@ from mars_core.decoder.quantised import (
     Int4,
     Packed,
     QuantisedEmbedding,
-    lacks_products,
-    multiplies_int4,
     packed,
 )
 from mars_core.models.errors import ModelError
@@ -34,34 +32,6 @@ from mars_core.types import ModelRef
 
 # of transformers' processors of tensors: those that keep the numbers of a row together
 _BY_ROWS = (reader.TensorProcessor, reader.LlamaTensorProcessor, reader.Gemma2TensorProcessor)
-_PLAIN = ("F32", "F16", "BF16")
-
-
-def lacks_levels(folder: Path) -> str:
-    """Return why the weights of the file in ``folder`` cannot be used as they are; empty where they
-    can."""
-    if not (folder / SOURCE).is_file():
-        return "that takes a GGUF file"
-    try:
-        header = known_header(folder / SOURCE, folder.name)
-    except ModelError as error:
-        return str(error).rstrip(".")
-    kinds = {each.kind for each in header.tensors.values() if each.kind.name not in _PLAIN}
-    if others := sorted(kind.name for kind in kinds - FORMS.keys()):
-        return f"its file has tensors in {', '.join(others)}"
-    if not kinds:
-        return "its file has no quantised tensors"
-    four = any(FORMS[kind].bits == 4 for kind in kinds)
-    return "" if four and multiplies_int4() else lacks_products()
-
-
-def stored_dtype(folder: Path) -> torch.dtype | None:
-    """Return the dtype in which a file in ``folder`` keeps its numbers: bfloat16 also for quantised
-    ones; None where there is no file, or none of its own."""
-    if not (folder / SOURCE).is_file():
-        return None
-    kinds = {each.kind.name for each in known_header(folder / SOURCE, folder.name).tensors.values()}
-    return torch.bfloat16 if kinds - {"F32", "F16"} else None
 
 
 def read_model(

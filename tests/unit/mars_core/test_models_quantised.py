@@ -34,7 +34,7 @@ from mars_core.decoder.quantised import (
     multiplies_int4,
 )
 from mars_core.models import ModelError, ModelPool, custom_pair, memory
-from mars_core.models.gguf import model as module
+from mars_core.models.gguf import kept
 from mars_core.models.gguf.file import read_header
 from mars_core.models.gguf.kinds import FORMS, numbers_of
 from mars_core.models.gguf.model import read_model
@@ -338,7 +338,7 @@ def test_what_cannot_be_kept_is_read_as_numbers_and_named(
     four: Kind, without: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if without:
-        for place in (module, quantised):
+        for place in (kept, quantised):
             monkeypatch.setattr(place, "lacks_products", lambda: reason)
     table = Kind.F32 if four is Kind.F32 else Kind.Q8_0
     path, _ = stored(tmp_path / "it.gguf", four=four, table=table)
@@ -351,7 +351,7 @@ def test_what_cannot_be_kept_is_read_as_numbers_and_named(
 def test_without_a_compiler_4_bits_are_multiplied_by_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in (module, quantised):
+    for place in (kept, quantised):
         monkeypatch.setattr(place, "lacks_products", lambda: "no compiler")
     path, _ = stored(tmp_path / "it.gguf", four=Kind.Q4_0)
     pair = ModelPool(device="cpu").get(custom_pair(str(path)))
