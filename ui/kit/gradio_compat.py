@@ -46,7 +46,7 @@ class FaultyBlocks(gr.Blocks):
             )
         reported = options.get("event_data")
         if reported is not None and not isinstance(getattr(reported, "_data", {}), Mapping):
-            options["event_data"] = gr.EventData(reported.target, {})
+            reported = options["event_data"] = gr.EventData(reported.target, {})
         try:
             check_lengths(
                 [

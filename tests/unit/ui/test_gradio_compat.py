@@ -74,6 +74,15 @@ def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
     )
 
 
+def test_a_field_that_reports_its_long_text_is_answered_and_its_report_dropped(
+    page: gr.Blocks,
+) -> None:
+    focus = page.fns[2]
+    event = gr.EventData(None, "x" * 100_000)
+    answer = asyncio.run(page.process_api(focus, [], event_data=event))
+    assert answer["data"] == ["{}"]
+
+
 def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradios() -> None:
     with one_loop(), FaultyBlocks(analytics_enabled=False) as page:
         outputs = first, second, state = gr.Textbox(), gr.Textbox(), gr.State(0)
