@@ -227,13 +227,18 @@ ALWAYS void place(int group, int column, long lane, int bits, long *byte, int *s
 ALWAYS void packed_row(int bits, int group, Form form, const uint8_t *levels, const uint16_t *scales,
                        const uint16_t *minimums, long groups, long lane, uint8_t *at) {
     for (long g = 0; g < groups; g++, levels += group, at += block_size(form)) {
-        for (int i = 0; i < group; i++) {
-            int level = levels[i], shift;
-            long byte, bit = 2 * lane + i % 2;
-            place(group, i, lane, bits, &byte, &shift);
-            at[byte] |= (bits == 8 ? level : level & 15) << shift;
-            for (int plane = 0; bits < 8 && plane < bits - 4; plane++)
-                at[(8 + 2 * plane) * group + 4 * (i / 2) + bit / 8] |= (level >> (4 + plane) & 1) << bit % 8;
+        int half = group / 4;
+        uint16_t pairs[group / 2], *to = (uint16_t *)at + lane;
+        memcpy(pairs, levels, group);
+        for (int pair = 0; bits == 8 && pair < group / 2; pair++) to[COLUMNS * pair] = pairs[pair];
+        for (int pair = 0; bits < 8 && pair < half; pair++)
+            to[COLUMNS * pair] = (pairs[pair] & 0x0f0f) | (pairs[pair + half] & 0x0f0f) << 4;
+        for (int plane = 0; bits < 8 && plane < bits - 4; plane++) {
+            uint32_t *bit = (uint32_t *)(at + (8 + 2 * plane) * group);
+            for (int pair = 0; pair < group / 2; pair++) {
+                uint32_t both = pairs[pair] >> (4 + plane);
+                bit[pair] |= ((both & 1) | (both >> 7 & 2)) << 2 * lane;
+            }
         }
         uint16_t *factors = (uint16_t *)(at + levels_size(bits, group));
         factors[lane] = scales[g];

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import platform
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -72,6 +73,17 @@ def lacks_products() -> str:
 
 
 @cache
+def processor() -> bytes:
+    """Return what Linux says of the first processor: its name and what it can do; elsewhere what
+    Python says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_bytes().partition(b"\n\n")[0].split(b"\n")
+    except OSError:
+        return platform.processor().encode()
+    return b"\n".join(line for line in lines if line.startswith((b"model", b"flags")))
+
+
+@cache
 def _library() -> ctypes.CDLL:
     """Compile the products for this processor, unless that was done before. Raises OSError."""
     from platformdirs import user_cache_path
@@ -80,8 +92,7 @@ def _library() -> ctypes.CDLL:
     if not compiler:
         raise OSError("there is no C compiler: install gcc or clang")
     command = [compiler, *_OPTIONS]
-    processor = Path("/proc/cpuinfo").read_bytes().partition(b"flags")[2].partition(b"\n")[0]
-    made_of = str(command).encode() + processor + _SOURCE.read_bytes()
+    made_of = str(command).encode() + processor() + _SOURCE.read_bytes()
     file = user_cache_path("mars-playground", appauthor=False) / (
         f"products-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
     )

@@ -8,12 +8,9 @@ free memory.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from accelerate import dispatch_model, infer_auto_device_map
-from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -22,19 +19,16 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from mars_core.decoder import ANY_SHAPE, PassShapes, has_kernels, is_fast, prepare
+from mars_core.decoder import ANY_SHAPE, PassShapes, has_kernels, is_fast
 from mars_core.decoder.quantised import STORED
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.margins import Margins
 from mars_core.models.catalog import PairSpec
 from mars_core.models.checks.exactness import (
-    ShapeSearch,
-    find_shapes,
     real_text,
-    try_kernels,
 )
-from mars_core.models.checks.probe import check, check_class, check_config, reference_logits
+from mars_core.models.checks.probe import check_class, check_config
 from mars_core.models.checks.untrusted import check_config_file
 from mars_core.models.classifier import (
     Classifier,
@@ -42,20 +36,16 @@ from mars_core.models.classifier import (
     load_classifier,
     plan_classifier,
 )
-from mars_core.models.eagle import TARGETS, load_eagle, plan_eagle
+from mars_core.models.eagle import load_eagle, plan_eagle
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.gguf import description, weights
+from mars_core.models.gguf import description
 from mars_core.models.gguf.kept import lacks_levels, stored_dtype
 from mars_core.models.idle import Engines
-from mars_core.models.memory import free_bytes
+from mars_core.models.reading import Reading
 from mars_core.models.source import (
-    GGUF,
     PlannedModel,
     Progress,
     label,
-    reported,
-    size_of,
-    weight_files,
 )
 from mars_core.models.vocabulary import ModelPlan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
@@ -192,11 +182,11 @@ def load(
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     text, second = real_text(tokenizer, vocabulary, spec.text), None
     kernels = graphs and has_kernels(device, dtype) if kernels is None else kernels
+    how = device, dtype, progress, text
     if plans.draft:  # may be stored otherwise than the target
-        second = _model(plans.draft, device, dtype, progress, text, kernels=kernels)
+        second = Reading(plans.draft, *how, exact=False, kernels=kernels).loaded()
         kernels = second.search.shapes.kernels
-    spread = _spread(plans.target, device, dtype)
-    first = _model(plans.target, device, dtype, progress, text, spread, exact=True, kernels=kernels)
+    first = Reading(plans.target, *how, exact=True, kernels=kernels).loaded()
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
         prepare_head(head)
@@ -224,119 +214,6 @@ def load(
         graphs=graphs and fast and first.model.device.type == "cuda",
         **first.search._asdict(),
     )
-
-
-def _model(
-    plan: ModelPlan,
-    device: torch.device,
-    dtype: torch.dtype,
-    progress: Progress,
-    text: Tensor,
-    spread: dict[int | str, int] | None = None,
-    *,
-    exact: bool = False,
-    kernels: bool,
-) -> _Loaded:
-    """Load the model in evaluation mode, without gradients, on ``device`` or distributed as in
-    ``spread``; with fast layers if the engine computes the same with them on token ids ``text``.
-    ``exact``: the shapes of exact passes are searched."""
-    trees = plan.config.model_type in TARGETS
-    folder, ref = weights(plan.ref, progress)
-    with explained(plan.ref):
-        model = _read(plan, folder, device, dtype, progress, spread)
-        trial = reference_logits(model, text, plan.ref.name)
-        prepare(model)
-        progress(f"Loading {label(plan.ref)}: checking its cache and its rounding")
-        while True:
-            search = try_kernels(model, text) if kernels else None
-            search = search or find_shapes(model, text if exact else None)
-            try:
-                check(model, trial, shapes=search.shapes, trees=trees)
-                return _Loaded(model, ref, search)
-            except ModelError:
-                if kernels:
-                    kernels = False
-                    continue
-                if not is_fast(model):
-                    raise
-            del model
-            model = _read(plan, folder, device, dtype, progress, spread)
-            prepare(model, fast=False)
-
-
-class _Loaded(NamedTuple):
-    model: PreTrainedModel
-    ref: ModelRef
-    search: ShapeSearch
-
-
-def _read(
-    plan: ModelPlan,
-    folder: Path,
-    device: torch.device,
-    dtype: torch.dtype,
-    progress: Progress,
-    spread: dict[int | str, int] | None,
-) -> PreTrainedModel:
-    """Return the model as transformers loads it. ``dtype`` gguf: in float32 but for the quantised
-    weights of its file, if it has some."""
-    if plan.ref.name.endswith(GGUF):
-        from mars_core.models.gguf.model import read_model
-
-        kept = dtype == STORED and not lacks_levels(folder)
-        numbers = None if kept else torch.float32 if dtype == STORED else dtype
-        return _placed(
-            read_model(folder, plan.config, plan.ref.name, numbers, progress), device, spread
-        )
-    options: dict[str, Any] = (
-        {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
-    )
-    dtype = torch.float32 if dtype == STORED else dtype
-    stage = f"Loading {label(plan.ref)}: weights, {size_of(*weight_files(folder, plan.ref.name))}"
-    with reported(stage, progress):
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
-            dtype=dtype,
-            trust_remote_code=False,
-            use_safetensors=True,
-            output_loading_info=True,
-            **(options if device.type == "cuda" else {}),
-        )
-    # transformers fills missing weights with random numbers
-    if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
-        raise ModelError(
-            f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, "
-            f"e.g. {wrong[0]}): fetch or save both again."
-        )
-    model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
-    return model
-
-
-def _placed(
-    model: PreTrainedModel, device: torch.device, spread: dict[int | str, int] | None
-) -> PreTrainedModel:
-    """Move a model that was read on the CPU to ``device``, or to several."""
-    model.requires_grad_(False)
-    if not spread:
-        model.to(device)  # type: ignore[arg-type]
-        return model
-    places = infer_auto_device_map(
-        model, max_memory=spread, no_split_module_classes=model._no_split_modules
-    )
-    placed: PreTrainedModel = dispatch_model(model, places)
-    return placed
-
-
-def _spread(
-    target: ModelPlan, device: torch.device, dtype: torch.dtype
-) -> dict[int | str, int] | None:
-    """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the
-    free bytes of every GPU (the rest is for cache and activations), then the host's."""
-    if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
-        return None
-    gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
-    limits: dict[int | str, int] = {gpu.index: int(0.85 * free_bytes(gpu)) for gpu in gpus}
-    return {**limits, "cpu": free_bytes(torch.device("cpu"))}
 
 
 def _context(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:

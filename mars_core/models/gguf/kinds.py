@@ -46,25 +46,39 @@ def _halves(blocks: Tensor) -> Tensor:
     return blocks.contiguous().view(torch.float16).float()
 
 
+def _words(data: Tensor) -> Tensor:
+    """Return bytes [..., 8 · n] as int64 [..., n], whose operations are on eight bytes at once."""
+    return data.contiguous().view(torch.int64)
+
+
+def _bytes(words: Tensor) -> Tensor:
+    """Return what ``_words`` was given."""
+    return words.contiguous().view(torch.uint8)
+
+
+def _each(byte: int) -> int:
+    """Return a word with this value in every byte."""
+    return byte * 0x0101010101010101
+
+
 def _nibbles(pairs: Tensor) -> Tensor:
-    """Return the low halves of the bytes, then the high ones."""
-    return torch.cat((pairs & 15, pairs >> 4), -1)
-
-
-def _bits(data: Tensor) -> Tensor:
-    """Return the bits of bytes [..., n], the lowest first, uint8 [..., 8 · n]."""
-    return (data[..., None] >> torch.arange(8, dtype=torch.uint8) & 1).flatten(-2)
+    """Return the low halves of the bytes, then the high ones, all as words."""
+    words = _words(pairs)
+    return torch.cat((words & _each(15), words >> 4 & _each(15)), -1)
 
 
 def _q4(blocks: Tensor) -> _Parts:
     factors = _halves(blocks[..., :-16])
     minimums = factors[..., 1:] if factors.shape[-1] > 1 else None
-    return _Parts(_nibbles(blocks[..., -16:]), factors[..., :1], minimums)
+    return _Parts(_bytes(_nibbles(blocks[..., -16:])), factors[..., :1], minimums)
 
 
 def _q5(blocks: Tensor) -> _Parts:
-    parts = _q4(torch.cat((blocks[..., :-20], blocks[..., -16:]), -1))
-    return parts._replace(levels=parts.levels | _bits(blocks[..., -20:-16]) << 4)
+    fifth = _FIFTH.index_select(0, blocks[..., -20:-16].flatten().int())
+    levels = _nibbles(blocks[..., -16:]) | fifth.unflatten(0, (*blocks.shape[:-1], 4))
+    factors = _halves(blocks[..., :-20])
+    minimums = factors[..., 1:] if factors.shape[-1] > 1 else None
+    return _Parts(_bytes(levels), factors[..., :1], minimums)
 
 
 def _q8(blocks: Tensor) -> _Parts:
@@ -82,22 +96,25 @@ def _factors(blocks: Tensor) -> tuple[Tensor, Tensor]:
 
 def _q4_k(blocks: Tensor) -> _Parts:
     levels = _nibbles(blocks[..., 16:].unflatten(-1, (4, 32))).flatten(-2)
-    return _Parts(levels, *_factors(blocks))
+    return _Parts(_bytes(levels), *_factors(blocks))
 
 
 def _q5_k(blocks: Tensor) -> _Parts:
     levels = _nibbles(blocks[..., 48:].unflatten(-1, (4, 32))).flatten(-2)
-    high = blocks[..., None, 16:48] >> torch.arange(8, dtype=torch.uint8)[:, None] & 1
-    return _Parts(levels | high.flatten(-2) << 4, *_factors(blocks))
+    fifth = _words(blocks[..., 16:48])[..., None, :] >> torch.arange(8)[:, None] & _each(1)
+    return _Parts(_bytes(levels | fifth.flatten(-2) << 4), *_factors(blocks))
 
 
 def _q6_k(blocks: Tensor) -> _Parts:
     low, high, scales, scale = blocks.split((128, 64, 16, 2), -1)
-    levels = torch.stack([low.unflatten(-1, (2, 64)) >> shift & 15 for shift in (0, 4)], -2)
-    upper = [high.unflatten(-1, (2, 32)) >> shift & 3 for shift in (0, 2, 4, 6)]
-    levels = levels.flatten(-3) | torch.stack(upper, -2).flatten(-3) << 4
+    halves = _words(low).unflatten(-1, (2, 1, 8)) >> torch.tensor([0, 4])[:, None] & _each(15)
+    upper = _words(high).unflatten(-1, (2, 1, 4)) >> torch.arange(0, 8, 2)[:, None] & _each(3)
+    levels = _bytes(halves.flatten(-3) | upper.flatten(-3) << 4)
     return _Parts(levels, _halves(scale) * scales.contiguous().view(torch.int8))
 
+
+# Of a byte: its bits, from the lowest, as the fifth bits of the eight bytes of a word.
+_FIFTH = (torch.arange(256)[:, None] >> torch.arange(8) & 1).mul(16).byte().view(torch.int64)[:, 0]
 
 FORMS = {
     Kind.Q4_0: Form(4, 32, 8, 0),

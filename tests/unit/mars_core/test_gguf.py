@@ -13,7 +13,18 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.models import CATALOG, ModelError, ModelPool, Pair, custom_pair, gguf, smollm2
+from mars_core.decoder import is_fast
+from mars_core.models import (
+    CATALOG,
+    ModelError,
+    ModelPool,
+    Pair,
+    custom_pair,
+    gguf,
+    reading,
+    smollm2,
+)
+from mars_core.models.checks import remembered
 from mars_core.models.gguf import folder
 from mars_core.models.gguf.model import read_model
 from mars_core.models.source import SOURCE, parse_ref
@@ -66,6 +77,50 @@ def test_a_file_is_described_once_never_copied_and_decoded_like_the_model_that_w
     moved = file.rename(tmp_path / "elsewhere.gguf")
     assert load(moved).target_ref.revision == runs[0].config.target.revision
     assert (folder / SOURCE).resolve() == moved
+
+
+def test_checks_are_repeated_only_for_another_setting_or_where_their_result_cannot_be_read(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, progress = write_gguf(tmp_path / "tiny.gguf"), list[str]()
+
+    def checked(dtype: str) -> tuple[Pair, bool]:
+        progress.clear()
+        pair = ModelPool(device="cpu", dtype=dtype).get(custom_pair(str(file)), progress.append)
+        return pair, any("checking its cache" in each for each in progress)
+
+    (first, new), (again, repeated) = checked("float32"), checked("float32")
+    assert new and not repeated and first.exact and first.margins
+    names = ("shapes", "inexact", "margins")
+    assert [getattr(first, each) for each in names] == [getattr(again, each) for each in names]
+    assert is_fast(again.target)
+    assert checked("bfloat16")[1] and not checked("bfloat16")[1]
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(remembered, "processor", lambda: b"another")
+        assert checked("float32")[1]
+    for kept in cache.rglob("checked-*.json"):
+        kept.write_text("[true, [1")
+    assert checked("float32")[1] and not checked("float32")[1]
+
+
+def test_what_is_refused_or_has_not_the_engines_layers_is_remembered_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+
+    def refuse(model: Any, *_: Any, **__: Any) -> None:
+        if refused is None or is_fast(model) == refused:
+            raise ModelError("It is not sound.")
+
+    monkeypatch.setattr(reading, "check", refuse)
+    refused: bool | None = None
+    for _ in range(2):
+        with pytest.raises(ModelError, match="not sound"):
+            load(file)
+    refused = True  # the engine's own layers
+    for _ in range(2):
+        assert not is_fast(load(file).target)
+        refused = None  # a second check would raise
 
 
 def test_tokens_of_the_template_end_a_turn_and_bos_stands_once(tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""Remembers with which layers and shapes a model from a GGUF file passed its checks, so that a later
+start need not repeat them.
+
+What is remembered holds for the same file, machine, libraries, code and settings only: all of them
+are in the name under which it is kept, in the file's own folder of the cache. A refused model is
+not remembered. What cannot be read is checked again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from mars_core.decoder import PassShapes
+from mars_core.decoder.quantised import processor
+from mars_core.margins import finite
+from mars_core.models.checks.exactness import ShapeSearch
+
+_CODE = ("decoder", "models/checks", "models/gguf", "eagle3")  # what decides about a check's result
+_MOST = 1_000_000  # bytes of a result
+
+
+class Passed(NamedTuple):
+    """The result of a model's checks. ``fast``: whether its layers are the engine's own."""
+
+    fast: bool
+    search: ShapeSearch
+
+
+class Memory:
+    """Keeps the results of the model in ``folder`` (none without one) on this machine's processor.
+    ``settings``: whatever else they depend on."""
+
+    def __init__(self, folder: Path | None, settings: Iterable[object]) -> None:
+        made_of = repr((_versions(), torch.get_num_threads(), *settings)).encode() + processor()
+        name = f"checked-{hashlib.sha256(made_of).hexdigest()[:16]}.json"
+        self._file = folder / name if folder else None
+
+    def recall(self) -> Passed | None:
+        """Return the result of an earlier check; None where there is none."""
+        if self._file is None:
+            return None
+        with suppress(OSError, ValueError, TypeError, LookupError):
+            with self._file.open(encoding="utf-8") as opened:
+                fast, shapes, inexact, margins = json.loads(opened.read(_MOST))
+            search = ShapeSearch(PassShapes(*shapes), str(inexact), finite(margins))
+            return Passed(bool(fast), search)
+        return None
+
+    def keep(self, passed: Passed) -> None:
+        """Write the result, whole or not at all; a folder that cannot be written is left as it is."""
+        if self._file is not None:
+            part = self._file.with_suffix(f".{os.getpid()}.part")
+            with suppress(OSError):
+                part.write_text(json.dumps([passed.fast, *passed.search]), encoding="utf-8")
+                part.replace(self._file)
+
+
+@cache
+def _versions() -> tuple[str, ...]:
+    """Return what the code is: versions of the libraries and a hash of our own."""
+    code = hashlib.sha256()
+    for file in sorted(_files()):
+        code.update(file.read_bytes())
+    return version("torch"), version("transformers"), code.hexdigest()
+
+
+def _files() -> Iterator[Path]:
+    root = Path(__file__).parents[2]
+    for folder in _CODE:
+        yield from (each for each in (root / folder).rglob("*") if each.suffix in (".py", ".c"))

@@ -1,0 +1,155 @@
+"""Reads the weights of a planned model, and checks that the engine computes with them what the model
+does.
+
+The checks of a GGUF file on a CPU are remembered for a later start.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from accelerate import dispatch_model, infer_auto_device_map
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from mars_core.decoder import is_fast, prepare
+from mars_core.decoder.quantised import STORED
+from mars_core.models.checks.exactness import ShapeSearch, find_shapes, try_kernels
+from mars_core.models.checks.probe import check, reference_logits
+from mars_core.models.checks.remembered import Memory, Passed
+from mars_core.models.eagle import TARGETS
+from mars_core.models.errors import ModelError, explained
+from mars_core.models.gguf import weights
+from mars_core.models.gguf.kept import lacks_levels
+from mars_core.models.memory import free_bytes
+from mars_core.models.source import GGUF, Progress, label, reported, size_of, weight_files
+from mars_core.models.vocabulary import ModelPlan
+from mars_core.types import ModelRef
+
+
+class LoadedModel(NamedTuple):
+    model: PreTrainedModel
+    ref: ModelRef
+    search: ShapeSearch
+
+
+class Reading(NamedTuple):
+    """How a planned model is read and checked: with token ids ``text``. ``exact``: the shapes of
+    exact passes are searched. ``kernels``: those of steps are tried."""
+
+    plan: ModelPlan
+    device: torch.device
+    dtype: torch.dtype
+    progress: Progress
+    text: Tensor
+    exact: bool
+    kernels: bool
+
+    def loaded(self) -> LoadedModel:
+        """Load the model in evaluation mode, without gradients, distributed where one GPU is too
+        small; with fast layers if the engine computes the same with them. Raises ModelError."""
+        plan = self.plan
+        folder, ref = weights(plan.ref, self.progress)
+        memory = self._memory(folder)
+        with explained(plan.ref):
+            model = self._read(folder)
+            if passed := memory.recall():
+                prepare(model, fast=passed.fast)
+                return LoadedModel(model, ref, passed.search)
+            model, search = self._checked(model, folder)
+            memory.keep(Passed(is_fast(model), search))
+            return LoadedModel(model, ref, search)
+
+    def _memory(self, folder: Path) -> Memory:
+        """Return that of earlier checks, of a GGUF file on a CPU."""
+        kept = self.plan.ref.name.endswith(GGUF) and self.device.type == "cpu"
+        settings = (str(self.dtype), self.text.tolist(), self.exact, self.kernels)
+        return Memory(folder if kept else None, settings)
+
+    def _checked(self, model: PreTrainedModel, folder: Path) -> tuple[PreTrainedModel, ShapeSearch]:
+        trees, kernels = self.plan.config.model_type in TARGETS, self.kernels
+        trial = reference_logits(model, self.text, self.plan.ref.name)
+        prepare(model)
+        self.progress(f"Loading {label(self.plan.ref)}: checking its cache and its rounding")
+        while True:
+            search = try_kernels(model, self.text) if kernels else None
+            search = search or find_shapes(model, self.text if self.exact else None)
+            try:
+                check(model, trial, shapes=search.shapes, trees=trees)
+                return model, search
+            except ModelError:
+                if kernels:
+                    kernels = False
+                    continue
+                if not is_fast(model):
+                    raise
+            del model
+            model = self._read(folder)
+            prepare(model, fast=False)
+
+    def _read(self, folder: Path) -> PreTrainedModel:
+        """Return the model as transformers loads it. ``dtype`` gguf: in float32 but for the quantised
+        weights of its file, if it has some."""
+        plan, device, dtype, progress = self.plan, self.device, self.dtype, self.progress
+        spread = _spread(plan, device, dtype) if self.exact else None
+        if plan.ref.name.endswith(GGUF):
+            from mars_core.models.gguf.model import read_model
+
+            kept = dtype == STORED and not lacks_levels(folder)
+            numbers = None if kept else torch.float32 if dtype == STORED else dtype
+            return _placed(
+                read_model(folder, plan.config, plan.ref.name, numbers, progress), device, spread
+            )
+        options: dict[str, Any] = (
+            {"device_map": "auto", "max_memory": spread} if spread else {"device_map": {"": device}}
+        )
+        dtype = torch.float32 if dtype == STORED else dtype
+        stage = (
+            f"Loading {label(plan.ref)}: weights, {size_of(*weight_files(folder, plan.ref.name))}"
+        )
+        with reported(stage, progress):
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=dtype,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+                **(options if device.type == "cuda" else {}),
+            )
+        # transformers fills missing weights with random numbers
+        if wrong := sorted(map(str, [*loaded[1]["missing_keys"], *loaded[1]["mismatched_keys"]])):
+            raise ModelError(
+                f"The weights of {plan.ref.name} do not fit its config.json ({len(wrong)} tensors, "
+                f"e.g. {wrong[0]}): fetch or save both again."
+            )
+        model: PreTrainedModel = loaded[0].eval().requires_grad_(False)
+        return model
+
+
+def _placed(
+    model: PreTrainedModel, device: torch.device, spread: dict[int | str, int] | None
+) -> PreTrainedModel:
+    """Move a model that was read on the CPU to ``device``, or to several."""
+    model.requires_grad_(False)
+    if not spread:
+        model.to(device)  # type: ignore[arg-type]
+        return model
+    places = infer_auto_device_map(
+        model, max_memory=spread, no_split_module_classes=model._no_split_modules
+    )
+    placed: PreTrainedModel = dispatch_model(model, places)
+    return placed
+
+
+def _spread(
+    target: ModelPlan, device: torch.device, dtype: torch.dtype
+) -> dict[int | str, int] | None:
+    """Memory limits for accelerate where ``target`` does not fit on ``device``, a GPU: 85 % of the
+    free bytes of every GPU (the rest is for cache and activations), then the host's."""
+    if device.type != "cuda" or target.bytes(dtype) <= free_bytes(device):
+        return None
+    gpus = (torch.device("cuda", index) for index in range(torch.cuda.device_count()))
+    limits: dict[int | str, int] = {gpu.index: int(0.85 * free_bytes(gpu)) for gpu in gpus}
+    return {**limits, "cpu": free_bytes(torch.device("cpu"))}
