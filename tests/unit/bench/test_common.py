@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench.common.command import Options, Reports, measurement
-from bench.common.measure import WARM_UP_PROMPTS, Decoded, TimedSample, digest, interleaved, paired
+from bench.common.measure import WARM_UP_PROMPTS, Decoded, TimedSample, digest, interleaved
 from bench.common.report import BenchReport, MeasuredFigure
 from mars_core.types import PromptConfig
-
-
-def sample(
-    prompt: int, turn: int, seconds: float, *, tokens: int = 12, steps: int = 4, digest: str = "a"
-) -> TimedSample:
-    return TimedSample(prompt, turn, seconds, tokens, steps, digest)
 
 
 def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
@@ -51,21 +45,6 @@ def test_a_result_has_the_command_the_machine_and_its_facts(
     assert capsys.readouterr().out == text
     assert f"- command: `python -m bench.x --out {tmp_path}`" in text and "- runs: 7" in text
     assert "- hardware: " in text and "device cpu" in text
-
-
-FAST = [sample(0, 0, 1.0), sample(1, 0, 2.0, tokens=8, steps=2), sample(0, 1, 4.0, digest="b")]
-SLOW = [
-    sample(0, 0, 2.0, steps=12),
-    sample(1, 0, 3.0, tokens=6, steps=6),
-    sample(0, 1, 6.0, steps=12),
-]
-
-
-def test_ratios_are_of_the_same_prompt_and_round_and_need_both_runs() -> None:
-    assert paired({"fast": FAST, "slow": SLOW}, "fast", "slow") == [2.0, 2.0, 1.5]
-    for slow in (SLOW[:2], []):
-        with pytest.raises(ValueError, match="shorter"):
-            paired({"fast": FAST, "slow": slow}, "fast", "slow")
 
 
 def test_every_method_decodes_every_prompt_in_every_round() -> None:

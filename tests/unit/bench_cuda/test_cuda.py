@@ -7,7 +7,6 @@ import importlib
 import math
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,13 @@ import torch
 
 from bench.common.decoding import DRAFTERS, Ours, Timed
 from bench.common.measure import TimedSample
-from bench.common.report import Figures, MeasuredFigure
+from bench.common.report import MeasuredFigure
 from bench.cuda import __main__ as command
-from bench.cuda.coupled import coupled_pair, prompts
+from bench.cuda.coupled import coupled_pair
 from bench.cuda.parts import PARTS
 from bench.cuda.shapes import TINY_SHAPES
-from bench.cuda.speed import LOOP, STRICT, bounds, goals, replays, weight_bytes
-from bench.cuda.trial import TINY, CudaTrial, switched
-from tests.replay import replayed
+from bench.cuda.speed import LOOP, STRICT, bounds, goals, weight_bytes
+from bench.cuda.trial import TINY, CudaTrial
 
 CPU = torch.device("cpu")
 CHAINS = ("none", "draft model", "EAGLE-3 chain", "n-grams")
@@ -54,17 +52,6 @@ def test_speed_measures_floors_peers_and_both_temperatures(rehearsed: CudaTrial)
     assert "τ" in figures["strict, EAGLE-3 tree, T = 0"].note
 
 
-def test_the_captures_of_a_step_are_timed_one_by_one(
-    rehearsed: CudaTrial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replayed(monkeypatch)
-    pair = switched(rehearsed.pair("qwen"), graphs=True)
-    rehearsed.ours(pair, "draft model")(prompts(1)[0], 0)
-    figures = {figure.name: figure.value for figure in replays(pair)}
-    assert [*figures] == [f"{STRICT}: {name}" for name in ("chance", "draft", "pass", "decide")]
-    assert min(figures.values()) > 0
-
-
 def test_exact_steps_write_the_targets_text_also_when_continued(rehearsed: CudaTrial) -> None:
     figures = measured(rehearsed, "texts")
     assert len(figures) == 2 * (2 * len(DRAFTERS) - 1)
@@ -88,31 +75,6 @@ def test_a_part_names_its_figures_and_their_goals(
 ) -> None:
     figures = measured(rehearsed, part)
     assert figures[name].goal == goal
-
-
-def test_results_are_written_after_every_part(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def measuring(trial: CudaTrial, parts: int) -> Figures:
-        assert trial.size is TINY and trial.until > time.perf_counter()
-        assert len(list(tmp_path.iterdir())) == 2 * bool(parts)
-        if parts == 2:
-            raise MemoryError
-        yield MeasuredFigure("speed", 2.0, "×", least=1.5)
-        yield MeasuredFigure("cost", 4.5, "%", "a note", most=3)
-        yield MeasuredFigure("plain", 1234.5)
-
-    for at, name in enumerate(("qwen", "meter", "texts")):
-        measure = partial(measuring, parts=at)
-        monkeypatch.setitem(command.PARTS, name, PARTS[name]._replace(measure=measure))
-    arguments = ["--tiny", "--out", str(tmp_path), "--only"]
-    with pytest.raises(MemoryError):
-        command.main([*arguments, "qwen", "meter", "texts"])
-    text = next(tmp_path.glob("*-cuda-tiny-cpu.md")).read_text(encoding="utf-8")
-    assert "no number means anything" in text and "2 of 4 goals reached" in text
-    assert "| What telemetry costs, 4B: cost | 4.50 % | ≤ 3 | no | a note |" in text
-    assert "| plain | 1234 | – | – |" in text
-    assert capsys.readouterr().out == ""
 
 
 def test_without_a_device_one_sentence_and_status_two(

@@ -159,17 +159,6 @@ def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
     assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
-@pytest.mark.parametrize("where", ["printed", "thread"])
-def test_what_would_be_printed_is_a_separate_record(
-    begin: Begin, where: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stream = begin()
-    print_it() if where == "printed" else throw_in_a_thread()
-    (line,) = lines(stream)
-    assert (line["logger"], line["where"]) == ("mars.uncaught", where)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_record_that_cannot_be_written_is_dropped(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,19 +199,3 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
         else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
     )
     assert sys.stderr.fileno() == number
-
-
-def test_in_json_a_handler_that_a_library_made_before_writes_records_too(begin: Begin) -> None:
-    library, handler = logging.getLogger("another.library"), logging.StreamHandler(sys.stderr)
-    library.addHandler(handler)
-    before = handler.stream
-    try:
-        stream = begin(public=False)
-        library.warning("a line")
-        assert [line["message"] for line in lines(stream)] == [
-            "a line",
-            "a line",
-        ]  # by its handler, and by ours
-        assert handler.stream is sys.stderr is not before
-    finally:
-        library.removeHandler(handler)

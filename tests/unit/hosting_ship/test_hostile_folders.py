@@ -4,10 +4,8 @@ doing any of it."""
 from __future__ import annotations
 
 import json
-import pickle
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +37,6 @@ def copy(llama: Path, tmp_path: Path) -> Path:
     return folder
 
 
-class Trap:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[Path]]:
-        return Path.touch, (self.path,)
-
-
 def test_a_tokenizer_with_custom_code_is_refused(copy: Path, tmp_path: Path) -> None:
     edit(copy, "tokenizer_config.json", tokenizer_class="EvilTokenizer", auto_map=EVIL)
     assert "brings its own Python code" in refusal(copy)
@@ -75,12 +65,6 @@ def test_attention_from_the_hub_is_refused(key: str, copy: Path) -> None:
 def test_what_would_fetch_code_is_not_installed() -> None:
     text = (ROOT / "locks" / "run.txt").read_text(encoding="utf-8")
     assert not re.search(r"^kernels==", text, re.MULTILINE)
-
-
-def test_a_pickle_under_the_name_of_safetensors_is_refused(copy: Path, tmp_path: Path) -> None:
-    (copy / "model.safetensors").write_bytes(pickle.dumps(Trap(tmp_path / "ran")))
-    assert "damaged" in refusal(copy)
-    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])

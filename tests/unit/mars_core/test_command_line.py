@@ -3,9 +3,7 @@ can, errors in one sentence."""
 
 from __future__ import annotations
 
-import io
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -15,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from evaluation import progress
 from mars_core.decoder import ModelCache, PassShapes
-from mars_core.verification import Draft, Known, Terms, decide
 from mars_playground.__main__ import main
 from tests.checkpoints import CHARACTERS, SPECIAL, tiny_checkpoint, tiny_tokenizer
 from tests.eagle_heads import random_head, save_head, tiny_config
@@ -215,22 +211,6 @@ def test_several_values_are_lanes_of_one_comparison(models: str, call: Call) -> 
     )
 
 
-def test_a_first_run_without_a_token_is_reported(
-    models: str, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def poisoned(terms: Terms, draft: Draft, known: Known) -> Tensor:
-        return decide(terms, draft, known._replace(logits=known.logits * math.nan))
-
-    monkeypatch.setattr("mars_core.engine.verifier.decide", poisoned)
-    code, out, _ = call(f"compare {models}")
-    assert (
-        code == 1
-        and out.count("[failed: The target's logits contain values that are not numbers") == 2
-    )
-    strict = next(line for line in out.splitlines() if line.startswith("strict "))
-    assert strict.split()[1] == "0" and "–" in strict and "nan" not in out
-
-
 @pytest.mark.parametrize("interrupted", ["warm_up", "start"])
 def test_ctrl_c_before_the_first_run_is_status_130(
     models: str, call: Call, monkeypatch: pytest.MonkeyPatch, interrupted: str
@@ -256,15 +236,6 @@ def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
     code, out, err = call(f"run {eagle} --drafter eagle3:{head}")
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
-
-
-def test_an_output_that_lacks_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = io.BytesIO()
-    monkeypatch.setattr(
-        sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True)
-    )
-    assert main(["rules"]) == 0
-    assert b"mars" in written.getvalue() and b"z?/z? > ?" in written.getvalue()
 
 
 WITHOUT_ONEDNN = """

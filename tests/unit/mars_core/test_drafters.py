@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import pkgutil
-from dataclasses import replace
 from importlib import import_module
 
 import pytest
 
 import mars_core.drafting
-from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind, offered
-from mars_core.models import BUNDLED_PAIR
+from mars_core.drafting import DRAFTERS, DrafterKind, described, drafter_kind
 from mars_core.types import WITH_PROBABILITIES, DrafterConfig, DraftMode
 
 
@@ -38,10 +36,3 @@ def test_what_is_unknown_is_an_error_for_a_run_and_a_title_in_the_history() -> N
     with pytest.raises(ValueError, match=r"'oracle'; it must be one of model, .*none"):
         drafter_kind("oracle")
     assert (described("server").title, described("server").chains) == ("server", True)
-
-
-def test_a_pair_offers_the_drafters_whose_models_it_has() -> None:
-    text = [name for name, kind in DRAFTERS.items() if not kind.part]
-    assert offered(None) == list(DRAFTERS)
-    assert offered(replace(BUNDLED_PAIR, draft=None, head=None)) == text
-    assert offered(BUNDLED_PAIR)[0] == "model" and "none" in text

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import pickle
-import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count, permutations
-from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 import torch
 
-from mars_core.accelerators import Local
 from mars_core.accelerators.perform import perform
-from mars_core.engine import Engine
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.models import ModelPool, PairSpec
-from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
-    RuleConfig,
     RunConfig,
     Sampling,
     Status,
@@ -126,19 +118,6 @@ def test_an_interval_gathers_steps_and_the_first_comes_alone(bench: Bench) -> No
     assert pickle.loads(pickle.dumps(events)) is not None
 
 
-def test_stop_ends_the_job_with_the_run_under_way(bench: Bench, tmp_path: Path) -> None:
-    stop = tmp_path / "stop"
-    events = bench.events(0, 1, new=400, stop=stop.exists, interval_s=0.0)
-    first_events = [next(events), next(events)]
-    stop.touch()
-    traces = followed(iter([*first_events, *events]))
-    assert (
-        list(traces) == [0]
-        and traces[0].stop_reason is StopReason.CANCELLED
-        and len(traces[0].steps) == 2
-    )
-
-
 def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench: Bench) -> None:
     traces = bench.traces(1, 0, new=400, seconds=0.0)
     assert list(traces) == [1] and len(traces[1].steps) == 1
@@ -180,29 +159,6 @@ def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
     assert second.status is Status.COMPLETED and collected == [True]
 
 
-def test_the_caches_of_a_failed_run_are_let_go(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    engines: list[weakref.ref[Engine]] = []
-    step = Engine.step
-
-    def broken(self: Engine) -> object:
-        engines.append(weakref.ref(self))
-        if len(engines) > 5:
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-        return step(self)
-
-    monkeypatch.setattr(Engine, "step", broken)
-    gc.disable()  # the job itself must collect
-    try:
-        assert any(
-            isinstance(event, Ended) and event.status is Status.FAILED for event in bench.events(0)
-        )
-        assert engines and not any(engine() for engine in engines)
-    finally:
-        gc.enable()
-
-
 def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,44 +172,6 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     traces = bench.traces(0, 1)
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED
-
-
-def test_a_check_takes_no_memory_and_completes_the_parameters(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def taken(*_: object, **__: object) -> None:
-        raise AssertionError("caches were taken")
-
-    monkeypatch.setattr("mars_core.session.build", taken)
-    session, config = Session(bench.pool.get(bench.spec)), bench.configs()[0]
-    checked = session.check(replace(config, rule=RuleConfig("mars")))
-    assert checked.config.rule.parameters == {"theta": 0.9} and len(checked.prompt_ids) > 1
-    with pytest.raises(ValueError, match="theta is 2"):
-        session.check(replace(config, rule=RuleConfig("mars", {"theta": 2.0})))
-
-
-def test_a_closed_local_job_computes_no_further_step(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps: list[object] = []
-    step = Run.__next__
-
-    def counted(self: Run) -> object:
-        steps.append(self)
-        return step(self)
-
-    monkeypatch.setattr(Run, "__next__", counted)
-    with ThreadPoolExecutor(max_workers=1) as engine:
-        events = Local(bench.pool, engine).run(bench.job(0, 1, new=400, interval_s=0.0), _Never())
-        assert next(event for event in events if isinstance(event, Wrote))
-        before = len(steps)
-        events.close()
-        assert engine.submit(len, steps).result() == before
-
-
-class _Never:
-    def requested(self) -> bool:
-        return False
 
 
 def test_runs_are_ordered_by_chance() -> None:

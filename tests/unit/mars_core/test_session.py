@@ -114,14 +114,6 @@ def test_bad_input_gets_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "change", [{"k": 64}, {"new": 252}, {"k": 1, "theta": 0.0}, {"new": 1, "theta": 1.0}]
-)
-def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
-    trace = traced(pair, **change)  # type: ignore[arg-type]
-    assert len(trace.tokens) == change.get("new", 24)
-
-
-@pytest.mark.parametrize(
     ("rule", "draft", "temperature"),
     [
         *((rule, "tree", 0.0) for rule in ("strict", "mars", "topk-delta")),
@@ -295,30 +287,6 @@ def test_the_name_of_a_special_token_is_a_stop_string_though_it_has_no_text(pair
     )
     assert SPECIAL[BOS] not in trace.text
     assert trace.token_ids == free.token_ids[: len(trace.tokens)]
-
-
-def test_cancelled_run_keeps_what_it_has(pair: Pair) -> None:
-    run = Session(pair).start(config_for(pair, new=60))
-    steps = [next(run), next(run)]
-    run.cancel()
-    assert list(run) == []
-    trace = run.trace()
-    assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.CANCELLED)
-    assert list(trace.steps) == steps
-    assert trace.summary.steps == 2
-    assert traced(pair).status is Status.COMPLETED
-
-
-def test_run_that_never_began_has_a_trace_and_cancel_after_the_end_changes_nothing(
-    pair: Pair,
-) -> None:
-    run = Session(pair).start(config_for(pair))
-    trace = run.trace()
-    assert (trace.status, trace.text, trace.steps) == (Status.CANCELLED, "", ())
-    assert math.isnan(trace.summary.tau)
-    assert list(run)
-    run.cancel()
-    assert run.trace().status is Status.COMPLETED
 
 
 def test_time_between_two_steps_is_not_the_run_s(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mars_core import telemetry
-from mars_core.telemetry import SHIFTED, first_divergence, loop_of, spent_before, summarise
+from mars_core.telemetry import SHIFTED, first_divergence, loop_of, summarise
 from mars_core.types import Cause, DraftNode, Outcome, PrefixToken, Step, Token, Trace
 from tests.traces import make_trace
 
@@ -267,10 +267,3 @@ def test_runs_part_by_output_position_prefix_included(
     for divergence in (first_divergence(one, other), first_divergence(other, one)):
         assert (divergence and (divergence.position, divergence.cause)) == expected
         assert divergence is None or math.isnan(divergence.gap)
-
-
-def test_a_run_without_new_tokens_has_spent_what_was_spent_before_it() -> None:
-    trace = make_trace(rule="mars", new_tokens=4)
-    config = replace(trace.config, spent=(0.5, 1.5))
-    assert spent_before(replace(trace, config=config, steps=()), 0) == (0.5, 1.5)
-    assert spent_before(replace(trace, steps=()), 0) == ()

@@ -67,23 +67,6 @@ def test_thinking_reaches_templates_that_have_the_switch(
     )
 
 
-@pytest.mark.parametrize("thinking", [True, False])
-@pytest.mark.parametrize(
-    ("tokenizer", "chat", "why"),
-    [
-        (CHATTY, True, "the chat template of this model has no such switch"),
-        (PLAIN, True, "no chat template is used"),
-        (CHATTY, False, "no chat template is used"),
-    ],
-)
-def test_thinking_is_refused_where_nothing_has_the_switch(
-    tokenizer: PreTrainedTokenizerFast, chat: bool, why: str, thinking: bool
-) -> None:
-    sentence = f"^thinking is {'on' if thinking else 'off'}, but {why}; it must"
-    with pytest.raises(ValueError, match=sentence):
-        encode(tokenizer, PromptConfig("b", chat=chat, thinking=thinking))
-
-
 @pytest.mark.parametrize(
     ("template", "expected"),
     [

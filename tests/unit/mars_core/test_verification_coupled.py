@@ -66,24 +66,6 @@ def test_the_joint_distribution_is_that_of_the_draws_and_the_integral_gives_it(
     assert ((share - joint_p).abs() < 5 * (joint_p * (1 - joint_p) / count).sqrt() + 1e-5).all()
 
 
-@pytest.mark.parametrize("size", [2, 2000])
-def test_the_integral_is_exact_where_target_and_drafter_are_one_and_bounded_elsewhere(
-    size: int,
-) -> None:
-    source = torch.Generator().manual_seed(size)
-    p, q = (
-        torch.randn(2, size, generator=source, dtype=torch.float64).mul_(2).softmax(-1)
-        for _ in range(2)
-    )
-    assert joint_integral(p, p).amax(-1).tolist() == joint_integral(p, p).amin(-1).tolist()
-    order = (p / (p + q)).argsort(-1)
-    w, above, below = ((each).gather(-1, order) for each in (p / (p + q), p, q))
-    at = w * below.cumsum(-1) + (1 - w) * (1 - above.cumsum(-1))
-    exact = torch.nn.functional.pad((w.diff() / (at[:, :-1] * at[:, 1:])).cumsum(-1), (1, 0))
-    integral = joint_integral(p, q).gather(-1, order)
-    assert (integral - integral[:, :1] - exact).abs().max() < ERROR
-
-
 @pytest.mark.parametrize("rule", ["mars", "mars-gap"])
 def test_nodes_that_relax_nothing_are_left_out_without_a_difference(
     rule: str, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from sqlalchemy import Connection, Engine, event, insert
 
 from mars_core.types import Status
@@ -18,7 +17,6 @@ from storage.runs.listing import COLUMNS
 from storage.runs.records import prompt_row, run_row
 from storage.schema import ComparisonRow, RunRow
 from tests.traces import make_trace
-from tests.unit.storage.exports import failing, save
 
 
 def fill(store: RunStore, count: int) -> list[str]:
@@ -102,21 +100,3 @@ def test_one_row_a_comparison(store: RunStore) -> None:
         (None,) * 3,
         (1.0,) * 3,
     )
-
-
-def test_order_is_as_requested(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("storage.scope.batches.__defaults__", (2,))
-    ids = [
-        run.id
-        for seed in range(3)
-        for run in store.load(save(store, make_trace(seed=seed, new_tokens=1))).runs
-    ]
-    wanted = [ids[2], ids[0], ids[2], ids[1]]
-    with statements() as executed:
-        assert [record.id for record in store.records(wanted)] == wanted
-    assert len(executed) == 2 and not any(
-        word in each for each in executed for word in ("run_traces", "prompt_ids")
-    )
-    assert store.records([]) == ()
-    with failing("There is no run with the id"):
-        store.records([ids[0], "0" * 32])

@@ -10,33 +10,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from storage import Choice, RunStore
-from tests.traces import make_trace, same
+from tests.traces import make_trace
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import csv_of, save
 from tests.unit.storage.studying import counts
 
 Action = Callable[[RunStore, str], object]
 LATER = datetime.now(UTC) + timedelta(days=1)
-
-
-def purge_and_die(_pipe: object, url: str) -> None:
-    """Before the commit."""
-    dies_at("DELETE FROM comparisons", 1)
-    RunStore(url).purge(LATER)
-
-
-def test_killed_in_a_purge_leaves_what_was_deleted(url: str) -> None:
-    with RunStore(url) as store:
-        trace = make_trace(new_tokens=200)
-        gone = save(store, trace)
-        store.delete(gone)
-        before = counts(store)
-    child = Child(purge_and_die, url)
-    assert (child.rest(), child.process.exitcode) == ([], -signal.SIGKILL)
-    with RunStore(url) as store:
-        assert counts(store) == before
-        store.restore(gone)
-        assert same(store.load(gone).runs[0].trace, trace)
 
 
 def vote(store: RunStore, comparison_id: str) -> None:

@@ -23,7 +23,6 @@ from storage import Choice, RunStore, write_csv, write_everything, write_parquet
 from storage.export.cells import cell
 from storage.export.columns import STRUCTS
 from storage.export.tables import EXPORTS
-from storage.export.unsaved import unsaved
 from storage.schema.text import mapped, storable
 from storage.schema.trace import FIELDS, PROMPT
 from storage.traces.flat import RENAMED
@@ -33,7 +32,6 @@ from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 from tests.unit.storage.test_roundtrip import (
     HOSTILE,
     TRACES,
-    full_configuration,
     hostile_trace,
     odd_numbers,
 )
@@ -175,20 +173,6 @@ def test_parquet_has_exactly_what_was_saved(
         assert {column: rows[-1][column] for column in notes} == mapped(notes, storable)
 
 
-@pytest.mark.parametrize("name", ["runs", "tokens", "nodes"])
-def test_runs_that_are_not_saved_have_the_same_tables(name: str, sqlite_store: RunStore) -> None:
-    lanes = [make_tree_trace(rule="mars"), make_trace(rule="none"), full_configuration()]
-    for traces in (lanes[:1], lanes[1:2], lanes[2:], [hostile_trace("".join(HOSTILE))]):
-        made = save(sqlite_store, *traces)
-        saved = [
-            row for each in EXPORTS[name].tables(sqlite_store, [made]) for row in each.to_pylist()
-        ]
-        rows = unsaved(name, traces, [0]).to_pylist()
-        same_for_all = ("comparison_id", "run_id", "created_at")
-        for row, other in zip(rows, saved, strict=True):
-            assert all(same(value, other[key]) or key in same_for_all for key, value in row.items())
-
-
 def test_runs_csv_says_what_was_saved(store: RunStore) -> None:
     recorded: tuple[Mapping[str, str], ...] = ({}, {"tv": "bound"}, {"server": "vllm"})
     trace = make_trace(rule="mars", new_tokens=30)
@@ -262,20 +246,6 @@ def test_nothing_invisible_hides_a_formula() -> None:
     hidden += ["\u115f", "\u3164", "\uffa0", "\u2800", "\u200b\ufeff\u00a0"]
     for start in "=+-@＝＋－＠﹦﹢﹣﹫−":  # noqa: RUF001
         assert not [c for c in hidden if not cell(f"{c}{start}1").startswith(("'", "\\u"))]
-
-
-def test_export_is_in_order_of_making_and_can_be_filtered(store: RunStore) -> None:
-    ids = [save(store, *(2 * [make_trace(seed=n, new_tokens=2)])) for n in range(45)]
-
-    def exported(name: str, chosen: list[str] | None = None) -> list[tuple[str, str]]:
-        rows = parsed(csv_of(name, store, chosen))
-        return [*dict.fromkeys((row["comparison_id"], row["lane"]) for row in rows)]
-
-    for name in ("runs", "tokens", "nodes"):
-        assert exported(name) == [(id_, lane) for id_ in ids for lane in "01"]
-        chosen = [ids[40], ids[3], ids[40]]
-        assert exported(name, chosen) == [(id_, lane) for id_ in chosen[:2] for lane in "01"]
-        assert exported(name, []) == []
 
 
 def all_csv(store: RunStore, folder: Path) -> None:

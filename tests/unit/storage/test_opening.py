@@ -22,22 +22,6 @@ from tests.unit.storage.opening import NOT_STORED, assert_works, damages, opened
 NOBODY = 65534
 
 
-def test_good_missing_and_empty_files_are_opened(path: Path) -> None:
-    (path.parent / "empty.db").touch()
-    for file, runs in (
-        (path, 3),
-        (path.parent / "new folder" / "runs.db", 0),
-        (path.parent / "empty.db", 0),
-    ):
-        with opened(file) as (store, notice):
-            assert (notice, store.path, store.count()) == ("", file, runs)
-            assert_works(store)
-        assert {each.name for each in file.parent.glob("runs.db*")} <= {
-            "runs.db-journal",
-            "runs.db",
-        }
-
-
 @pytest.mark.parametrize("name", ["a#b", "a?b", "a%20b", "a%b", "a b", "é:x"])
 def test_a_path_with_any_character_is_that_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name / "runs.db"

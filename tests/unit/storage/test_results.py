@@ -3,7 +3,6 @@ where they failed; judgements."""
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,25 +25,6 @@ from tests.unit.storage.test_roundtrip import HOSTILE
 from tests.unit.storage.test_safety import with_impossible_last_token
 
 FAILED = DATA | {"status": "failed", "error": as_stored("".join(HOSTILE))}
-
-
-def test_results_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
-    study_id = lasting_store.new_study("", {}, 2)
-    at = OpenTask(study_id, 0, "wörker")
-    run_ids = saved(lasting_store, at, 1, MARS, FAILED)
-    saved(lasting_store, at, 0, [])
-    open_ = lasting_store.task_results(study_id, 0)
-    first, second = open_.values()
-    assert (first.lane, first.run_ids, first.data) == (0, (), DATA)
-    at_work = (0, 1, run_ids, at.worker, second.created_at, FAILED, None, first.comparison_ids)
-    assert astuple(second) == at_work
-    assert abs(second.created_at - datetime.now(UTC)) < timedelta(minutes=1)
-    assert lasting_store.results(study_id) == tuple(open_.values())  # though the task is not done
-    lasting_store.finish_task(study_id, 0, {1: {"cause": "␛relaxed", "bleu": "nan"}})
-    closed = lasting_store.results(study_id)
-    assert closed == (first, replace(second, relative={"cause": "␛relaxed", "bleu": "nan"}))
-    assert tuple(lasting_store.task_results(study_id, 0).values()) == closed
-    assert lasting_store.task_results(study_id, 1) == lasting_store.task_results(study_id, 99) == {}
 
 
 def test_failed_save_leaves_nothing(lasting_store: RunStore) -> None:
@@ -108,23 +88,3 @@ def test_failed_lanes_are_tried_again(lasting_store: RunStore) -> None:
     assert [(one.task, one.lane, one.data) for one in results] == [(1, n, DATA) for n in (0, 1)]
     records = lasting_store.records(new_runs)
     assert [len(lasting_store.load(each.comparison_id).runs) for each in records] == [2, 2]
-
-
-def test_judgements_are_read_as_they_were_saved(lasting_store: RunStore) -> None:
-    study_id, other = (lasting_store.new_study("", {}, 2) for _ in range(2))
-    for id_ in (study_id, study_id, other):
-        worked_off(lasting_store, id_)
-    text = as_stored("".join(HOSTILE))
-    judge(lasting_store, study_id, 0, 1, Preferred.RULE, swapped=True, judge="replaced")
-    keys = [(1, 1, True), (0, 1, True), (0, 0, False), (0, 1, False)]
-    choices = dict(zip(keys, (*Preferred, Preferred.TIE), strict=True))
-    for (task, lane, swapped), choice in choices.items():
-        more = {"swapped": swapped, "judge": text, "text": text}
-        judge(lasting_store, study_id, task, lane, choice, **more)
-    results = lasting_store.judgements(study_id)
-    assert [(one.task, one.lane, one.swapped) for one in results] == sorted(keys)
-    assert [one.choice for one in results] == [choices[key] for key in sorted(keys)]
-    assert {(one.judge, one.text) for one in results} == {(text, text)}
-    assert lasting_store.judgements(other) == ()
-    with failing("lane 2 of task 1 of the study has no result"):
-        judge(lasting_store, study_id, 1, 2, Preferred.TIE)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mars_core.types import PromptConfig, Status, Trace
+from mars_core.types import PromptConfig, Trace
 from storage import RunStore, Search, Sort
 from tests.traces import make_trace
 from tests.unit.storage.exports import as_stored, failing, save
@@ -132,19 +132,3 @@ def test_lists_are_read_in_the_order_of_an_index(sqlite_store: RunStore) -> None
             _, page, *_ = plans_of(store, partial(store.find, wanted))
             rest = ["USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"] if named else []
             assert page == [f"SCAN {covering}{'name_key' if named else sort}", *rest]
-
-
-def test_few_and_choices_are_looked_up(sqlite_store: RunStore) -> None:
-    fill(sqlite_store, 50)
-    wanted = {"rule": "x", "target": "x", "status": Status.FAILED, "tag": "t"}
-    for name, value in wanted.items():
-        search = Search(**{name: value})  # type: ignore[arg-type]
-        counted, *_ = plans_of(sqlite_store, partial(sqlite_store.find, search))
-        assert any("ix_facets_by_value" in step or "ix_facets_by_owner" in step for step in counted)
-        assert not any(step.startswith("SCAN comparisons") for step in counted)
-    indexes = {None: "ix_facets_by_value (kind=?", "anna": "ix_facets_by_owner (owner=?"}
-    for owner, index in indexes.items():
-        for plan in plans_of(sqlite_store, sqlite_store.of(owner).choices):
-            looked = [step for step in plan if "facets" in step]
-            assert len(looked) == 2
-            assert all(step.startswith("SEARCH facets") and index in step for step in looked)

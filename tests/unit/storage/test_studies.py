@@ -3,12 +3,7 @@ be distinguished from the rest."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from storage import (
     Preferred,
@@ -16,9 +11,7 @@ from storage import (
     Search,
     Source,
 )
-from storage.schema.text import mapped
-from tests.traces import same
-from tests.unit.storage.exports import as_stored, failing
+from tests.unit.storage.exports import failing
 from tests.unit.storage.studying import (
     OpenTask,
     conversation,
@@ -26,35 +19,6 @@ from tests.unit.storage.studying import (
     saved,
     worked_off,
 )
-from tests.unit.storage.test_roundtrip import ANY_TEXT
-
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats() | ANY_TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ANY_TEXT, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-def equal(left: object, right: object) -> bool:
-    """JSON need not keep the sign of zero, nor the order of names."""
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(equal, left, right))
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
-    return type(left) is type(right) and (left == right or same(left, right))
-
-
-def finite(value: Any) -> Any:
-    return mapped(value, str, lambda item: item if math.isfinite(item or 0) else str(item))
-
-
-@settings(max_examples=30)
-@given(plan=st.dictionaries(ANY_TEXT, ANY_JSON, max_size=3), name=ANY_TEXT)
-def test_any_plan_is_stored(lasting_store: RunStore, plan: dict[str, object], name: str) -> None:
-    study = lasting_store.study(lasting_store.new_study(name, plan, 1))
-    assert equal(study.plan, as_stored(finite(plan)))
-    name = as_stored(name)
-    assert (study.name, study.tasks, study.done) == (name.strip(), 1, 0)
 
 
 def test_progress_counts_tasks_and_results(lasting_store: RunStore) -> None:

@@ -8,23 +8,16 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.common.command import CPU
-from bench.common.decoding import Ours, complete
-from bench.cuda.coupled import coupled_pair, prompts
-from bench.cuda.shapes import TINY_SHAPES
-from mars_core.types import DrafterConfig, Trace
+from mars_core.types import Trace
 from storage import RunStore
 from storage.migrations.traces_1 import read_first
 from storage.traces.flat import OUTCOMES, PIECE, WORDS, Flat, flatten, steps_of
@@ -41,16 +34,6 @@ HOSTILE = ["", "\x01", "␛", "=1\r\n", "日本", "␛0000"]
 CHAIN, TREE, GREEDY, GIVEN = "mars at 1.0", "tree at 0.0", "mars at 0.0", "given tokens"
 TRACES = {name: make() for name, make in ROUND_TRIPS.items() if name != "long prompt"}
 TRACES["hostile"] = make_tree_trace(new_tokens=9, words=HOSTILE)
-
-
-@pytest.fixture(scope="module")
-def real() -> Trace:
-    """512 tokens of a random pair, sampled."""
-    pair = coupled_pair(TINY_SHAPES["llama"], 0.1, CPU, torch.float32)
-    decoding = Ours(pair, "mars", DrafterConfig("model", k=5), 1.0, 512)
-    trace = complete(pair, decoding.config(prompts(1)[0], 7))
-    assert len(trace.tokens) == 512
-    return trace
 
 
 def flat_of(trace: Trace) -> Flat:
@@ -100,14 +83,6 @@ def test_any_numbers_come_back(flat: Flat) -> None:
     assert_same(again(flat), flat)
 
 
-@pytest.mark.parametrize(("tokens", "most"), [(128, 160), (512, 125)])
-def test_run_is_small(real: Trace, tokens: int, most: int) -> None:
-    steps = [step for step in real.steps if step.tokens[-1].position < tokens]
-    written = sum(len(step.emitted) for step in steps)
-    assert written > 0.95 * tokens
-    assert len(pack(flatten(steps))) <= most * written
-
-
 def test_every_damaged_byte_is_seen() -> None:
     data = pack(flat_of(TRACES[CHAIN]))
     damaged = [
@@ -122,38 +97,6 @@ def test_every_damaged_byte_is_seen() -> None:
     ):
         with pytest.raises(LookupError, match="the steps of a run are damaged"):
             unpack([bad])
-
-
-def changed_columns(
-    data: bytes, without: str = "", more: Mapping[str, list[int]] | None = None
-) -> bytes:
-    """The bytes of a form with other columns."""
-    batch = opened(data)
-    columns = {
-        name: column
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        if name != without
-    }
-    columns |= {name: pa.array([values]) for name, values in (more or {}).items()}
-    return sealed(pa.record_batch(list(columns.values()), names=list(columns)))
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("token.logprob", np.nan),
-        ("token.z1", np.nan),
-        ("token.rank", -1),
-        ("step.draft_s", np.nan),
-        ("token.kl", np.nan),
-    ],
-)
-def test_column_that_an_older_form_lacks_is_absent(name: str, value: float) -> None:
-    flat = flat_of(TRACES[TREE])
-    columns = unpack([changed_columns(pack(flat), name), pack(flat)])
-    count = len(flat[name])
-    assert exact(columns[name]) == exact([value] * count) + exact(flat[name])
-    assert exact(columns["token.tv"]) == 2 * exact(flat["token.tv"])
 
 
 NEWER = ("raw_z1", "raw_z2", "parameter", "regret", "overshoot", "rule_logprob")  # of tokens

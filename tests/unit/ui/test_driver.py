@@ -4,7 +4,6 @@ counted, saved, refused and told."""
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -176,22 +175,6 @@ def enter(queue: Queue, owner: str, tokens: int = 1000, runs: int = 1) -> Ticket
     return queue.ticket(owner, runs=runs, tokens=tokens)
 
 
-def served(queue: Queue, tickets: list[Ticket]) -> list[str]:
-    """Owners in the order in which their turns come."""
-    order = []
-    while queue.running:
-        (now,) = [ticket for ticket in tickets if ticket.ready(0.0)]
-        order.append(now.owner)
-        now.queue.leave(now)
-    return order
-
-
-def test_who_comes_first_is_served_first_and_a_second_request_goes_behind_the_others() -> None:
-    queue = Queue(PRIVATE_LIMITS)
-    tickets = [enter(queue, owner) for owner in ("a", "a", "a", "b", "c", "b")]
-    assert served(queue, tickets) == ["a", "b", "c", "a", "b", "a"]
-
-
 def test_whoever_comes_again_is_behind_those_who_wait_but_not_for_ever() -> None:
     queue = Queue(PRIVATE_LIMITS)
     tickets = [enter(queue, "a"), enter(queue, "b"), enter(queue, "a")]
@@ -252,19 +235,6 @@ def test_runs_an_hour_are_counted_by_owner_and_come_back(clock: Clock) -> None:
     clock.now += 7200
     with enter(queue, "d"):
         assert [owner for _, owner, _ in queue.begun] == ["d"]  # the table forgets
-
-
-def test_whoever_waits_learns_of_the_turn_and_of_a_stop_at_once() -> None:
-    queue = Queue(PRIVATE_LIMITS)
-    running, waiting = enter(queue, "a"), enter(queue, "b")
-    threading.Timer(0.1, queue.leave, [running]).start()
-    started = time.monotonic()
-    assert waiting.ready(120.0) and time.monotonic() - started < 60
-    other, ends = enter(queue, "c"), time.monotonic() + 0.1
-    assert (
-        not other.ready(120.0, stopped=lambda: time.monotonic() > ends)
-        and time.monotonic() - started < 60
-    )
 
 
 def test_a_closed_queue_lets_nobody_in_and_waits_for_the_rest() -> None:

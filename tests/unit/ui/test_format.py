@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from display import format as written
-from evaluation.statistics import over
 
 
 @pytest.mark.parametrize(
@@ -51,20 +50,3 @@ def test_displayable_text_hides_nothing(character: str) -> None:
         "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\x1b\x00\r"
     )
     assert written.visible(character).strip() != "" and not written.visible(character).isspace()
-
-
-def test_units_and_signs() -> None:
-    assert written.ratio(1.2345) == "1.23×"
-    assert written.share(0.0333) == "3.33 %"
-    assert [written.memory(size) for size in (83_100_000, 22.5e9, 12)] == [
-        "83.1 MB",
-        "22.5 GB",
-        "12.0 B",
-    ]
-    assert written.parameters(8_030_261_248) == "8.03 B" and written.parameters(999) == "999"
-    assert [written.plural(n, "token") for n in (1, 1200)] == [
-        "1 token",
-        "1,200 tokens",
-    ] and written.count(-3) == "−3"
-    assert math.isnan(over(1, 0)) and math.isnan(over(1, math.nan)) and over(1, 4) == 0.25
-    assert (written.visible(" a\n\t"), written.visible("")) == ("␣a↵⇥", "∅")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -12,10 +11,8 @@ from typing import Any
 
 import gradio as gr
 import pytest
-from gradio import context, http_server, state_holder
-from mcp.server.lowlevel import Server
+from gradio import http_server, state_holder
 from uvicorn import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tests.unit.ui.helpers import one_loop
 from ui.kit import gradio_compat
@@ -42,36 +39,6 @@ def page() -> gr.Blocks:
         text.blur(str.upper, text, upper)
         text.focus(_report, None, upper)
     return blocks
-
-
-def test_what_is_used_of_gradio_is_there(page: gr.Blocks) -> None:
-    """A name that is missing here was renamed by Gradio: change gradio_compat."""
-    for owner, names in (
-        (page, ("fns", "app", "_queue", "state_session_capacity", "default_config")),
-        (page.fns[0], ("show_progress", "show_progress_on", "inputs", "name", "api_name")),
-        (page._queue, ("event_ids_to_events", "pending_event_ids_session", "sleep_when_free")),
-        (page.state_holder, ("session_data", "blocks", "set_blocks")),
-        (
-            state_holder.SessionState(page),
-            ("config_values", "_update_config", "_update_value_in_config", "state_data"),
-        ),
-        (gr.EventData(None, {}), ("_data", "target")),
-        (gr.LoginButton, ("_check_login_status",)),
-        (context.Context, ("root_block",)),
-        (Server, ("_get_cached_tool_definition",)),
-        (H11Protocol, ("connection_made", "data_received", "connection_lost")),
-    ):
-        assert not [name for name in names if not hasattr(owner, name)], owner
-    assert list(inspect.signature(gr.Blocks.postprocess_data).parameters) == [
-        "self",
-        "block_fn",
-        "predictions",
-        "state",
-    ]
-    assert {"event_data", "inputs"} <= set(inspect.signature(gr.Blocks.process_api).parameters)
-    assert {"state_session_capacity", "app_kwargs", "max_file_size"} <= set(
-        inspect.signature(gr.Blocks.launch).parameters
-    )
 
 
 def test_a_field_that_reports_its_long_text_is_answered_and_its_report_dropped(

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,10 +20,8 @@ from mars_core.types import (
 )
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace
-from tests.unit.ui.helpers import one_loop
 from ui.result import example
 from ui.token_view.standalone import read_trace, token_view
-from ui.token_view.tiles import LaneCounts, counts_of, stat_tiles
 from ui.token_view.view import (
     FIELDS,
     OUTCOMES,
@@ -102,18 +98,6 @@ def test_at_temperature_0_no_probability_of_a_card_contradicts_its_alternatives(
     assert seen > 100
 
 
-def test_live_numbers_end_as_the_summary_says() -> None:
-    trace = make_trace(rule="mars", new_tokens=70)
-    counts = LaneCounts()
-    for step in trace.steps:
-        counts = counts.after(step)
-    ended = counts_of(trace)
-    assert replace(counts, tv_sum=0.0) == replace(ended, tv_sum=0.0)
-    assert counts.tv_sum == pytest.approx(ended.tv_sum)
-    assert stat_tiles(counts) == ended_view(trace, "run").tiles
-    assert all(value == "–" for _, value, _, _ in stat_tiles(LaneCounts()))  # before the first step
-
-
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "token-view.md"
 
 
@@ -131,14 +115,6 @@ def test_the_input_is_documented() -> None:
         ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text
         and len(outcomes) - 1 == PREFIX
     )
-
-
-def test_the_example_shows_every_stored_run(stored: tuple[Trace, ...]) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
-    made: dict[str, Any] = {}
-    with one_loop():
-        exec(example, made)
-    assert len(made["page"].blocks) == len(stored)
 
 
 def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:

@@ -49,16 +49,6 @@ def runs_of(serving: Serving) -> list[Trace]:
     return runs
 
 
-def test_a_chat_is_a_chat(serving: Serving) -> None:
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
-    runs = runs_of(serving)
-    answer, _ = complete(serving, messages)
-    (trace,) = runs
-    assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
-    expect(answer, text=trace.text, token_ids=trace.token_ids, prompt_ids=trace.prompt_ids)
-    assert answer.logprobs is not None and len(answer.logprobs) == len(trace.tokens)
-
-
 @pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
 def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
     undisturbed, _ = complete(serving)
@@ -136,15 +126,6 @@ def test_what_a_server_says_is_one_short_line_without_the_key(status: int, tries
     assert key not in sentence + repr(server)
 
 
-def test_a_request_that_is_closed_ends_on_the_server(serving: Serving) -> None:
-    with Client(Server(serving.url, MODEL)) as client:
-        stream = client.stream(PROMPT, max_tokens=24)
-        while not next(stream):
-            pass
-        stream.close()
-        assert client.complete(PROMPT, max_tokens=24).finish_reason == "length"
-
-
 def test_a_url_that_is_not_one_is_refused_and_no_password_repeated() -> None:
     for url in ("", "file:///etc/passwd", "//host", "http://", "http://host:port", "not a url"):
         with pytest.raises(ValueError, match="it must begin with http:// or https://"):
@@ -181,20 +162,6 @@ def answered(serving: Serving, rule: RuleConfig, **settings: Any) -> tuple[Trace
 
 def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
     return served_trace(CONFIG, text=text, tokens=tokens, stop_reason=StopReason.EOS, **changed)
-
-
-def test_the_steps_are_those_of_the_run_without_the_first_tokens_draft(serving: Serving) -> None:
-    trace, run = answered(serving, STRICT)
-    accepted = [step.kept for step in run.steps]
-    assert accepted[0] > 0  # else the first token alone comes from the prefill
-    assert [step.kept for step in trace.steps] == [accepted[0] - 1, *accepted[1:]]
-    first, *later = (step.drafted for step in run.steps)
-    assert [step.drafted for step in trace.steps] == [first - 1, *later]
-    assert [len(step.emitted) for step in trace.steps] == [len(step.emitted) for step in run.steps]
-    ours, theirs = trace.summary, run.summary
-    expect(ours, steps=theirs.steps, tau=theirs.tau, recovered=theirs.recovered)
-    expect(ours, drafted=theirs.drafted - 1, accepted=theirs.accepted - 1, relaxed=0)
-    assert ours.acceptance_rate == pytest.approx((theirs.accepted - 1) / (theirs.drafted - 1))
 
 
 def test_relaxed_tokens_are_unknown_without_a_trace_of_the_plugin(
