@@ -39,8 +39,8 @@ PAGES = (
 SOURCES = [
     path
     for path in sorted(ROOT.rglob("*.py"))
-    if not {"tests", "build", "dist"} & {*path.parts}
-    and not any(part.startswith(".") for part in path.parts)
+    if not {"tests", "build", "dist"} & {*path.relative_to(ROOT).parts}
+    and not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
 ]
 PROGRAMS = r"mars|mars-playground|python3?|make|pip|lm_eval|vllm|docker|git|curl|createdb|systemctl|\.ci/[\w-]+"
 COMMAND = re.compile(rf"(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?(?:{PROGRAMS}) \S")
