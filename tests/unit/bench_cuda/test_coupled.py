@@ -1,5 +1,4 @@
-"""Random pairs: how often their drafts are right follows from the noise, their sizes are the public
-ones. The peers write what plain greedy decoding writes, whatever the draft."""
+"""The sizes of random pairs are the public ones. The peers write what plain greedy decoding writes, whatever the draft."""
 
 from __future__ import annotations
 

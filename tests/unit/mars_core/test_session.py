@@ -85,10 +85,8 @@ def tree_of(*shape: int) -> dict[str, Any]:
     ("change", "message"),
     [
         ({"text": ""}, "The prompt is empty"),
-        ({"new": 0}, "max_new_tokens is 0.*1 to 252"),
         ({"new": 253}, "max_new_tokens is 253.*4 tokens.*1 to 252.*256"),
         ({"text": "x" * 100_000}, "prompt has 100000 tokens.*does not fit.*256"),
-        ({"k": 65}, "k is 65; it must be a whole number from 1 to 64"),
         ({"kind": "none"}, f"The rule is mars and the drafter none; {TOGETHER}"),
         ({"kind": "ngram", "mode": DraftMode.SAMPLED}, "is sampled; drafter ngram takes greedy"),
         ({"kind": "eagle3"}, "has no EAGLE-3 head; choose drafter model, suffix, ngram or none"),

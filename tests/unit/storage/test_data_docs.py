@@ -46,6 +46,13 @@ def test_every_column_is_described() -> None:
         assert all(column.meaning for column in export.columns)
 
 
+@pytest.mark.usefixtures("files")
+def test_pandas_reads_the_files(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(code("python")[0], {})
+    printed = capsys.readouterr().out
+    assert "mars" in printed and "strict" in printed
+
+
 def test_duckdb_reads_the_files(files: RunStore) -> None:
     (query,) = code("sql")
     rows: list[Any] = duckdb.sql(query).fetchall()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -16,7 +15,6 @@ from tests.unit.storage.exports import csv_of, save
 from tests.unit.storage.studying import counts
 
 Action = Callable[[RunStore, str], object]
-LATER = datetime.now(UTC) + timedelta(days=1)
 
 
 def vote(store: RunStore, comparison_id: str) -> None:

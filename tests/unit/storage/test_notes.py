@@ -1,5 +1,4 @@
-"""Name, tags and comment are stored as every text, within their limits; and nothing else of a comparison
-changes."""
+"""Notes have limits; beyond them nothing of a comparison changes."""
 
 from __future__ import annotations
 

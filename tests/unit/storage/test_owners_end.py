@@ -1,17 +1,14 @@
-"""What is removed, expires or is transferred: all of it, nothing of others, a little at a time."""
+"""What is removed or transferred: all of it, nothing of others."""
 
 from __future__ import annotations
 
 from dataclasses import astuple
-from datetime import UTC, datetime
 
 import pytest
 
 from storage import RunStore, Shared
 from tests.unit.storage.studying import counts
 from tests.unit.storage.test_owners import everything_of, make
-
-NOW = datetime.now(UTC)
 
 
 def test_all_of_one_owner_goes_and_nothing_of_others(store: RunStore) -> None:

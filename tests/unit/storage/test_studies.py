@@ -1,5 +1,5 @@
-"""Studies: the plan is what was saved, the progress counts what is there, and what is deleted can
-be distinguished from the rest."""
+"""Studies: the progress counts what is there, and what is deleted can be distinguished from the
+rest."""
 
 from __future__ import annotations
 

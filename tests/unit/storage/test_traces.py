@@ -1,5 +1,4 @@
-"""The columnar form of a run: nothing is lost, whatever follows from what; it is small; damage is
-seen; other columns are no harm."""
+"""The columnar form of a run: nothing is lost, whatever follows from what; damage is seen."""
 
 from __future__ import annotations
 

@@ -123,20 +123,6 @@ def one_loop() -> Iterator[None]:
     loop.close()
 
 
-def contrast(one: str, other: str) -> float:
-    """WCAG 2 contrast ratio of two #RRGGBB colours."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    ]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 def keep(
     store: RunStore,
     prompt: str = "Tell me.",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import gradio as gr
 import pytest
@@ -18,7 +17,6 @@ from tests.traces import same
 from tests.unit.ui.helpers import FORM as LONG_FORM
 from tests.unit.ui.helpers import failing, latest, run_comparison, run_one_more, write_answers
 from ui.api.endpoints import Api
-from ui.jobs.driver import Batch, drive
 from ui.jobs.queue import MOST_PASSED, Queue, Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip
@@ -50,15 +48,6 @@ class Scripted:
 def services(ordered_services: Services) -> Services:
     limits = Limits(runs_an_hour=MOST)
     return replace(ordered_services, limits=limits, queue=Queue(limits))
-
-
-def jobs(services: Services, *batches: Batch) -> Generator[object, None, None]:
-    """FORM, or these batches."""
-
-    def read(session: Any) -> list[Batch]:
-        return list(batches) or [Batch(session.configs(FORM), (1, 0))]
-
-    return drive(services, "visitor", services.catalog[0], read, runs=MOST, new_tokens=8)  # type: ignore[return-value]
 
 
 def sentence(

@@ -13,7 +13,6 @@ from markupsafe import escape
 from display.format import displayable
 from mars_core.settings import Settings, read_lane
 from mars_core.types import Cause, Outcome, Status, Trace
-from storage import RunStore
 from tests.unit.ui.helpers import (
     FORM,
     latest,
@@ -26,7 +25,6 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
-from ui.result.panels.tree import StoredRuns
 from ui.result.result import reopened
 from ui.result.sentence import divergence
 from ui.tabs.compare import handlers
@@ -37,7 +35,6 @@ from ui.tabs.compare.handlers import (
 )
 from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
-from ui.token_view.view import LaneView
 
 THREE = (
     read_lane("strict"),
@@ -287,14 +284,3 @@ def test_what_cannot_be_continued_is_one_sentence_and_changes_nothing(
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
     assert words in plain(frames[0].strip.parts)
     assert len(runs_of(services, displayed)) == 2
-
-
-def lane(frames: list[Frame], column: int, state: str) -> list[LaneView]:
-    views = [frame.lanes[column] for frame in frames if frame.lanes]
-    return [view for view in views if view and view.state == state]
-
-
-def visitors(store: RunStore) -> StoredRuns:
-    """A request is the name of an owner."""
-    stub: Any = SimpleNamespace(for_visitor=lambda owner: SimpleNamespace(store=store.of(owner)))
-    return StoredRuns(stub)

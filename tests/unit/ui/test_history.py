@@ -21,8 +21,6 @@ from ui.kit.address import Address, address_component
 from ui.settings.values import few, stored_settings
 from ui.tabs.history.list import PAGE, listing
 from ui.tabs.history.runs import (
-    QuantityRow,
-    RunTable,
     run_table,
     runs_html,
 )
@@ -191,10 +189,6 @@ def record(number_: int, **settings: object) -> RunRecord:
         trace.summary,
         trace.text,
     )
-
-
-def row(table: RunTable, name: str) -> QuantityRow:
-    return next(row for row in table.rows if row.name == name)
 
 
 def test_texts_come_first_and_the_machine_last_folded_where_all_runs_agree() -> None:

@@ -237,28 +237,21 @@ def test_code_is_not_executed_from_the_page(services: Services) -> None:
 {"problems": null} -> the number of problems is empty
 {"rules": []} -> No rule is chosen
 {"rules": ["strict", "none"]} -> No rule is chosen
-{"rules": ["vars"]} -> The rule is 'vars'
 {"values": ""} -> The list of θ is empty
 {"values": "0.9, x"} -> θ is 'x'; it must be a number.
 {"values": "0.9:0.8:0.1"} -> The range 0.9:0.8:0.1 of θ
 {"values": "0:1:0.0001"} -> The range 0:1:0.0001 of θ
 {"values": "0.9, 0.9"} -> Two lanes are the same
-{"values": "2"} -> theta is 2; rule mars takes 0 to 1.
 {"others": "theta"} -> 'theta' among the other parameters is not name = value
 {"others": "theta = 0.5"} -> The other parameters fix theta, which is varied
-{"others": "alpha"} -> 'alpha' among the other parameters is not name = value
 {"others": "beta = 1"} -> The other parameters have 'beta'
 {"suite": "prompts", "prompts": " \n"} -> There is no prompt
 {"suite": "prompts", "prompts": "2 + 2 =", "references": "\n4"} -> There are 2 right answers and 1 prompt; give at most one for each prompt.
 {"k": "2.5"} -> k is 2.5; it must be a whole number from 1 to 64.
 {"k": "nan"} -> k is 'nan'; it must be a number.
 {"k": ""} -> The list of k is empty
-{"temperature": "-1"} -> temperature is -1
 {"repeats": null} -> repeats is empty
-{"top_p": 0} -> top_p is 0
 {"drafter": "eagle3"} -> has no EAGLE-3 head
-{"drafter": "ngram", "rules": ["ensemble"]} -> needs the drafter's probabilities
-{"drafter": "none"} -> The rule is strict and the drafter none
 {"problems": 600} -> The study has 2,400 runs; from the page it must be at most 2,000
 {"pair": "no such pair"} -> pair is 'no such pair'
 {"max_new_tokens": 4096} -> the context of

@@ -37,7 +37,6 @@ from mars_playground.decoding import _report
 from storage import Repeat, RunStore, StoredComparison, StoredRun
 from tests.panels import Element, read_panel
 from tests.traces import make_trace
-from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import keep
 from ui.api.documents import comparison_document
 from ui.figures.runs import PlottedRun
@@ -361,12 +360,6 @@ TRACES = {
     lane: make_trace(rule=rule, new_tokens=160)
     for lane, rule in ((0, "none"), (1, "strict"), (3, "mars"))
 }
-
-
-def rows(html: str) -> list[dict[str, str]]:
-    return parsed(
-        json.loads(read_panel(html).all(".mq-figure")[0].attributes["data-figure"])["csv"]
-    )
 
 
 @pytest.mark.parametrize(

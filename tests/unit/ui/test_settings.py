@@ -381,10 +381,6 @@ def test_values_of_any_type_become_texts_and_numbers_or_nothing(panel: SettingsP
     )
 
 
-DRAFTED = settings_values(FORM)
-EAGLE = {**DRAFTED, "drafter": "eagle3", "tree": "24/5/8"}
-
-
 def preset(key: str) -> Settings:
     return read_settings(settings_values(FORM) | dict(PRESETS[key].fields), "x")
 

@@ -26,8 +26,6 @@ from evaluation.statistics import (
     wilson,
 )
 
-COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
-
 
 def percentile_interval(value: float, resampled: np.ndarray, prompts: int) -> Interval:
     """``percentile_intervals`` of one number; ``resampled`` [B]."""

@@ -126,7 +126,6 @@ def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
         ),
         ({"lanes": (STRICT, Lane(RuleConfig("mars"), TREE))}, "no strict lane with that drafter"),
         ({"lanes": (STRICT, Lane(RuleConfig("wish"), MODEL))}, "'wish'"),
-        ({"lanes": (STRICT, Lane(RuleConfig("mars", {"theta": 3}), MODEL))}, "theta"),
         (
             {"lanes": (STRICT, Lane(RuleConfig("random"), MODEL, MARS.rule))},
             "random as mars.theta=0.9. imitates a rule that no lane with its drafter has",
@@ -134,7 +133,6 @@ def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
         ({"margin": 0.2}, "margin is 0.2; it must be a number from 0.5 to 1"),
         ({"temperatures": ()}, "temperatures is empty"),
         ({"temperatures": (1.0, 1.0)}, "is listed twice"),
-        ({"temperatures": (float("nan"),)}, "temperature is nan"),
         (
             {"lanes": with_sharpened(LANES, (0.25,))},
             r"sharpened\(scale=0.25\) lowers a temperature; each must be above 0",
@@ -147,7 +145,6 @@ def test_each_rule_that_relaxes_is_imitated_with_its_drafts() -> None:
         ({"loads": (1, 300), "batch": 300}, "batch is 300; it must be 1 to 256"),
         ({"loads": (1, 4), "batch": 4, "alone": 1}, "time_alone is 1; with several batches"),
         ({"repeats": 0}, "repeats is 0; it must be a whole number from 1 to 1000"),
-        ({"seed": 10**400}, r"seed is 1.00000e\+400; it must be a whole number from 0 to"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(changed: dict[str, Any], words: str) -> None:
