@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from mars_core.types import (
 )
 from tests.live_pairs import config_for, decoded, headed, random_pair
 from tests.traces import make_trace
+from tests.unit.ui.helpers import one_loop
 from ui.result import example
 from ui.token_view.standalone import read_trace, token_view
 from ui.token_view.view import (
@@ -115,6 +118,14 @@ def test_the_input_is_documented() -> None:
         ", ".join(f"{number} {name}" for number, name in enumerate(outcomes)) in text
         and len(outcomes) - 1 == PREFIX
     )
+
+
+def test_the_example_shows_every_stored_run(stored: tuple[Trace, ...]) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    made: dict[str, Any] = {}
+    with one_loop():
+        exec(example, made)
+    assert len(made["page"].blocks) == len(stored)
 
 
 def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:
