@@ -20,16 +20,21 @@ from transformers import (
     AutoModelForCausalLM,
     Gemma2Config,
     Gemma3TextConfig,
+    GemmaConfig,
     GPT2Config,
     GPTNeoXConfig,
+    GraniteConfig,
     LlamaConfig,
     MistralConfig,
+    Olmo2Config,
+    Olmo3Config,
     Phi3Config,
     PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen3Config,
+    SmolLM3Config,
 )
 
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -48,6 +53,10 @@ _WIDTHS: Mapping[str, Any] = {
     "max_position_embeddings": CONTEXT,
 }
 _ALTERNATING = ["sliding_attention", "full_attention", "sliding_attention"]
+_TWO_BASES = {
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10.0},
+    "full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+}
 _GEMMA: Mapping[str, Any] = {
     **_WIDTHS,
     "num_hidden_layers": 3,
@@ -61,8 +70,28 @@ _KINDS: Mapping[str, tuple[Callable[..., PreTrainedConfig], Mapping[str, Any]]] 
     "qwen2": (Qwen2Config, _WIDTHS),
     "qwen3": (Qwen3Config, {**_WIDTHS, "head_dim": 8}),
     "mistral": (MistralConfig, {**_WIDTHS, "sliding_window": WINDOW}),
-    "gemma2": (Gemma2Config, _GEMMA),
-    "gemma3": (Gemma3TextConfig, _GEMMA),
+    "gemma": (GemmaConfig, {**_WIDTHS, "head_dim": 16}),
+    "gemma2": (
+        Gemma2Config,
+        {**_GEMMA, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 6.0},
+    ),
+    "gemma3": (Gemma3TextConfig, {**_GEMMA, "rope_parameters": _TWO_BASES}),
+    "granite": (
+        GraniteConfig,
+        {
+            **_WIDTHS,
+            "embedding_multiplier": 3.0,
+            "residual_multiplier": 0.6,
+            "attention_multiplier": 0.2,
+            "logits_scaling": 1.5,
+        },
+    ),
+    "olmo2": (Olmo2Config, _WIDTHS),
+    "olmo3": (
+        Olmo3Config,
+        {**_WIDTHS, "num_hidden_layers": 3, "layer_types": _ALTERNATING, "sliding_window": WINDOW},
+    ),
+    "smollm3": (SmolLM3Config, {**_WIDTHS, "num_hidden_layers": 3, "no_rope_layer_interval": 2}),
     "phi3": (Phi3Config, {**_WIDTHS, "original_max_position_embeddings": CONTEXT}),
     "gpt2": (GPT2Config, {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": CONTEXT}),
     "gpt_neox": (
@@ -71,6 +100,8 @@ _KINDS: Mapping[str, tuple[Callable[..., PreTrainedConfig], Mapping[str, Any]]] 
     ),
 }
 KINDS = tuple(_KINDS)
+FAST = tuple(kind for kind in KINDS if not kind.startswith("gpt"))  # those with fast layers
+HEADED = ("llama", "mistral", "phi3", "qwen2", "qwen3")  # those with EAGLE-3 heads
 
 
 def tiny_tokenizer(

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from mars_core.decoder.architectures import LLAMA, architecture, number
+from mars_core.decoder.attention import capped
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
-from mars_core.decoder.layer import FastLayer, Rotary
+from mars_core.decoder.layer import FastLayer, Rotary, rotary_of
 from mars_core.decoder.positions import PassLayout, PositionIndex
 from mars_core.decoder.store import Store
 
@@ -27,7 +29,7 @@ def is_fast(model: PreTrainedModel) -> bool:
 
 
 class FastCache(ModelCache):
-    """For a model of the Llama family with fast layers."""
+    """For a model with fast layers."""
 
     path = "fast layers"
 
@@ -40,9 +42,13 @@ class FastCache(ModelCache):
         like = self._embed.weight
         self._output: Any = model.get_output_embeddings()
         heads, config = self._layers[0].core.heads, model.config
-        kinds = getattr(config, "layer_types", None) or ["sliding_attention"] * len(self._layers)
+        row = architecture(model) or LLAMA
+        self._scale = number(config, row.embedding_scale)
+        self._cap, self._divisor = (
+            number(config, name) for name in (row.logit_cap, row.logit_divisor)
+        )
         window = getattr(config, "sliding_window", None)
-        self._windows = [window if kind == "sliding_attention" else None for kind in kinds]
+        self._windows = [window if layer.windowed else None for layer in self._layers]
         index = PositionIndex(
             size.capacity,
             like,
@@ -53,30 +59,36 @@ class FastCache(ModelCache):
             trails=size.shapes.kernels,
         )
         super().__init__(model, size, feature_layers, index)
-        self._rotary = rotary_table(decoder.rotary_emb, size, like)
+        self._rotaries = {
+            kind: rotary_table(decoder.rotary_emb, size, like, kind)
+            for kind in {layer.rotary for layer in self._layers}
+        }
         self._store: Store = Store(len(self._layers), heads, size.slots, size.capacity, like)
         self._fused: Fused | None = None
         if size.shapes.kernels:
             from mars_core.decoder.fused import Fused  # imports Triton
 
             cores = [layer.core for layer in self._layers]
-            self._fused, self.path = Fused(cores, self._store, self._rotary), "kernels"
+            rotaries = [self._rotaries[layer.rotary] for layer in self._layers]
+            self._fused, self.path = Fused(cores, self._store, rotaries), "kernels"
 
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
         self._store.layout = layout
         fused = self._fused if layout.trail else None
-        rotary = None if fused else self._rotary.at(layout.positions)
+        rotaries = {} if fused else {k: v.at(layout.positions) for k, v in self._rotaries.items()}
         hidden = self._embed.forward(ids)
+        if self._scale is not None:
+            hidden = hidden * self._scale
         tapped = {}
-        for number, (layer, window) in enumerate(zip(self._layers, self._windows, strict=True)):
-            if number in self._feature_layers:
-                tapped[number] = hidden.clone()
+        for at, (layer, window) in enumerate(zip(self._layers, self._windows, strict=True)):
+            if at in self._feature_layers:
+                tapped[at] = hidden.clone()
             if fused:
-                hidden = fused.through(layer.core, hidden, hidden, number, layer.norm, window)
-            elif rotary:
+                hidden = fused.through(layer.core, hidden, hidden, at, layer.norm, window)
+            else:
                 windowed = window is not None
-                attention = partial(self._store.attend, layer=number, windowed=windowed)
-                hidden = layer.step(hidden, rotary, attention)
+                attention = partial(self._store.attend, layer=at, windowed=windowed)
+                hidden = layer.step(hidden, rotaries[layer.rotary], attention)
         if len(self._layers) in self._feature_layers:
             tapped[len(self._layers)] = self._norm(hidden)
         last = hidden[:, -logits:]
@@ -85,14 +97,17 @@ class FastCache(ModelCache):
             if fused
             else self._output(self._norm(last))
         )
-        return rows, torch.cat(
+        if self._divisor is not None:
+            rows = rows / self._divisor
+        return capped(rows, self._cap), torch.cat(
             [tapped[tap] for tap in self._feature_layers], -1
         ) if self._feature_layers else self.features[:, :0]
 
 
-def rotary_table(module: Any, size: CacheSize, like: Tensor) -> Rotary:
+def rotary_table(module: Any, size: CacheSize, like: Tensor, kind: str | None = "") -> Rotary:
     """Rotary positions of a cache from one of transformers' rotary modules, in the dtype and on the
-    device of ``like``. Positions after the longest text repeat its last one: some rotary scalings
-    change when a position beyond the context is requested."""
+    device of ``like``; ``kind``: see ``FastLayer``. Positions after the longest text repeat its
+    last one: some rotary scalings change when a position beyond the context is requested."""
     positions = torch.arange(size.capacity, device=like.device).clamp(max=size.tokens - 1)
-    return Rotary.of(*module(like[:1, None], positions[None]))
+    turns = rotary_of(module, like[:1, None], positions[None], kind)
+    return Rotary.of(*turns, like, still=kind is None)

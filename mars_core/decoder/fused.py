@@ -1,4 +1,4 @@
-"""Layers of the Llama family by the kernels of ``decoder/kernels.py``, which are imported here:
+"""Layers by the kernels of ``decoder/kernels.py``, which are imported here:
 where Triton is."""
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class Fused:
     """The layers of a cache whose keys and values are in ``store``. Raises ValueError where one of
     them is not what the kernels compute."""
 
-    def __init__(self, cores: Sequence[Core], store: Store, rotary: Rotary) -> None:
+    def __init__(self, cores: Sequence[Core], store: Store, rotaries: Sequence[Rotary]) -> None:
         if not all(core.fusable for core in cores):
-            raise ValueError("The kernels are for plain weights and SiLU.")
-        self._store, self._rotary = store, rotary
-        self._counts = torch.zeros(_COUNTS, dtype=torch.int32, device=rotary.cos.device)
+            raise ValueError("The kernels are for plain weights and layers as Llama's.")
+        self._store, self._rotaries = store, rotaries  # of each layer
+        self._counts = torch.zeros(_COUNTS, dtype=torch.int32, device=rotaries[0].cos.device)
 
     def through(
         self,
@@ -52,7 +52,7 @@ class Fused:
         positions, count, length = layout.positions.flatten(), len(roots), cache.shape[1]
         sizes = dict(queries=heads.query, keys=heads.key, d=heads.size)
         width = max(16, next_power_of_2(heads.size))
-        norm, (cos, sin) = core.head_norm, self._rotary
+        norm, (cos, sin) = core.head_norm, self._rotaries[layer]
         kernels.turn[count, cdiv(heads.query + 2 * heads.key, HEADS.value)](
             qkv,
             norm and norm.gain,
@@ -68,7 +68,7 @@ class Fused:
             width=width,
             num_warps=4,
         )
-        group, programs = heads.query // heads.key, cdiv(self._rotary.cos.shape[1], SPAN.value)
+        group, programs = heads.query // heads.key, cdiv(cos.shape[1], SPAN.value)
         mixed = qkv.new_empty(*qkv.shape[:-1], heads.query * heads.size)
         partial = count, heads.key, programs, group
         kernels.attend[count, heads.key, programs](

@@ -1,5 +1,5 @@
-"""A decoder layer of the Llama family in few operations: fused projections, in-place rotation, one
-attention call.
+"""A decoder layer in few operations: fused projections, in-place rotation, one attention call.
+``architectures.py`` says what it has.
 
 Replaces transformers' layers (same call, same cache protocol). Shapes: B batch, n tokens, H width,
 d head size.
@@ -8,21 +8,19 @@ d head size.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers.activations import SiLUActivation
 
+from mars_core.decoder.architectures import LLAMA, Architecture
+from mars_core.decoder.attention import Heads, attend
 from mars_core.decoder.linear import PlainLinear, freeze, joined
 
-# attention sums fewer rows in another order: blocks of them on a CPU, a single one on a GPU
-_ROWS = {"cpu": 4, "cuda": 2}
-_FOLDS = {"cpu"}  # where copying queries is cheaper than reading the keys once for every token
-
 Attend = Callable[[Tensor, Tensor], Tensor]
+Change = Callable[[Tensor], Tensor]
 
 
 class Rotary(NamedTuple):
@@ -33,10 +31,14 @@ class Rotary(NamedTuple):
     sin: Tensor  # [B or 1, n, 1, d'], the first half negated
 
     @staticmethod
-    def of(cos: Tensor, sin: Tensor) -> Rotary:
-        """Read cosines and sines [B or 1, n, d'], as transformers' rotary modules give them."""
-        first, second = sin.chunk(2, -1)
-        return Rotary(cos.unsqueeze(-2), torch.cat((-first, second), -1).unsqueeze(-2))
+    def of(cos: Tensor, sin: Tensor, like: Tensor, *, still: bool = False) -> Rotary:
+        """Read cosines and sines [B or 1, n, d'], as transformers' rotary modules give them, in the
+        dtype of ``like``. ``still``: those of position 0 instead, which turn nothing."""
+        if still:
+            cos, sin = torch.ones_like(cos), torch.zeros_like(sin)
+        first, second = sin.to(like.dtype).chunk(2, -1)
+        turned = torch.cat((-first, second), -1)
+        return Rotary(cos.to(like.dtype).unsqueeze(-2), turned.unsqueeze(-2))
 
     def at(self, positions: Tensor) -> Rotary:
         """Return those of ``positions`` [B, n]."""
@@ -45,8 +47,18 @@ class Rotary(NamedTuple):
         return Rotary(cos, sin)
 
 
+def rotary_of(
+    module: Any, like: Tensor, positions: Tensor, kind: str | None = ""
+) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines [1, n, d'] at ``positions`` [1, n] by one of transformers' rotary
+    modules, which may have some for every ``kind`` of layers."""
+    cos, sin = module(like, positions, *([kind] if kind else []))
+    return cos, sin
+
+
 class Norm(nn.Module):
-    """Root mean square norm over the last dimension, times ``weight`` [..., size]."""
+    """Root mean square norm over the last dimension, times ``weight`` [..., size]. A float32 weight
+    of a model in half precision is not rounded to it."""
 
     root: Tensor
 
@@ -68,25 +80,30 @@ class Norm(nn.Module):
         return self.weight / math.sqrt(self.size) if self.plain else self.weight
 
     def forward(self, x: Tensor) -> Tensor:
+        wide = x.float() if self.weight.dtype == torch.float32 else x
         if self.plain:
-            return (
-                x
-                / torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self.root)
-                * self.weight
-            )
-        if self.weight.dim() == 1:
-            return nn.functional.rms_norm(x, (self.size,), self.weight, self.eps)
-        return nn.functional.rms_norm(x, (self.size,), None, self.eps) * self.weight
+            length = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+            normed = wide / torch.hypot(length, self.root) * self.weight
+        elif self.weight.dim() == 1:
+            normed = nn.functional.rms_norm(wide, (self.size,), self.weight, self.eps)
+        else:
+            normed = nn.functional.rms_norm(wide, (self.size,), None, self.eps) * self.weight
+        return normed.to(x.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """Query heads, key/value heads, size of a head, and the factor of attention scores."""
+class JointNorm(nn.Module):
+    """Norms all queries of a token as one, and all its keys."""
 
-    query: int
-    key: int
-    size: int
-    scale: float
+    def __init__(self, queries: Norm, keys: Norm) -> None:
+        super().__init__()
+        self.queries, self.keys = queries, keys
+        freeze(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, n, query and key heads, d] → the same."""
+        parts = x.flatten(2).split((self.queries.size, self.keys.size), -1)
+        normed = self.queries.forward(parts[0]), self.keys.forward(parts[1])
+        return torch.cat(normed, -1).view(x.shape)
 
 
 class Core(nn.Module):
@@ -97,15 +114,17 @@ class Core(nn.Module):
         heads: Heads,
         qkv: PlainLinear,
         output: PlainLinear,
-        norm: Norm,
+        norm: Norm | None,
         up: PlainLinear,
         down: PlainLinear,
         activation: nn.Module,
-        head_norm: Norm | None,
+        head_norm: Norm | JointNorm | None,
+        after: Sequence[Change | None],
     ) -> None:
         super().__init__()
         self.heads, self.qkv, self.output, self.norm = heads, qkv, output, norm
         self.up, self.down, self.activation, self.head_norm = up, down, activation, head_norm
+        self.after_attention, self.after_feed = after
         self.turned = heads.query + heads.key
         freeze(self)
 
@@ -114,7 +133,10 @@ class Core(nn.Module):
         """Whether it is computed by ``decoder.kernels``, of a dtype that they have."""
         parts = (self.qkv, self.output, self.up, self.down)
         silu = isinstance(self.activation, nn.SiLU | SiLUActivation)
-        return silu and all(type(each) is PlainLinear for each in parts)
+        foreign = self.after_attention or self.after_feed or self.heads.cap
+        separate = self.norm is not None and not isinstance(self.head_norm, JointNorm)
+        plain = all(type(each) is PlainLinear for each in parts)
+        return silu and plain and separate and not foreign
 
     def forward(self, x: Tensor, residual: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
         """x [B, n, R], residual [B, n, H] → [B, n, H]; the residual may be overwritten.
@@ -134,53 +156,29 @@ class Core(nn.Module):
         half = straight.roll(size // 2, -1).mul_(rotary.sin)
         torch.addcmul(half, straight, rotary.cos, out=turned)
         queries, stored = projected[:, :, : heads.query], projected[:, :, heads.query :]
-        residual = self.output.added(attention(queries, stored), residual)
-        gate, up = self.up.forward(self.norm.forward(residual)).chunk(2, -1)
-        return self.down.added(self.activation(gate) * up, residual)
+        mixed = attention(queries, stored)
+        residual = _added(self.output, mixed, self.after_attention, residual)
+        inner = residual if self.norm is None else self.norm.forward(residual)
+        gate, up = self.up.forward(inner).chunk(2, -1)
+        return _added(self.down, self.activation(gate) * up, self.after_feed, residual)
 
 
-def attend(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, heads: Heads
-) -> Tensor:
-    """queries [B, n, query heads, d]; keys, values [B, key heads, w, d] → [B, n, query heads · d].
-    mask: additive or bool, [.., n, keys]; additive [.., n · G, keys] with each row G = query/key
-    heads times; None: all before."""
-    batch, n, *_ = queries.shape
-    attention, group = nn.functional.scaled_dot_product_attention, heads.query // heads.key
-    if mask is None or mask.shape[-2] != n * group:
-        mixed = attention(
-            queries.transpose(1, 2),
-            keys,
-            values,
-            attn_mask=mask,
-            is_causal=mask is None and n > 1,
-            scale=heads.scale,
-            enable_gqa=group > 1,
-        )
-        return mixed.transpose(1, 2).reshape(batch, n, -1)
-    # The query heads that share a key head become rows: keys are not repeated, and every kernel
-    # supports it. Without a copy each token is a text of its own.
-    split = queries.unflatten(2, (heads.key, group))
-    if alone := batch == 1 < group and queries.device.type not in _FOLDS:
-        rows, mask = split[0], mask.view(n, 1, group, -1)
-        keys, values = keys.expand(n, -1, -1, -1), values.expand(n, -1, -1, -1)
-    else:
-        rows = split.transpose(1, 2).reshape(batch, heads.key, n * group, heads.size)
-    count = rows.shape[2]
-    if missing := -count % _ROWS.get(rows.device.type, 1):
-        rows, mask = (nn.functional.pad(each, (0, 0, 0, missing)) for each in (rows, mask))
-    mixed = attention(rows, keys, values, attn_mask=mask, scale=heads.scale)[:, :, :count]
-    if not alone:
-        mixed = mixed.unflatten(2, (n, group)).transpose(1, 2)
-    return mixed.reshape(batch, n, -1)
+def _added(layer: PlainLinear, x: Tensor, after: Change | None, to: Tensor) -> Tensor:
+    """Return the layer's product, changed by ``after``, and ``to``, which may be overwritten."""
+    return layer.added(x, to) if after is None else to + after(layer.forward(x))
 
 
 class FastLayer(nn.Module):
-    """Replaces one of transformers' decoder layers."""
+    """Replaces one of transformers' decoder layers. ``windowed``: it has the sliding window, if the
+    model has one. ``rotary``: the kind of its rotary positions, empty where all layers have the
+    same; None: it has none."""
 
-    def __init__(self, norm: Norm, core: Core, at: int) -> None:
+    def __init__(
+        self, norm: Norm | None, core: Core, at: int, *, windowed: bool, rotary: str | None
+    ) -> None:
         super().__init__()
         self.norm, self.core, self.at = norm, core, at
+        self.windowed, self.rotary = windowed, rotary
         freeze(self)
 
     def forward(
@@ -200,36 +198,56 @@ class FastLayer(nn.Module):
                 keys, values = past_key_values.update(keys, values, self.at)
             return attend(queries, keys, values, attention_mask, self.core.heads)
 
-        return self.step(hidden_states.clone(), Rotary.of(*position_embeddings), attention)
+        rotary = Rotary.of(*position_embeddings, hidden_states, still=self.rotary is None)
+        return self.step(hidden_states.clone(), rotary, attention)
 
     def step(self, hidden: Tensor, rotary: Rotary, attention: Attend) -> Tensor:
         """hidden [B, n, H], which may be overwritten → [B, n, H]."""
-        return self.core.forward(self.norm.forward(hidden), hidden, rotary, attention)
+        x = hidden if self.norm is None else self.norm.forward(hidden)
+        return self.core.forward(x, hidden, rotary, attention)
 
 
-def norm_of(module: Any) -> Norm:
-    """Read any of transformers' root mean square norms."""
-    return Norm(module.weight, module.variance_epsilon)
+def norm_of(module: Any, offset: int = 0) -> Norm:
+    """Read any of transformers' root mean square norms; ``offset`` is added to its weight."""
+    return Norm(*_read(module, offset))
 
 
-def core_of(attention: Any, feed: Any, norm: Any, heads: Heads) -> Core:
+def _read(module: Any, offset: int) -> tuple[Tensor, float]:
+    weight = module.weight.float() + offset if offset else module.weight
+    return weight, module.eps if hasattr(module, "eps") else module.variance_epsilon
+
+
+def core_of(
+    attention: Any,
+    feed: Any,
+    norm: Norm | None,
+    heads: Heads,
+    row: Architecture = LLAMA,
+    after: Sequence[Change | None] = (None, None),
+) -> Core:
     """Read modules with transformers' names: q/k/v_proj or qkv_proj, o_proj, gate/up_proj or
-    gate_up_proj, down_proj."""
+    gate_up_proj, down_proj. ``after``: what follows attention, and what the feed-forward block."""
     names = ("qkv_proj",) if hasattr(attention, "qkv_proj") else ("q_proj", "k_proj", "v_proj")
     read = [getattr(attention, name) for name in names]
     up = [feed.gate_up_proj] if hasattr(feed, "gate_up_proj") else [feed.gate_proj, feed.up_proj]
-    head_norm = None  # the norms of queries and keys as one over all their heads
+    head_norm: Norm | JointNorm | None = None
     if getattr(attention, "q_norm", None) is not None:
-        q, k = attention.q_norm, attention.k_norm
-        weights = torch.cat([q.weight.expand(heads.query, -1), k.weight.expand(heads.key, -1)])
-        head_norm = Norm(weights, q.variance_epsilon)
+        (q, eps), (k, _) = (
+            _read(each, row.norm_offset) for each in (attention.q_norm, attention.k_norm)
+        )
+        if row.joint_heads:
+            head_norm = JointNorm(Norm(q, eps), Norm(k, eps))
+        else:  # those of queries and keys as one over all their heads
+            weights = torch.cat([q.expand(heads.query, -1), k.expand(heads.key, -1)])
+            head_norm = Norm(weights, eps)
     return Core(
         heads,
         joined(read),
         joined([attention.o_proj]),
-        norm_of(norm),
+        norm,
         joined(up),
         joined([feed.down_proj]),
         feed.activation_fn if hasattr(feed, "activation_fn") else feed.act_fn,
         head_norm,
+        after,
     )

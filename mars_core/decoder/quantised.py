@@ -233,17 +233,18 @@ class Int4(Weight):
 
 
 class QuantisedEmbedding(nn.Embedding):
-    """An embedding with a quantised table."""
+    """An embedding with a quantised table, times ``factor``."""
 
-    def __init__(self, table: Packed) -> None:
+    def __init__(self, table: Packed, factor: float = 1.0) -> None:
         nn.Module.__init__(self)
         self.num_embeddings, self.embedding_dim = table.rows, table.columns
         self.padding_idx, self.max_norm, self.sparse = None, None, False
         self.weight = nn.Parameter(empty_weight(table.rows, table.columns), requires_grad=False)
-        self.table = table
+        self.table, self.factor = table, factor
 
     def forward(self, input: Tensor) -> Tensor:
-        return self.table.at(input.flatten()).view(*input.shape, self.embedding_dim)
+        rows = self.table.at(input.flatten()).view(*input.shape, self.embedding_dim)
+        return rows if self.factor == 1 else rows * self.factor
 
 
 def empty_weight(rows: int, columns: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from mars_core.decoder.layer import Heads, attend
+from mars_core.decoder.attention import Heads, attend
 from mars_core.decoder.positions import PassLayout
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
+from mars_core.decoder.attention import Heads
 from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
-from mars_core.decoder.layer import Heads, core_of, norm_of
+from mars_core.decoder.layer import core_of, norm_of
 from mars_core.decoder.linear import pack
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
 from mars_core.decoder.store import Store
@@ -36,7 +37,7 @@ class FastHeadLayer(nn.Module):
             norm_of(layer.input_layernorm),
             norm_of(layer.hidden_norm),
         )
-        self.core = core_of(layer, layer.mlp, layer.post_attention_layernorm, heads)
+        self.core = core_of(layer, layer.mlp, norm_of(layer.post_attention_layernorm), heads)
 
     def inputs(self, embedded: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Return what the core reads [B, n, 2H], and the residual [B, n, H], of embedded and hidden
@@ -80,7 +81,7 @@ class HeadCache:
         if kernels:
             from mars_core.decoder.fused import Fused  # imports Triton
 
-            self._fused = Fused([layer.core], self._store, self._rotary)
+            self._fused = Fused([layer.core], self._store, [self._rotary])
 
     def read(self, ids: Tensor, hidden: Tensor, slot: int = 0) -> None:
         """Read the entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""

@@ -74,11 +74,11 @@ class _Found:
         owner = self._model.get_submodule(path.rpartition(".")[0]) if path else None
         if (
             type(self._processor) in _BY_ROWS
-            and type(owner) in (nn.Linear, nn.Embedding)
+            and _factor(owner)
             and path.endswith(".weight")
             and len(stored.shape) == 2
         ):
-            self._add_rows(tensor, stored, path, table=type(owner) is nn.Embedding)
+            self._add_rows(tensor, stored, path, table=isinstance(owner, nn.Embedding))
             return
         done = self._processor.process(
             weights=numbers_of(stored.kind, stored.read()).view(stored.shape).numpy(),
@@ -141,12 +141,19 @@ class _Found:
             if isinstance(module, nn.Linear):
                 model.set_submodule(owner, QuantisedLinear([weight], module.bias))
             elif isinstance(weight, Packed):
-                model.set_submodule(owner, QuantisedEmbedding(weight))
+                model.set_submodule(owner, QuantisedEmbedding(weight, _factor(module)))
         table = model.get_input_embeddings()
         if tied and isinstance(table, QuantisedEmbedding):
             model.set_output_embeddings(QuantisedLinear([table.table], None))
         elif tied and output is not None:
             output.weight = table.weight
+
+
+def _factor(module: nn.Module | None) -> float:
+    """Return by what plain linear layers and embeddings multiply their numbers; 0 for others."""
+    if type(module) in (nn.Linear, nn.Embedding):
+        return 1.0
+    return float(getattr(module, "scalar_embed_scale", 0))  # of an embedding, as Gemma's
 
 
 def _names(model: PreTrainedModel, processor: Any) -> Mapping[str, str]:

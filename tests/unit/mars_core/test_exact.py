@@ -29,7 +29,7 @@ from mars_core.types import (
     TreeShape,
 )
 from tests import live_pairs
-from tests.checkpoints import tiny_model, tiny_tokenizer
+from tests.checkpoints import HEADED, tiny_model, tiny_tokenizer
 from tests.live_pairs import decoded, disturbed, headed, pair_of, searched
 
 NEW = 36
@@ -43,9 +43,12 @@ CHAINS = {
 TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
 
 
-@pytest.fixture(scope="module", params=["llama", "qwen3", "mistral", "gemma3", "llama float32"])
+MODELS = ["llama", "qwen3", "mistral", "gemma3", "gpt2", "llama float32", "gemma2 float32"]
+
+
+@pytest.fixture(scope="module", params=MODELS)
 def pair(request: pytest.FixtureRequest) -> Pair:
-    """In bfloat16 but for the last, with a head where there are such; gemma3 runs over
+    """In bfloat16 but for the last ones, with a head where there are such; gpt2 runs over
     transformers' modules."""
     kind, dtype = (
         request.param.split()[0],
@@ -55,7 +58,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
     pair = replace(
         pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), frozenset()), dtype=dtype
     )
-    return searched(pair if kind == "gemma3" else headed(pair))
+    return searched(headed(pair) if kind in HEADED else pair)
 
 
 def config_for(

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder import ANY_SHAPE, KERNELS, CacheSize, open_cache, prepare
+from mars_core.decoder import ANY_SHAPE, KERNELS, CacheSize, is_fast, open_cache, prepare
 from mars_core.decoder.layer import Norm
 from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import HeadCache, prepare_head
@@ -78,6 +78,7 @@ def of_tree(nodes: Tensor) -> Tensor:
         ("qwen3", HALF, {}),
         ("mistral", FULL, {}),  # with a window of 8
         ("phi3", HALF, {"hidden_size": 48, "rope_parameters": PARTIAL}),  # heads of 12, 6 turned
+        ("smollm3", HALF, {"no_rope_layers": [0]}),  # nothing turned
     ],
 )
 def test_a_token_has_the_same_logits_alone_beside_others_and_in_a_tree(
@@ -104,6 +105,16 @@ def test_a_token_has_the_same_logits_alone_beside_others_and_in_a_tree(
     tree = [each.forward_tree(of_tree(ids[at:][:4]), at, DEPTHS, sees) for each in (plain, cache)]
     assert torch.equal(tree[1][PATH], together[:4])
     assert (tree[0] - tree[1]).abs().max() < NEAR[dtype]
+
+
+@pytest.mark.usefixtures("cpu")
+@pytest.mark.parametrize("kind", ["gemma", "gemma2", "gemma3", "granite", "olmo2"])
+def test_layers_that_the_kernels_do_not_compute_are_refused(kind: str) -> None:
+    model = tiny_model(kind, dtype=HALF)
+    prepare(model)
+    assert is_fast(model)
+    with pytest.raises(ValueError, match="The kernels are for"):
+        open_cache(model, CacheSize(40, 8, KERNELS))
 
 
 @pytest.mark.usefixtures("cpu")

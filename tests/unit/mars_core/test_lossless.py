@@ -26,12 +26,11 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from tests.checkpoints import KINDS, SPECIAL, tiny_model, tiny_tokenizer
+from tests.checkpoints import FAST, HEADED, KINDS, SPECIAL, tiny_model, tiny_tokenizer
 from tests.eagle_heads import random_head, tiny_config
 from tests.live_pairs import config_for, disturbed, generated, pair_of, traced
 
 STORY = "Write a story about Anna and a boat."
-FAST = ("llama", "mistral", "phi3", "qwen2", "qwen3")  # kinds that have fast layers
 WARM, FILTERED = Sampling(1.0), Sampling(0.7, top_k=20, top_p=0.9)
 TOKENIZER = tiny_tokenizer(vocabulary=(*SPECIAL, *"abcdefghi"))
 GREEDY = DraftMode.GREEDY
@@ -59,7 +58,7 @@ def matrix_pair(kind: str, *, fast: bool) -> Pair:
     target = tiny_model(kind, seed=5, num_hidden_layers=3, eos_token_id=None, **options)
     draft = disturbed(target, 0.05)
     head = None
-    if kind in FAST:
+    if kind in HEADED:
         config = tiny_config(target.config, feature_layers=(0, 1, 2), norm_before_residual=True)
         head = random_head(config, target, seed=7)
         prepare_head(head)

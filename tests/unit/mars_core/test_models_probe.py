@@ -18,10 +18,12 @@ from mars_core.decoder import (
     CacheSize,
     ModelCache,
     PassShapes,
+    architectures,
     is_fast,
     open_cache,
     prepare,
 )
+from mars_core.decoder.architectures import LLAMA
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.layer import Rotary
 from mars_core.decoder.positions import PositionIndex
@@ -34,6 +36,7 @@ from mars_core.types import DrafterConfig, Sampling
 from tests.checkpoints import (
     BOS,
     VOCABULARY,
+    WINDOW,
     random_ids,
     tiny_checkpoint,
     tiny_model,
@@ -209,7 +212,7 @@ def blind_to_windows(patch: pytest.MonkeyPatch) -> None:
 
     def init(self: FastCache, *args: Any) -> None:
         begin(self, *args)
-        self._windowed = [not windowed for windowed in self._windowed]
+        self._windows = [None if each else WINDOW for each in self._windows]
 
     patch.setattr(FastCache, "__init__", init)
 
@@ -232,6 +235,17 @@ def positions_grow_half_as_fast(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Rotary, "at", lambda self, positions: at(self, positions // 2))
 
 
+def bases_are_exchanged(patch: pytest.MonkeyPatch) -> None:
+    begin = FastCache.__init__
+
+    def init(self: FastCache, *args: Any) -> None:
+        begin(self, *args)
+        kinds, tables = list(self._rotaries), list(self._rotaries.values())
+        self._rotaries = dict(zip(kinds, tables[::-1], strict=True))
+
+    patch.setattr(FastCache, "__init__", init)
+
+
 FAULTS = (
     blind_to_windows,
     siblings_see_each_other,
@@ -249,9 +263,16 @@ WINDOWS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "model"), [*product(FAULTS, WINDOWS), (blind_to_windows, ("qwen3", MIXED))]
-)
+GEMMA = {"sliding_window": 512, "max_position_embeddings": 8192}
+MODELS = [
+    *product(FAULTS, WINDOWS),
+    (blind_to_windows, ("qwen3", MIXED)),
+    (blind_to_windows, ("gemma2", GEMMA)),
+    (bases_are_exchanged, ("gemma3", GEMMA)),
+]
+
+
+@pytest.mark.parametrize(("fault", "model"), MODELS)
 def test_a_pass_that_computes_something_else_is_not_run(
     fault: Any, model: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +284,33 @@ def test_a_pass_that_computes_something_else_is_not_run(
     pair = load(folder)
     assert not is_fast(pair.target)
     assert pair.target.config.sliding_window == model[1]["sliding_window"]
+    assert_computes_what_is_stored(pair, folder)
+
+
+LACKING = [
+    ("gemma", "norm_offset"),
+    ("gemma2", "score_cap"),
+    ("gemma2", "logit_cap"),
+    ("granite", "embedding_scale"),
+    ("granite", "residual_scale"),
+    ("granite", "logit_divisor"),
+    ("smollm3", "rotary_layers"),
+]
+
+
+@pytest.mark.parametrize(("kind", "field"), LACKING)
+def test_a_row_of_the_table_that_lacks_something_is_not_used(
+    kind: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_checkpoint(kind, tmp_path)
+    assert is_fast(load(folder).target)
+    lacking = {
+        name: row._replace(**{field: getattr(LLAMA, field)})
+        for name, row in architectures._BY_CLASS.items()
+    }
+    monkeypatch.setattr(architectures, "_BY_CLASS", lacking)
+    pair = load(folder)
+    assert not is_fast(pair.target)
     assert_computes_what_is_stored(pair, folder)
 
 
