@@ -7,6 +7,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+import numpy as np
+
 from mars_core.types import (
     UNKNOWN,
     Cause,
@@ -20,6 +22,7 @@ from mars_core.types import (
 )
 
 LOOP = 24  # tokens of the shortest loop
+PERIOD = 64  # tokens of the longest span that is looked for within a text
 # a token's distribution counts as shifted where its TV from p is above this: float64 leaves less
 # where the two are equal
 SHIFTED = 1e-9
@@ -113,6 +116,21 @@ def _repeated_end(ids: Sequence[int]) -> tuple[int, int]:
         if at + 1 >= max(LOOP, 3 * period):
             span, length = period, at + 1
     return span, len(ids) - length + span if span else UNKNOWN
+
+
+def loops_within(ids: Sequence[int]) -> list[tuple[int, int]]:
+    """Return where a text loops: a span of at most ``PERIOD`` tokens, three times or more in a row
+    and at least ``LOOP`` tokens in all. Each from the first repeat to after the last; what repeats
+    with several spans is there for each. Where an id is unknown there are none."""
+    known, found = np.array(ids, dtype=np.int64), list[tuple[int, int]]()
+    if UNKNOWN in ids:
+        return found
+    for period in range(1, min(PERIOD, len(ids) // 3) + 1):
+        same = np.concatenate([[False], known[period:] == known[:-period], [False]])
+        starts, ends = np.flatnonzero(np.diff(same.astype(np.int8))).reshape(-1, 2).T
+        long = ends - starts + period >= max(LOOP, 3 * period)
+        found += zip((starts[long] + period).tolist(), (ends[long] + period).tolist(), strict=True)
+    return found
 
 
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:

@@ -10,13 +10,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from evaluation.plan.stored import plain, read
 from evaluation.scoring.answer import THINKS, THOUGHT, after_reasoning
 from evaluation.scoring.overlap import overlap
 from evaluation.study.placebo import due
-from mars_core.telemetry import LOOP, first_divergence
+from mars_core.telemetry import first_divergence, loops_within
 from mars_core.types import (
     UNKNOWN,
     Cause,
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from storage import RunRecord
 
 NAN = math.nan
-PERIOD = 64  # tokens of the longest span that is looked for within a text
 BATCH = "batch"  # of a run's environment: how many were decoded together
 _COUNTS = ("prompt_tokens", "new_tokens", "steps", "drafted", "accepted", "relaxed")
 _SUMS = ("wall_s", "prefill_s", "draft_s", "verify_s", "tv_sum", "kl_sum", "log_likelihood")
@@ -189,16 +186,10 @@ def _known(summaries: Sequence[Summary], loops: int) -> float:
 
 
 def _left(trace: Trace) -> list[Outcome]:
-    """Return the outcomes of the tokens with which a loop within the text was left: spans of at
-    most ``PERIOD`` tokens, as often and as long as in ``Summary.loop_tokens``. The last token, as
-    an end of turn, leaves none."""
-    ids = np.array([token.id for token in trace.tokens], dtype=np.int64)
-    left = set[int]()
-    for period in range(1, min(PERIOD, len(ids) // 3) + 1 if ids.size else 0):
-        same = np.concatenate([[False], ids[period:] == ids[:-period], [False]])
-        starts, ends = np.flatnonzero(np.diff(same.astype(np.int8))).reshape(-1, 2).T
-        long = ends - starts + period >= max(LOOP, 3 * period)
-        left |= {int(end) + period for end in ends[long]}
+    """Return the outcomes of the tokens with which a loop within the text was left. The last token,
+    as an end of turn, leaves none."""
+    ids = trace.token_ids
+    left = {after for _, after in loops_within(ids)}
     return [trace.tokens[at].outcome for at in sorted(left) if at < len(ids) - 1]
 
 

@@ -10,7 +10,16 @@ from playwright.sync_api import Browser, Page
 
 from ui.kit.assets import asset
 from ui.kit.theme import page_css
-from ui.token_view.view import FOLDER, LANE, READER, STEP, LaneView, row_props, script
+from ui.token_view.view import (
+    FOLDER,
+    LANE,
+    READER,
+    RIBBON,
+    STEP,
+    LaneView,
+    row_props,
+    script,
+)
 
 MOUNT = """([id, code, props]) => {
   const element = document.getElementById(id), seen = {};
@@ -31,18 +40,18 @@ GROUND = (
 def open_lanes(
     browser: Browser, views: Sequence[LaneView], *, width: int = 1280, continues: bool = False
 ) -> Page:
-    """A page with a lane for each view, column by column, the bar above them and one
-    step below; scope ``test``."""
+    """A page with a lane for each view, column by column, the bar above them, the ribbon
+    and one step below; scope ``test``."""
     page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     cards = "".join(
         f'<div class="mars-card" id="lane-{i}">{asset("lane/lane.html", FOLDER)}</div>'
         for i in range(len(views))
     )
-    reader, step = (
+    reader, ribbon, step = (
         f'<div id="{name}">{asset(f"{name}/{name}.html", FOLDER)}</div>'
-        for name in ("reader", "step")
+        for name in ("reader", "ribbon", "step")
     )
-    body = f'{reader}<div class="mars-lanes">{cards}</div>{step}'
+    body = f'{reader}<div class="mars-lanes">{cards}</div>{ribbon}{step}'
     page.set_content(
         f'<html lang="en"><head><title>Lanes</title><style>{GROUND}{page_css()}</style></head><body>{body}</body></html>'
     )
@@ -54,9 +63,8 @@ def open_lanes(
             "continues": continues,
         }
         page.evaluate(MOUNT, [f"lane-{lane}", script(LANE), props | row_props()])
-    for name, parts in (("reader", READER), ("step", STEP)):
+    for name, parts in (("reader", READER), ("ribbon", RIBBON), ("step", STEP)):
         page.evaluate(MOUNT, [name, script(parts), {"scope": "test", "value": ""} | row_props()])
-    page.evaluate("document.querySelector('.mars-r-more').click()")  # the aids are open
     return page
 
 

@@ -32,13 +32,6 @@ def open_settings(page: Page) -> None:
         page.locator("#pair").wait_for()
 
 
-def open_aids(page: Page, scope: str = "compare") -> None:
-    """Open colours and what if."""
-    aids = button(page.locator(f"#{scope}-reader"), "Colours, what if")
-    if aids.get_attribute("aria-expanded") == "false":
-        aids.click()
-
-
 def fill(page: Page, label: str, value: str) -> None:
     open_settings(page)
     field = page.get_by_label(label, exact=True)

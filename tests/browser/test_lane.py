@@ -7,6 +7,7 @@ import math
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Protocol
@@ -15,14 +16,14 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from display.format import count, displayable, duration, number, share, visible
-from mars_core.margins import finite, sentence
-from mars_core.types import Outcome, RuleConfig, Trace
-from tests.browser.lane_page import open_lanes, send
+from mars_core.types import Outcome, Trace
+from tests.browser.lane_page import open_lanes, send, tell
 from tests.browser.steps import button, expected
 from tests.serving import serving
 from tests.traces import ACCEPTED_OR_RELAXED, make_trace, make_tree_trace
 from tests.unit.ui.helpers import judged
 from ui.kit.assets import asset
+from ui.token_view.reading import markdown_html
 from ui.token_view.story import relaxed_story
 from ui.token_view.view import QUANTITIES, LaneView, ended_view
 
@@ -103,12 +104,8 @@ def test_in_a_narrow_window_lanes_are_tabs(lane_page: LanePage) -> None:
     expect(tabs.first).to_be_hidden()
     page.set_viewport_size({"width": 390, "height": 844})
     expect(tabs).to_have_text(["Strict", "MARS θ = 0.9"])
-    aids = button(page, "Colours, what if")
-    foresees = page.get_by_role("button", name="Run with this θ")
-    expect(foresees).to_be_visible()
-    aids.click()
-    expect(foresees).to_be_hidden()
-    expect(aids).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("button", name="Run with this θ")).to_be_visible()
+    expect(page.get_by_label("Scroll together")).to_be_hidden()
     expect(tabs.nth(0)).to_have_attribute("aria-pressed", "true")
     expected(page, "#lane-1 .mars-text").not_to_be_in_viewport(ratio=0.5)
     tabs.nth(1).click()
@@ -147,13 +144,10 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
     page = lane_page(*(ended_view(trace, f"x/{lane}") for lane, trace in enumerate(traces)))
     for theta in ("0", "0.5", "0.85", "0.9", "0.95", "1"):
         page.locator(".mars-r-theta").fill(theta)
-        counts = page.locator(".mars-r-count").all_inner_texts()
+        counts = page.locator(".mars-r-counts span").all_inner_texts()
         assert [re.sub(r"\s+", " ", text) for text in counts] == [
             count_text(trace, float(theta)) for trace in traces
         ]
-        margins = finite((token.z1, token.z2) for trace in traces for token in trace.tokens)
-        means = sentence(RuleConfig("mars", {"theta": float(theta)}), margins, "In these runs")
-        assert page.inner_text(".mars-r-meaning") == means
     assert "not a new run" in (page.get_attribute(".mars-r-whatif", "title") or "")
     changed = [
         draft.token.position
@@ -177,12 +171,33 @@ def count_text(trace: Trace, theta: float) -> str:
     drafts = judged(trace)
     more = sum(draft.accepted_at(theta) and not draft.accepted for draft in drafts)
     fewer = sum(draft.accepted and not draft.accepted_at(theta) for draft in drafts)
-    kept = (
-        f"{count(sum(draft.accepted_at(theta) for draft in drafts))} of {count(len(drafts))} kept"
-    )
-    changed = f"(+{count(more)} −{count(fewer)})" if more or fewer else "(as it ran)"
-    title = ended_view(trace, "x").title
-    return f"Drafts of {title} judged by MARS at θ = {theta:g}: {kept} {changed}"
+    kept = sum(draft.accepted_at(theta) for draft in drafts)
+    title, steps = ended_view(trace, "x").title, len(trace.steps)
+    told = f"{title} would keep {count(kept)} of {count(len(drafts))} drafts"
+    if not more and not fewer:
+        return f"{told} (as it ran), {count(steps)} passes"
+    passes = f"about {count(round(passes_at(trace, theta)))} passes instead of {count(steps)}"
+    return f"{told} (+{count(more)} −{count(fewer)}), {passes}"
+
+
+def passes_at(trace: Trace, theta: float) -> float:
+    """Passes for as many tokens, if at each depth the share of steps that keep a draft were that
+    at θ."""
+    depths = {
+        token.position: token.position - step.emitted[0].position
+        for step in trace.steps
+        for token in step.emitted
+    }
+    kept = dict[int, bool]()  # output position → whether one of its drafts would be kept
+    for draft in judged(trace):
+        at = draft.token.position
+        kept[at] = kept.get(at, False) or draft.accepted_at(theta)
+    reached, length = 1.0, 1.0
+    for depth in range(1 + max(depths[at] for at in kept)):
+        there = [kept[at] for at in kept if depths[at] == depth]
+        reached *= fmean(there)
+        length += reached
+    return len(trace.tokens) / length
 
 
 def test_shapes_of_outcomes_stay_in_every_colouring_and_granularity(lane_page: LanePage) -> None:
@@ -332,8 +347,92 @@ def test_another_theta_at_one_step_is_that_of_the_texts(lane_page: LanePage) -> 
     expect(said).to_contain_text("MARS at θ = 0.5 would keep")
 
 
+PLACE = """([lane, position]) => {
+  const text = document.querySelector(`#lane-${lane} .mars-text`), token = text.children[position];
+  return token.getBoundingClientRect().top - text.getBoundingClientRect().top;
+}"""
+FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def test_texts_scroll_together_and_the_ribbon_leads_to_one_place_in_all(
+    lane_page: LanePage,
+) -> None:
+    traces = [make_trace(rule=rule, new_tokens=600) for rule in ("strict", "mars")]
+    views = [ended_view(trace, f"x/{lane}", diverges=7) for lane, trace in enumerate(traces)]
+    page = lane_page(
+        replace(views[0], shared=((0, 7, 0), (340, 360, 340))),
+        replace(views[1], shared=((0, 7, 0), (300, 320, 340)), looped=((500, 520),)),
+    )
+    texts = [page.locator(f"#lane-{lane} .mars-text") for lane in (0, 1)]
+    tracks = page.locator(".mars-b-spans")
+    assert tracks.nth(1).locator("button").first.get_attribute("title") == (
+        "Positions 0 to 6: as in the baseline from the beginning"
+    )
+    assert page.locator(".mars-b-track small").all_inner_texts() == [
+        f"τ {number(trace.summary.tau)}" for trace in traces
+    ]
+    expect(tracks.nth(1).locator(".looped")).to_have_attribute(
+        "title", "Positions 500 to 519: repeats what is before it"
+    )
+    bottom = "text => text.scrollHeight - text.clientHeight - text.scrollTop < 30"
+    for linked in (True, False):
+        page.get_by_label("Scroll together").set_checked(linked)
+        tracks.nth(1).locator("[data-position='300']").click()
+        expected(page, "#lane-1 .tok.pointed").to_have_attribute("data-i", "300")
+        page.evaluate(FRAMES)
+        heights = [text.evaluate("text => text.clientHeight") for text in texts]
+        places = [page.evaluate(PLACE, each) for each in ([0, 340], [1, 300])]
+        assert all(0 < place < high for place, high in zip(places, heights, strict=True))
+        assert not texts[0].evaluate(bottom)
+        texts[1].evaluate("text => text.scrollTo(0, text.scrollHeight)")
+        page.evaluate(FRAMES)
+        assert texts[0].evaluate(bottom) is linked
+    first = tracks.nth(0).locator("button").first
+    first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(tracks.nth(0).locator("button").nth(1)).to_be_focused()
+
+
+ARABIC = ("سلا", "م علي", "كم", "، هذ", "ص عر", "بي", " كت", "م", "در", "سة")
+WIDTH = """name => {
+  const range = document.createRange();
+  range.selectNodeContents(document.querySelector("#lane-0 " + name));
+  return range.getBoundingClientRect().width;
+}"""
+
+
+def test_a_text_is_whole_from_right_to_left_and_read_as_text_and_markdown_that_cannot_act(
+    lane_page: LanePage,
+) -> None:
+    """Letters of words that several tokens wrote are joined as in the plain text."""
+    trace = make_trace(rule="mars", new_tokens=9, words=ARABIC)
+    page = lane_page(ended_view(trace, "x/0"))
+    text, read = page.locator("#lane-0 .mars-text"), page.locator("#lane-0 .mars-read")
+    assert text.evaluate("text => getComputedStyle(text).direction") == "rtl"
+    as_tokens = page.evaluate(WIDTH, ".mars-text")
+    page.select_option(".mars-r-reading", "plain")
+    expect(text).to_be_hidden()
+    expect(read).to_have_text(trace.text)
+    assert read.evaluate("text => getComputedStyle(text).direction") == "rtl"
+    assert page.evaluate(WIDTH, ".mars-read") == pytest.approx(as_tokens, abs=1)
+
+    hostile = "# <img src=x onerror=window.ran=1>\n[a](javascript:window.ran=1) **b**"
+    markdown = replace(ended_view(trace, "y/0"), markdown=markdown_html(hostile))
+    page.select_option(".mars-r-reading", "markdown")
+    send(page, 0, markdown)
+    expect(read.locator("h1")).to_have_text("<img src=x onerror=window.ran=1>")
+    expect(read.locator("strong")).to_have_text("b")
+    assert read.locator("a, img").count() == 0 and page.evaluate("window.ran") is None
+    send(page, 0, LaneView("MARS", state="running", run="z/0"))  # its tokens are seen as they come
+    expect(text).to_be_visible()
+    send(page, 0, markdown)
+    expect(read).to_be_visible()
+    tell(page, "mars:show", {"lane": 0, "position": 3})  # a token of the text is looked for
+    expected(page, "#lane-0 .tok.active").to_have_attribute("data-i", "3")
+
+
 def test_the_first_difference_is_framed_and_its_cause_is_named(lane_page: LanePage) -> None:
-    shared = ((0, 7), (9, 12))
+    shared = ((0, 7, 0), (9, 12, 9))
     page = lane_page(ended_view(MARS, "x/0", diverges=7, shared=shared, note="kept a"))
     assert page.locator("#lane-0 .tok.diverges").get_attribute("data-i") == "7"
     read = "(all) => all.map((tok) => Number(tok.dataset.i))"

@@ -14,7 +14,7 @@ const TOUR = [
   ],
   [
     "#compare-reader",
-    "Show all outcomes marks every token. The button on the right opens the colours and what another θ would change.",
+    "Move θ: tokens turn where MARS would decide otherwise, and the count of drafts and passes follows. Run with this θ makes it a run of its own. Above it, the text as plain text or Markdown, and its colours.",
   ],
   [
     "#compare",

@@ -31,7 +31,12 @@ from ui.result.details import FIGURES, TABS, Details
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
 from ui.result.view import details_html
-from ui.token_view.view import lane_component, reader_component, step_component
+from ui.token_view.view import (
+    lane_component,
+    reader_component,
+    ribbon_component,
+    step_component,
+)
 
 SCOPE = "report"
 _SEPARATE = ("Prompt", "System prompt", "Versions")  # settings that have a separate section
@@ -102,6 +107,7 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
             components.add(lane_component(view, scope=SCOPE, lane=lane), view.json())
             for lane, view in enumerate(views)
         ],
+        "ribbon": components.add(ribbon_component(scope=SCOPE), "") if stored.runs else "",
         "step": components.add(step_component(scope=SCOPE), "") if stored.runs else "",
         "tabs": _tabs(details, figures=figures) if details else [],
         "settings": _settings(stored) if stored.runs else [],

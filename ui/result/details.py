@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import NamedTuple
 
 from display.blocks import ReportTable
@@ -19,7 +18,6 @@ from mars_core.types import Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
 from ui.figures.ratio import ratio_plot
-from ui.figures.ribbon import ribbon_plot
 from ui.figures.runs import PlottedRun, Scale, margin_scale
 from ui.figures.shift import cumulative_plot, shift_plot
 from ui.kit.labels import LANE_NAMES, run_names
@@ -42,7 +40,6 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
         "are those of the first round; they are compared over all rounds, per token, with an interval."
     ),
     "Margins": "How nearly the target’s two best tokens tied at every token of the text.",
-    "Steps": "One column per decoding step, its tokens stacked in the order of the text.",
     "Acceptance": "At each depth of the draft: in which share of the steps that drafted so deep the token was kept.",
     "Ratio": (
         "How nearly the target’s two best tokens tied where a drafted token was judged: r = z₂/z₁ "
@@ -60,7 +57,6 @@ TABS: Mapping[str, str] = {  # title → what the tab shows, in a sentence
         "to the free tokens, of all sequences of the batch together, a target pass costs the "
         "same; beyond them, in proportion to its tokens."
     ),
-    "Tree": "Everything that one step drafted, and what became of it. A click on a token above chooses its step.",
 }
 
 
@@ -108,12 +104,6 @@ FIGURES: tuple[DetailFigure, ...] = (
         for lane, name in enumerate(LANE_NAMES)
     ),
     DetailFigure(
-        "Steps",
-        "ribbon",
-        "Accepted length of every step",
-        lambda plotted: ribbon_plot(plotted.runs),
-    ),
-    DetailFigure(
         "Acceptance",
         "acceptance",
         "Acceptance by depth",
@@ -137,7 +127,7 @@ FIGURES: tuple[DetailFigure, ...] = (
 @dataclass(frozen=True, slots=True)
 class Details:
     """Of the runs that wrote something. ``table`` has differences where all ended; ``plots``: name →
-    figure of ``FIGURES``; ``traces`` and ``ids`` (of those that were saved) by lane."""
+    figure of ``FIGURES``; ``traces`` by lane."""
 
     table: ReportTable
     check: Check
@@ -145,13 +135,11 @@ class Details:
     shift_note: str
     plots: Mapping[str, Plot | None]
     traces: Mapping[int, Trace]
-    ids: Mapping[int, str]
 
 
 def details_of(
     traces: Mapping[int, Trace],
     divergences: Mapping[int, int],
-    ids: Mapping[int, str] = MappingProxyType({}),
     paces: Sequence[SpeedRatio] = (),
 ) -> Details | None:
     """Return the details; None where no run wrote anything. ``paces``: as ``verdict`` has them."""
@@ -174,5 +162,4 @@ def details_of(
         " ".join(filter(None, dict.fromkeys([*map(beyond_head, ended), infinite_note(ended)]))),
         {figure.name: figure.draw(plotted) for figure in FIGURES},
         written,
-        ids,
     )

@@ -38,13 +38,11 @@ def ended_result(
     *,
     side: str = "",
     rows: Mapping[int, tuple[TokenRow, ...]] | None = None,
-    ids: Mapping[int, str] = MappingProxyType({}),
     speeds: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> ComparisonResult:
     """Return a comparison by lane. ``labels``: of all lanes, also those that never ran; ``name``:
     unique to it; ``side``: beside its line; ``rows``: token rows of the lanes for which they were
-    built already; ``ids``: of the runs that were saved; ``speeds``: tokens per second of the runs
-    and their repeats, by round."""
+    built already; ``speeds``: tokens per second of the runs and their repeats, by round."""
     positions = _positions(traces)
     shared = _shared(traces, positions)
 
@@ -67,27 +65,26 @@ def ended_result(
     ]
     strip = replace(_strip(traces, labels, paces), side=side if traces else "")
     views = tuple(view(lane, label) for lane, label in enumerate(labels))
-    return ComparisonResult(strip, views, details_of(traces, positions, ids, paces))
+    return ComparisonResult(strip, views, details_of(traces, positions, paces))
 
 
 def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> ComparisonResult:
     """Return the result view of a stored comparison, from its traces alone. ``lanes``: those of the
     columns, None for one that never ran; without them as they were saved."""
     columns = lanes or range(max((run.lane for run in stored.runs), default=0) + 1)
-    traces, ids, speeds = by_column(stored, columns)
+    traces, speeds = by_column(stored, columns)
     labels = dict(
         zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
     )
     of_all = [labels.get(column, OTHER) for column in range(len(columns))]
     name = "/".join([stored.id, *(["-".join(map(str, lanes))] if lanes else [])])
-    return ended_result(traces, name, of_all, ids=ids, speeds=speeds)
+    return ended_result(traces, name, of_all, speeds=speeds)
 
 
 class ColumnRuns(NamedTuple):
-    """By column: the runs, their ids, tokens per second of each and of its repeats."""
+    """By column: the runs, tokens per second of each and of its repeats."""
 
     traces: dict[int, Trace]
-    ids: dict[int, str]
     speeds: dict[int, list[float]]
 
 
@@ -97,7 +94,6 @@ def by_column(stored: StoredComparison, lanes: Sequence[int | None]) -> ColumnRu
     known = {column: runs[lane] for column, lane in enumerate(lanes) if lane in runs}
     return ColumnRuns(
         {column: run.trace for column, run in known.items()},
-        {column: run.id for column, run in known.items()},
         {column: speeds[run.lane] for column, run in known.items()},
     )
 
@@ -138,12 +134,20 @@ def _positions(traces: Mapping[int, Trace]) -> dict[int, int]:
 
 
 def _shared(traces: Mapping[int, Trace], positions: Mapping[int, int]) -> dict[int, Spans]:
-    """Lane → what it shares with the leftmost; for that one, with the first that leaves it."""
+    """Lane → what it shares with the leftmost; for that one, with the first that leaves it. A lane
+    that nothing is known of is left out."""
     spans: dict[int, Spans] = {}
-    for lane in sorted(positions.keys() - {0}, key=lambda lane: positions[lane]):
-        leftmost, spans[lane] = shared_spans(traces[0], traces[lane], positions[lane])
-        spans.setdefault(0, leftmost)
+    others = [lane for lane in traces if lane and 0 in traces and _ended(traces[0], traces[lane])]
+    for lane in sorted(others, key=lambda lane: positions.get(lane, math.inf)):
+        whole = len(output(traces[lane]))
+        spans[lane] = shared_spans(traces[0], traces[lane], positions.get(lane, whole))
+        own = ((at, at + after - first, at) for first, after, at in spans[lane])
+        spans.setdefault(0, tuple(own))
     return spans
+
+
+def _ended(*traces: Trace) -> bool:
+    return all(trace.status is Status.COMPLETED for trace in traces)
 
 
 def _strip(
@@ -201,21 +205,21 @@ def _first_relaxed(trace: Trace) -> int | None:
 
 
 LEAST = 3  # tokens in a row, so that a comma or an article is no match
-Spans = tuple[tuple[int, int], ...]  # output positions: the first, and the one after the last
+Spans = tuple[tuple[int, int, int], ...]  # the first, after the last, the first in the leftmost
 
 
-def shared_spans(left: Trace, right: Trace, position: int) -> tuple[Spans, Spans]:
-    """Return what is in either text; ``position``: where they first differ."""
+def shared_spans(left: Trace, right: Trace, position: int) -> Spans:
+    """Return what is in either text, by output positions of the right one; ``position``: where they
+    first differ."""
     ids = [
         [each.piece if each.id == UNKNOWN else each.id for each in output(trace)[position:]]
         for trace in (left, right)
     ]
     # without seeds in frequent tokens of long texts, which keeps a text that repeats itself fast
     blocks = SequenceMatcher(None, ids[0], ids[1]).get_matching_blocks()
-    runs = [block for block in blocks if block.size >= LEAST]
-
-    def spans(starts: list[int]) -> Spans:
-        after = zip(starts, runs, strict=True)
-        return ((0, position), *((position + at, position + at + run.size) for at, run in after))
-
-    return spans([run.a for run in runs]), spans([run.b for run in runs])
+    met = [
+        (position + run.b, position + run.b + run.size, position + run.a)
+        for run in blocks
+        if run.size >= LEAST
+    ]
+    return ((0, position, 0), *met)

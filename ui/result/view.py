@@ -16,7 +16,6 @@ from ui.kit.glossary import TERMS, help_html
 from ui.kit.panel import panel_component, render, static_component
 from ui.result.details import FIGURES, TABS, Details
 from ui.result.panels.planner import PlannerPanel
-from ui.result.panels.tree import StoredRuns, TreePanel
 from ui.result.result import ComparisonResult
 from ui.result.sentence import divergence, divergence_text
 from ui.settings.values import FIRST_LANES
@@ -26,6 +25,7 @@ from ui.token_view.view import (
     ended_view,
     lane_component,
     reader_component,
+    ribbon_component,
     step_component,
 )
 
@@ -65,7 +65,6 @@ class ResultView(LaneCards):
         scope: str,
         strip: Strip,
         lane_views: tuple[LaneView, ...],
-        stored: StoredRuns,
         *,
         continues: bool = False,
     ) -> None:
@@ -75,6 +74,7 @@ class ResultView(LaneCards):
         self.scope, self.tabs = scope, dict[str, gr.HTML]()  # by title
         self.counterfactual = static_component(elem_id=f"{scope}-counterfactual")
         self.counterfactual.visible = False
+        ribbon_component(scope=scope)
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
         with gr.Row(elem_classes=["mars-foot"]):  # below the texts, which it must not move
@@ -88,18 +88,16 @@ class ResultView(LaneCards):
                     gr.HTML(
                         f'<p class="mars-lead">{lead}</p>', apply_default_css=False
                     )  # a trusted string
-                    self._fill(title, scope, stored)
+                    self._fill(title, scope)
         self.below: list[Any] = [
             *(self.details, self.counterfactual, *self.tabs.values()),
-            *(self.planner.panel, *self.tree.outputs),
+            self.planner.panel,
         ]
         self.outputs: list[Any] = [self.strip, *self.lanes, *self.below]
 
-    def _fill(self, title: str, scope: str, stored: StoredRuns) -> None:
+    def _fill(self, title: str, scope: str) -> None:
         if title == "When does it pay?":
             self.planner = PlannerPanel(scope)
-        elif title == "Tree":
-            self.tree = TreePanel(scope, self.lanes, stored)
         else:
             self.tabs[title] = panel_component(elem_id=f"{scope}-{title.lower()}", scope=scope)
 
@@ -117,12 +115,11 @@ class ResultView(LaneCards):
         changed: Updates = {self.strip: strip.html()} if strip else {}
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
-    def show(self, details: Details | None, share: str = "") -> Updates:
-        """Show the part below the lanes; None hides it. ``share``: token of the link through which
-        the runs are read."""
+    def show(self, details: Details | None) -> Updates:
+        """Show the part below the lanes; None hides it."""
         closed = {self.counterfactual: gr.update(visible=False)}  # it belongs to earlier lanes
         if details is None:
-            return closed | {self.details: gr.update(visible=False)} | self.tree.show({})
+            return closed | {self.details: gr.update(visible=False)}
         return closed | {
             self.details: gr.update(visible=True),
             **{
@@ -130,7 +127,6 @@ class ResultView(LaneCards):
                 for title, panel in self.tabs.items()
             },
             **self.planner.show(details.traces),
-            **self.tree.show(details.traces, details.ids, share),
         }
 
 

@@ -20,6 +20,7 @@ import gradio as gr
 from display.format import count, displayable, plural, visible
 from display.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from display.sources import to_json
+from mars_core.telemetry import loops_within
 from mars_core.types import (
     TOKEN_FIELDS,
     UNKNOWN,
@@ -36,6 +37,7 @@ from mars_core.types import (
 from ui.kit.assets import asset
 from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.values import UNCHECKED, Check
+from ui.token_view.reading import markdown_html
 from ui.token_view.story import codes, relaxed_story, samples_drafts
 from ui.token_view.tiles import LaneCounts, Tile, counts_of, lane_check, stat_tiles
 
@@ -118,10 +120,12 @@ HUES = {  # on either ground
 
 
 class Draft(NamedTuple):
-    """What a step drafted: the pieces, and the number of each one's parent, from 1; 0: the text."""
+    """What a step drafted: the pieces, the number of each one's parent, from 1 (0: the text), and
+    ``"p,q"`` of each."""
 
     pieces: tuple[str, ...]
     parents: tuple[int, ...]
+    chances: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,13 +145,16 @@ class LaneView:
     tiles: tuple[Tile, ...] = stat_tiles(LaneCounts())
     progress: float = 0.0
     diverges: int | None = None
-    shared: tuple[tuple[int, int], ...] = ()  # spans of positions that the baseline has too
+    # spans of positions that the baseline has too, with the first of them there
+    shared: tuple[tuple[int, int, int], ...] = ()
+    looped: tuple[tuple[int, int], ...] = ()  # spans of positions that repeat what is before
     check: Check = UNCHECKED
     drafts: tuple[Draft, ...] = ()  # of each step of a run that ended
     judged: str = (
         ""  # of each row, what MARS would do with the drafts judged there: see story.codes
     )
     theta: float | None = None  # of the run's rule
+    markdown: str = ""  # the text of a run that ended as HTML, from ``reading``
 
     def json(self) -> str:
         """Return the value of the component: ASCII, without ``<``."""
@@ -228,7 +235,7 @@ def ended_view(
     run: str,
     *,
     diverges: int | None = None,
-    shared: tuple[tuple[int, int], ...] = (),
+    shared: tuple[tuple[int, int, int], ...] = (),
     note: str = "",
     rows: Sequence[TokenRow] | None = None,
 ) -> LaneView:
@@ -256,11 +263,21 @@ def ended_view(
         progress=1.0,
         diverges=diverges,
         shared=shared,
+        looped=_looped(trace),
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
         drafts=_drafts(trace),
         judged="," * len(trace.given) + codes(trace),
         theta=numbers(trace.config.rule.parameters).get("theta"),
+        markdown=markdown_html(trace.text),
     )
+
+
+def _looped(trace: Trace) -> tuple[tuple[int, int], ...]:
+    """Return the loops within the text, and the one at its end, whose span may be longer."""
+    given, spans = len(trace.given), loops_within(trace.token_ids)
+    if trace.repeats_from is not None:
+        spans.append((trace.summary.loop_start, trace.summary.new_tokens))
+    return tuple((given + first, given + after) for first, after in spans)
 
 
 def _drafts(trace: Trace) -> tuple[Draft, ...]:
@@ -271,7 +288,11 @@ def _drafts(trace: Trace) -> tuple[Draft, ...]:
         for step, sum_ in zip(trace.steps, drafted, strict=True)
     )
     return tuple(
-        Draft(tuple(_visible(node.piece) for node in each), tuple(node.parent for node in each))
+        Draft(
+            tuple(_visible(node.piece) for node in each),
+            tuple(node.parent for node in each),
+            tuple(f"{node.p:.3g},{node.q:.3g}" for node in each),
+        )
         for each in nodes
     )
 
@@ -304,6 +325,7 @@ LANE = (
 )
 READER = (*ROWS, "reader/parts", "reader/view", "reader/lanes")
 STEP = (*ROWS, "step/parts", "step/draw", "step/play")
+RIBBON = (*ROWS, "ribbon/spans", "ribbon/draw")
 
 
 def script(parts: Sequence[str]) -> str:
@@ -347,10 +369,16 @@ def lane_component(view: LaneView, *, scope: str, lane: int, continues: bool = F
 
 
 def reader_component(*, scope: str, runs: bool = True) -> gr.HTML:
-    """Build the bar above the lanes of ``scope``: what the text is coloured by, and what another θ
-    would change. It works in the browser alone; its event ``select`` carries ``theta``, the θ to
+    """Build the bar above the lanes of ``scope``: how their texts are read, and what another θ would
+    change. It works in the browser alone; its event ``select`` carries ``theta``, the θ to
     run with; not ``runs``: no such button."""
     return _component("reader", READER, "", f"{scope}-reader", scope=scope, runs=runs)
+
+
+def ribbon_component(*, scope: str) -> gr.HTML:
+    """Build what stands below the texts of ``scope``: where they part, meet again and loop, with τ
+    above it. A click brings the place in all texts into sight. It works in the browser alone."""
+    return _component("ribbon", RIBBON, "", f"{scope}-ribbon", scope=scope)
 
 
 def step_component(*, scope: str) -> gr.HTML:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mars_core import telemetry
-from mars_core.telemetry import SHIFTED, first_divergence, loop_of, summarise
-from mars_core.types import Cause, DraftNode, Outcome, PrefixToken, Step, Token, Trace
+from mars_core.telemetry import SHIFTED, first_divergence, loop_of, loops_within, summarise
+from mars_core.types import UNKNOWN, Cause, DraftNode, Outcome, PrefixToken, Step, Token, Trace
 from tests.traces import make_trace
 
 A, X, R, C, B = (
@@ -158,6 +158,15 @@ def test_a_loop_is_any_span_three_times_in_a_row_at_the_end(
     ids: list[int], loop: tuple[int, int]
 ) -> None:
     assert loop_of(ids) == loop
+
+
+def test_loops_within_a_text_go_from_the_first_repeat_to_after_the_last() -> None:
+    """Of three times or more and at least 24 tokens; what is left is a loop too."""
+    rest = list(range(100, 130))
+    assert loops_within([*rest, *[7, 8, 9] * 8, *rest])[0] == (33, 54)
+    assert {after for _, after in loops_within([*rest, *[7, 8, 9] * 8, *rest])} == {54}
+    assert loops_within([7, 8, 9] * 7 + rest) == loops_within(rest * 2) == loops_within([]) == []
+    assert loops_within([*[7, 8, 9] * 8, UNKNOWN]) == []
 
 
 def test_loops_are_those_that_trying_every_span_finds(monkeypatch: pytest.MonkeyPatch) -> None:

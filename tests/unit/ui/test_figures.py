@@ -20,7 +20,6 @@ from mars_core.types import Status, Trace
 from tests.traces import make_trace, make_tree_trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
-from ui.figures.ribbon import ribbon_plot
 from ui.figures.runs import PlottedRun, Scale, margin_scale
 from ui.kit.assets import SOURCE, plotly_file
 from ui.result.details import Details
@@ -99,25 +98,3 @@ def test_every_figure_is_valid_and_says_its_numbers(case: str) -> None:
         assert {trace.type for trace in figure.data} <= DRAWN
         assert plot.title
         assert all(len(row) == len(plot.data.heads) for row in plot.data.rows)
-
-
-@pytest.mark.parametrize("trace", [STRICT, MARS, PLAIN, TREE])
-def test_the_ribbon_holds_every_token_once_in_order(trace: Trace) -> None:
-    *bars, reach = (
-        part
-        for part in ribbon_plot([PlottedRun(trace, 0, "a")]).figure.data
-        if part.x[0] is not None
-    )
-    stacked = sorted(
-        (step, below, texts[2], length)
-        for bar in bars
-        for step, below, length, texts in zip(bar.x, bar.base, bar.y, bar.customdata, strict=True)
-    )
-    first = [position for _, _, position, _ in stacked]
-    assert sum(length for *_, length in stacked) == len(trace.tokens) and first == sorted(first)
-    for step in trace.steps:
-        spans = [(below, length) for index, below, _, length in stacked if index == step.index]
-        assert [below for below, _ in spans] == [
-            sum(length for _, length in spans[:i]) for i in range(len(spans))
-        ]
-        assert len(step.emitted) == sum(length for _, length in spans) <= reach.y[step.index]

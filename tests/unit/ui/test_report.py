@@ -283,13 +283,19 @@ def test_after_the_first_difference_the_texts_are_found_again_where_they_meet() 
         )
         for ids in middle
     )
-    assert shared_spans(left, right, 3) == (((0, 3), (3, 7)), ((0, 3), (4, 8)))
+    assert shared_spans(left, right, 3) == ((0, 3, 0), (4, 8, 3))
     result = ended_result({0: LEFT, 1: RIGHT}, "x", ("a", "b"))
     base, other = (
-        [trace.token_ids[at] for span in view.shared for at in range(*span)]
+        [trace.token_ids[at] for first, after, _ in view.shared for at in range(first, after)]
         for view, trace in zip(result.lanes, (LEFT, RIGHT), strict=True)
     )
-    assert base == other and result.lanes[1].shared[0] == (0, result.lanes[1].diverges)
+    assert base == other and result.lanes[1].shared[0] == (0, result.lanes[1].diverges, 0)
+    spans = zip(*(view.shared for view in result.lanes), strict=True)
+    assert all(mine[0] == theirs[2] == mine[2] for mine, theirs in spans)
+    same = ended_result({0: LEFT, 1: LEFT}, "x", ("a", "b")).lanes
+    assert [(view.diverges, view.shared) for view in same] == [
+        (None, ((0, len(LEFT.tokens), 0),))
+    ] * 2
 
 
 CODE = ast.dump(ast.parse("x=1"))

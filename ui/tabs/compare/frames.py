@@ -68,7 +68,7 @@ class WritingLane:
 @dataclass(slots=True)
 class Lanes:
     """The columns of the page; owned by the generator that runs them. A continuation has the
-    columns that were there, in ``saved`` ``traces`` and ``ids``, and runs one more after them."""
+    columns that were there, in ``saved`` and ``traces``, and runs one more after them."""
 
     pair: PairSpec
     comparison: str = ""
@@ -76,7 +76,6 @@ class Lanes:
     traces: dict[int, Trace] = field(
         default_factory=dict
     )  # column → run that ended, in order of execution
-    ids: dict[int, str] = field(default_factory=dict)  # column → id of its run, where it was saved
     configs: tuple[RunConfig, ...] = ()  # by column
     order: tuple[int, ...] = ()
     first: int = 0  # column of the first run of this go
@@ -118,7 +117,6 @@ class Lanes:
             self.labels,
             side=side,
             rows=self.rows,
-            ids=self.ids,
             speeds=self.speeds,
         )
         return Frame(strip or ended.strip, ended.lanes, ended.details, self._take_displayed())
@@ -218,7 +216,6 @@ class Lanes:
         assert self.writing is not None
         column, rows = self.writing.column, tuple(self.writing.rows)
         self.traces[column], self.rows[column] = event.trace, rows
-        self.ids[column] = event.id
         self.unsaved = event.error or self.unsaved
         return self._lane(None, column, ended_view(event.trace, self._name(column), rows=rows))
 

@@ -105,7 +105,7 @@ def _further(
     batch: Batch,
 ) -> Iterator[Frame]:
     """Run a batch that joins the comparison that is displayed. Raises JobError."""
-    traces, ids, speeds = by_column(stored, displayed.lanes)
+    traces, speeds = by_column(stored, displayed.lanes)
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
     known = batch.configs if batch.saved_as == saved else ()
     ran = len(stored.runs) + len(stored.repeats)
@@ -119,9 +119,7 @@ def _further(
         new_tokens=max(config.max_new_tokens for config in batch.configs),
     )
     rounds = len(speeds[0]) if known else 0
-    lanes = Lanes(
-        displayed.pair, stored.id, saved, traces, ids, known, rounds=rounds, speeds=speeds
-    )
+    lanes = Lanes(displayed.pair, stored.id, saved, traces, known, rounds=rounds, speeds=speeds)
     yield from _frames(lanes, jobs)
 
 

@@ -129,7 +129,7 @@ class Opening(CompareParts):
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
         updates = self.view.update(strip, result.lanes + empty)
         updates |= self.view.show_lanes(len(result.lanes))
-        updates |= self.view.show(result.details, address.share)
+        updates |= self.view.show(result.details)
         return filled | updates | {self.displayed: None if address.share else displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:

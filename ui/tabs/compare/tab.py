@@ -16,7 +16,6 @@ from ui.kit.components import message_strip
 from ui.kit.events import LATEST, Updates
 from ui.kit.labels import lane_labels
 from ui.result import example
-from ui.result.panels.tree import StoredRuns
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.view import ResultView
 from ui.settings.parameters import PRESETS
@@ -40,8 +39,6 @@ class CompareTab(CompareParts):
     def __init__(self, services: Services, address: gr.HTML) -> None:
         self.services, self.prompt_panel = services, PromptPanel(services)
         traces = dict(enumerate(example.stored()))
-        keys = {lane: f"example-{lane}" for lane in traces}
-        stored = StoredRuns(services, {keys[lane]: trace for lane, trace in traces.items()})
         self.note = gr.HTML(
             request_json(traces[0].config.prompt.text, {}),
             html_template='<p class="mars-request" role="status" hidden></p>',
@@ -53,10 +50,9 @@ class CompareTab(CompareParts):
             "compare",
             message_strip(""),
             tuple(map(empty_lane, range(MOST_LANES))),
-            stored,
             continues=True,
         )
-        self.view.begin_with(example_result(traces, keys))
+        self.view.begin_with(example_result(traces))
         self.displayed = gr.State(None)
         self.address = address
 
@@ -78,11 +74,10 @@ class CompareTab(CompareParts):
         return set_lanes(self.prompt_panel.panel, self.view, {**values, **preset.fields}, lanes)
 
 
-def example_result(traces: Mapping[int, Trace], keys: Mapping[int, str]) -> ComparisonResult:
-    """Return the stored example as a result that says what it is. ``keys``: under which its runs
-    are read."""
+def example_result(traces: Mapping[int, Trace]) -> ComparisonResult:
+    """Return the stored example as a result that says what it is."""
     labels = lane_labels([trace.config for trace in traces.values()])
-    result = ended_result(traces, "example", labels, side=EXAMPLE, ids=keys)
+    result = ended_result(traces, "example", labels, side=EXAMPLE)
     return replace(
         result,
         strip=replace(result.strip, state="example"),

@@ -14,7 +14,6 @@ from ui.kit.components import REPORT, RUN_FILES, downloads_html, message_strip
 from ui.kit.events import Updates
 from ui.kit.labels import settings_line
 from ui.kit.panel import panel_component, render
-from ui.result.panels.tree import StoredRuns
 from ui.result.result import reopened
 from ui.result.view import ResultView
 from ui.settings.values import MOST_LANES, as_text, few, richest
@@ -49,15 +48,14 @@ def entered_notes(comparison: str, share: str, data: Mapping[str, Any]) -> Notes
 
 
 class Detail:
-    def __init__(self, stored: StoredRuns) -> None:
+    def __init__(self) -> None:
         with gr.Column(
             elem_classes=["mars-details", "mars-away"], elem_id="history-open"
         ) as self.box:
             self.head = panel_component(elem_id="history-head")
             empty = tuple(LaneView("") for _ in range(MOST_LANES))
-            self.view = ResultView(
-                "history", message_strip("Choose a comparison from the list."), empty, stored
-            )
+            strip = message_strip("Choose a comparison from the list.")
+            self.view = ResultView("history", strip, empty)
             self.foot = panel_component(elem_id="history-foot")
         self.sharing = self.view.sharing
         panels = [self.box, self.head, self.foot, self.sharing]
@@ -85,7 +83,7 @@ class Detail:
             self.foot: notes.html(),
             **view.update(result.strip, result.lanes),
             **view.show_lanes(len(result.lanes)),
-            **view.show(result.details, share),
+            **view.show(result.details),
         }
 
     def _box(self, *more: str) -> Updates:

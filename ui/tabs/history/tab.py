@@ -33,7 +33,6 @@ from ui.kit.components import (
 )
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
 from ui.kit.panel import panel_component, render, stamped
-from ui.result.panels.tree import StoredRuns
 from ui.result.result import title_of
 from ui.sharing import share_of, wire_share
 from ui.tabs.history.detail import Detail, Notes, entered_notes
@@ -79,7 +78,7 @@ class HistoryTab:
     def __init__(self, services: Services, address: gr.HTML) -> None:
         self.services, self.address = services, address
         self.session = gr.State(HistorySession())
-        self.detail = Detail(StoredRuns(services))
+        self.detail = Detail()
         with gr.Column(elem_classes=["mars-panel"]):
             self.search = panel_component(
                 search_html(Address(), NO_CHOICES),

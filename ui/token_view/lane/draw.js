@@ -13,9 +13,11 @@ function drawTiles(list) {
   });
 }
 
+// A text that is the baseline's from end to end is not grey.
 function mark({ diverges: position, shared }) {
   if (position === null && !text.querySelector(".diverges, .shared")) return; // as in every frame of a run
-  const also = new Set(shared.flatMap(([first, after]) => range(first, after)));
+  const grey = position === null ? [] : shared,
+    also = new Set(grey.flatMap(([first, after]) => range(first, after)));
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
     node.classList.toggle("shared", also.has(index));
@@ -29,6 +31,18 @@ function invite(words) {
   if (state.rows.length) return text.querySelector(".mars-empty")?.remove();
   if (!text.firstChild) text.append(make("p", "mars-empty"));
   if (text.firstChild.textContent !== words) text.firstChild.textContent = words;
+}
+
+// Once a run has ended it can be read as text. The HTML is that of ui/token_view/reading.py, in which nothing acts.
+function showReading() {
+  const { markdown } = state.latest,
+    reads = view.reading !== "tokens" && ended(state) && state.rows.length > 0;
+  text.hidden = reads;
+  read.hidden = !reads;
+  read.classList.toggle("marked", view.reading === "markdown" && markdown !== "");
+  if (!reads) read.textContent = "";
+  else if (view.reading === "markdown" && markdown) read.innerHTML = markdown;
+  else read.textContent = state.rows.map(([content]) => content).join("");
 }
 
 function draw(value) {
@@ -57,6 +71,7 @@ function draw(value) {
   );
   invite(value.empty);
   if (!changed) return;
+  showReading();
   if (follows && ended(state)) text.scrollTop = 0; // to be read from its beginning
   if (active >= 0) fill(active); // what can be chosen has changed with the state
   if (view.quantity === "whatif" || view.quantity === "outcome") paint();
@@ -75,6 +90,7 @@ function update() {
 }
 listen("mars:view", (chosen) => {
   view = { ...PLAIN_VIEW, ...chosen };
+  if (state.latest) showReading();
   paint();
   if (active >= 0) fill(active);
 });

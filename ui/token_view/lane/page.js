@@ -12,7 +12,9 @@ function remembered(name, value) {
 const PLAIN_VIEW = {
   quantity: "outcome",
   granularity: "token",
+  reading: "tokens",
   outcomes: remembered("mars-outcomes") === "true",
+  linked: remembered("mars-linked") !== "false",
   theta: 0.9,
 };
 const box = element.firstElementChild;
@@ -50,3 +52,24 @@ const lanes = () =>
     );
 const readable = () => lanes().filter((lane) => lane.rows.length && ended(lane));
 const busy = () => lanes().some((lane) => ["waiting", "running"].includes(lane.latest.state));
+
+// The value at x of a line through points, which go on from each other.
+function along(points, x) {
+  const after = Math.max(1, points.findIndex(([at]) => at > x)),
+    [[left, low], [right, high]] = [points[after - 1], points[after]];
+  return right > left ? low + ((high - low) * (x - left)) / (right - left) : low;
+}
+
+// Where lane `to` has what lane `from` has at a position: through what both share with the baseline, between that in proportion.
+function counterpart(from, to, position) {
+  const base = lanes()[0].rows.length;
+  const points = ({ rows, latest: { shared } }) => [
+    [0, 0],
+    ...shared.flatMap(([first, after, there]) => [[first, there], [after, there + after - first]]),
+    [rows.length, base],
+    [Infinity, base],
+  ];
+  const back = points(to).map(([here, there]) => [there, here]),
+    index = Math.floor(along(back, along(points(from), position)));
+  return Math.max(0, Math.min(index, to.rows.length - 1));
+}

@@ -106,15 +106,20 @@ function click(event) {
   if (!again) pin(index);
 }
 
-function jump({ lane: side, position, pins = true }) {
+// To a position of a lane, in all of them; `quiet`: nothing is said of the token there.
+function jump({ lane: side, position, pins = true, quiet = false }) {
+  const here = side === props.lane,
+    from = memory[props.scope + "/" + side];
   hide(true);
-  const target = text.children[position];
-  if (!target || !state.rows.length) return;
+  if (!state.rows.length || !from?.rows.length || (view.linked && !here && !busy())) return;
+  if (here && !text.offsetParent) tell("mars:read", {});
+  const target = text.children[here ? position : counterpart(from, state, position)];
+  if (!target) return;
   target.scrollIntoView({
     block: "center",
     behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth",
   });
-  if (side !== props.lane) return;
+  if (!here || quiet) return;
   text.focus({ preventScroll: true });
   pinned = pins;
   show(position, true);

@@ -67,16 +67,36 @@ function valueOf(rows, [first, after], quantity, granularity) {
 const wouldKeep = (row, codes, theta) =>
   [...codes].map((code) => (code & (fieldOf(row, "r") > theta ? 2 : 1)) > 0);
 
-function countKept(rows, judged, theta) {
-  const counts = { judged: 0, kept: 0, more: 0, fewer: 0 },
-    codes = judged.split(",");
+// The same of a run, and in how many passes it would write as many tokens if at every depth of a draft that share were kept.
+function keptAt(rows, judged = "", theta) {
+  const counts = { judged: 0, kept: 0, more: 0, fewer: 0, steps: 0 },
+    codes = judged.split(","),
+    depths = []; // of each: steps that judged a draft there, and that would keep one
+  let step = NaN,
+    depth = 0,
+    written = 0;
   rows.forEach((row, i) => {
-    for (const now of wouldKeep(row, codes[i] || "", theta)) {
+    const here = fieldOf(row, "step"),
+      kept = wouldKeep(row, codes[i] || "", theta);
+    if (Number.isNaN(here)) return;
+    depth = here === step ? depth + 1 : 0;
+    counts.steps += here !== step;
+    step = here;
+    written += 1;
+    for (const now of kept) {
       counts.judged += 1;
       counts.kept += now;
       counts.more += now && !keptByRun(row);
       counts.fewer += !now && keptByRun(row);
     }
+    if (kept.length) {
+      const all = (depths[depth] ||= [0, 0]);
+      all[0] += 1;
+      all[1] += kept.some(Boolean);
+    }
   });
-  return counts;
+  let reached = 1,
+    length = 1;
+  for (const [tried, kept] of depths) length += reached *= kept / tried;
+  return { ...counts, passes: written / length };
 }

@@ -1,9 +1,5 @@
-// The aids are folded away; in a narrow window the lanes are tabs: their names, and which of them is in sight.
-const names = at("lanes"),
-  more = at("more");
-more.addEventListener("click", () =>
-  more.setAttribute("aria-expanded", String(box.classList.toggle("open"))),
-);
+// In a narrow window the lanes are tabs: their names, and which of them is in sight. In a wide one their texts scroll together.
+const names = at("lanes");
 const wrote = (lane) => lane.rows.length > 0;
 const relaxes = (lane) => lane.rows.some((row) => outcomeOf(row) === "relaxed");
 const next = ({ pins }) => tell("mars:next", { run: lanes().findLast(relaxes)?.run, pins });
@@ -36,13 +32,52 @@ function name() {
     );
   }
   names.hidden = all.length < 2;
-  if (all.length) card(all[0]).parentElement.onscroll = mark;
+  if (all.length) {
+    const row = card(all[0]).parentElement;
+    row.onscroll = mark;
+    row.addEventListener("scroll", follow, true);
+  }
   const before = writing;
   writing = all.find((lane) => lane.latest.state === "running");
   if (writing && writing !== before) bring(writing);
   if (before && !busy()) bring(all.findLast(relaxes) || all.findLast(wrote) || before); // what came of it
   at("next").disabled = !all.some(relaxes);
   mark();
+}
+
+const shown = ({ element }) => element.querySelector(".mars-text:not([hidden]), .mars-read:not([hidden])");
+const led = new Set(); // texts whose next event is not the visitor's
+const topOf = (text, index) => text.children[index].offsetTop - text.firstChild.offsetTop;
+
+// The last token that does not begin below a height.
+function tokenAt(text, height) {
+  let [low, high] = [0, text.childElementCount - 1];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (topOf(text, middle) <= height) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+// What one text has at a part of its height, the others have there: at the top their beginnings, at the bottom their ends.
+function follow({ target }) {
+  const from = lanes().find((lane) => shown(lane) === target);
+  if (!from || led.delete(target) || !chosen.linked || busy()) return;
+  const room = target.scrollHeight - target.clientHeight,
+    part = room > 0 ? target.scrollTop / room : 0,
+    height = target.scrollTop + part * target.clientHeight;
+  for (const to of lanes()) {
+    const other = shown(to),
+      before = other?.scrollTop;
+    if (to === from || !other) continue;
+    if (chosen.reading === "tokens" && to.rows.length && from.rows.length) {
+      const index = tokenAt(target, height),
+        there = topOf(other, counterpart(from, to, index)) + height - topOf(target, index);
+      other.scrollTop = there - part * other.clientHeight;
+    } else other.scrollTop = part * (other.scrollHeight - other.clientHeight);
+    if (other.scrollTop !== before) led.add(other);
+  }
 }
 
 names.addEventListener("click", ({ target }) => {

@@ -1,4 +1,4 @@
-// How the text is coloured: choosers, the legend with the ends of the scale, and the counts at another θ.
+// How the text is read and coloured: choosers, the legend with the ends of the scale, and the counts at another θ.
 let chosen = { ...(views[props.scope] || PLAIN_VIEW) };
 let runs = chosen.runs; // whose θ the slider began with
 const label = (value) => number(value).replace(/\.0+$/, "");
@@ -11,17 +11,20 @@ function choose(change) {
 }
 
 function draw() {
+  reading.value = chosen.reading;
+  quantity.disabled = granularity.disabled = chosen.reading !== "tokens";
   quantity.value = chosen.quantity;
   granularity.value = chosen.granularity;
   at("each").hidden = ["outcome", "whatif"].includes(chosen.quantity);
   at("reset").hidden = chosen.quantity === "outcome";
   outcomes.checked = chosen.outcomes;
+  linked.checked = chosen.linked;
   theta.value = chosen.theta;
   output.textContent = "θ = " + chosen.theta;
   theta.setAttribute("aria-valuetext", output.textContent);
   legend.replaceChildren(...key());
   box.querySelector(".mars-legend").replaceChildren(...meanings());
-  at("meaning").textContent = meaning();
+  at("counts").replaceChildren(...counts());
 }
 
 // What the marks in the texts mean: of the outcomes only the relaxed one, unless all are shown.
@@ -34,36 +37,11 @@ function meanings() {
   });
 }
 
-// As mars_core/margins.py says it of a pair, at the positions of these runs.
-function meaning() {
-  const rows = readable()
-    .flatMap((lane) => lane.rows)
-    .filter((row) => Number.isFinite(fieldOf(row, "z₁")));
-  if (rows.length < 2) return "";
-  const bars = rows
-    .map((row) => Math.exp(-Math.max(0, (1 - chosen.theta) * fieldOf(row, "z₁"))))
-    .sort((one, other) => one - other);
-  const quantile = (q) => {
-    const position = q * (bars.length - 1),
-      low = Math.floor(position);
-    const value =
-      bars[low] + (position - low) * (bars[Math.min(low + 1, bars.length - 1)] - bars[low]);
-    return Number(Number(value.toFixed(3)).toPrecision(2));
-  };
-  const near = Math.round(
-    (100 * rows.filter((row) => fieldOf(row, "r") > chosen.theta).length) / rows.length,
-  );
-  const median = quantile(0.5),
-    tenth = quantile(0.1);
-  const spread =
-    tenth === median ? "everywhere" : `in the median, ${tenth} at the tenth percentile`;
-  return `In these runs θ = ${chosen.theta} calls ${near} % of ${count(rows.length)} positions near ties: it keeps the runner-up above p₂/p₁ = ${median} (${spread}).`;
-}
-
 function key() {
   const scale = QUANTITIES[chosen.quantity];
   if (scale.key === "outcome") return [];
-  if (scale.key === "whatif") return foreseen();
+  if (scale.key === "whatif")
+    return [swatch("kept", "would be kept"), swatch("refused", "would be rejected")];
   const strip = make("span", "mars-r-scale " + (scale.key === "r" ? "parted" : "plain"));
   const words =
     chosen.granularity === "token"
@@ -89,29 +67,24 @@ function key() {
 
 const end = (scale, value) => (value === scale.open ? "≥ " : "") + label(value);
 
-function foreseen() {
-  const parts = [swatch("kept", "would be kept"), swatch("refused", "would be rejected")];
-  for (const lane of readable()) {
-    const { judged, kept, more, fewer } = countKept(
-      lane.rows,
-      lane.latest.judged || "",
-      chosen.theta,
-    );
-    const part = make("span", "mars-r-count");
+// Of each lane how many drafts MARS at θ would keep, and in how many passes it would write as many tokens.
+function counts() {
+  return readable().map((lane) => {
+    const now = keptAt(lane.rows, lane.latest.judged, chosen.theta),
+      part = make("span"),
+      same = !now.more && !now.fewer;
     part.append(
-      make("b", "", "Drafts of " + lane.latest.title),
-      judged
-        ? ` judged by MARS at θ = ${chosen.theta}: ${count(kept)} of ${count(judged)} kept`
-        : " none",
+      make("b", "", lane.latest.title),
+      now.judged
+        ? ` would keep ${count(now.kept)} of ${count(now.judged)} drafts` +
+            (same ? " (as it ran)" : ` (+${count(now.more)} −${count(now.fewer)})`) +
+            `, ${same ? count(now.steps) : "about " + count(Math.round(now.passes))} passes` +
+            (same ? "" : ` instead of ${count(now.steps)}`)
+        : " judged no draft",
     );
-    if (judged)
-      part.append(
-        make("small", "", more || fewer ? ` (+${count(more)} −${count(fewer)})` : " (as it ran)"),
-      );
-    part.title = `Of the drafts that this run judged, MARS at θ = ${chosen.theta} would keep so many: + refused by the run, − kept by it.`;
-    parts.push(part);
-  }
-  return parts;
+    part.title = `Of the drafts that this run judged, MARS at θ = ${chosen.theta} would keep so many: + refused by the run, − kept by it. Passes: for as many tokens, if at each depth of a draft the same share were kept.`;
+    return part;
+  });
 }
 
 function swatch(name, words) {
@@ -137,7 +110,9 @@ function reset() {
     .find((value) => typeof value === "number");
   choose({
     ...PLAIN_VIEW,
+    reading: chosen.reading,
     outcomes: chosen.outcomes,
+    linked: chosen.linked,
     theta: ruleTheta ?? PLAIN_VIEW.theta,
     runs,
   });
@@ -148,11 +123,16 @@ for (const { key: name, title } of props.quantities) {
   option.value = name;
   quantity.append(option);
 }
+reading.addEventListener("change", () => choose({ reading: reading.value }));
 quantity.addEventListener("change", () => choose({ quantity: quantity.value }));
 granularity.addEventListener("change", () => choose({ granularity: granularity.value }));
 outcomes.addEventListener("change", () => {
   remembered("mars-outcomes", outcomes.checked);
   choose({ outcomes: outcomes.checked });
+});
+linked.addEventListener("change", () => {
+  remembered("mars-linked", linked.checked);
+  choose({ linked: linked.checked });
 });
 theta.addEventListener("input", () => choose({ theta: Number(theta.value), quantity: "whatif" }));
 at("reset").addEventListener("click", reset);
@@ -161,14 +141,15 @@ at("run").addEventListener("click", ({ detail }) => {
   if (detail < 2) trigger("select", { theta: chosen.theta });
 }); // not twice for a double click
 
-// Only what has ended can be foreseen; its place is kept meanwhile, so that nothing moves.
+// Only what has ended can be foreseen.
 function offer() {
-  at("ended").classList.toggle("ready", readable().length > 0 && !busy());
+  theta.disabled = at("run").disabled = busy() || !readable().length;
   adopt();
 }
 listen("mars:theta", ({ theta: level }) => choose({ theta: level, quantity: "whatif" }));
+listen("mars:read", () => choose({ reading: "tokens" }));
 // A lane may have its value before it is shown.
 listen("mars:lane", () => requestAnimationFrame(offer));
 new ResizeObserver(() => {
-  if (!at("ended").classList.contains("ready")) offer();
+  if (theta.disabled) offer();
 }).observe(box);

@@ -8,9 +8,9 @@ const FATES = {
   bonus: "one more token of the target's own",
 };
 
-function chip({ piece, fate }, place, delay) {
+function chip({ piece, fate, chances = "" }, place, delay) {
   const node = make("code", "mars-s-chip " + fate, piece);
-  node.title = FATES[fate];
+  node.title = FATES[fate] + chances;
   node.style.gridArea = `${place.line + 1} / ${place.column}`;
   node.style.setProperty("--mars-delay", delay);
   return node;

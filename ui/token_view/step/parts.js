@@ -20,14 +20,15 @@ function stepsOf(lane) {
 
 // What became of each drafted token: its outcome in the text, refused where the text went on, or unread.
 function draftOf({ step, rows }) {
-  const [pieces, parents] = run.latest.drafts[step] || [[], []];
+  const [pieces, parents, chances] = run.latest.drafts[step] || [[], [], []];
   const kept = new Map(rows.map((row) => [fieldOf(row, "node"), outcomeOf(row)]));
   kept.delete(0);
   const last = Math.max(0, ...kept.keys()),
     refused = outcomeOf(rows.at(-1)) === "recovered";
   return pieces.map((piece, index) => {
     const fate = refused && parents[index] === last ? "rejected" : "unread";
-    return { piece, parent: parents[index], fate: kept.get(index + 1) || fate };
+    const [p, q] = chances[index].split(",").map(parsed);
+    return { piece, parent: parents[index], fate: kept.get(index + 1) || fate, chances: `: p ${number(p)}, q ${number(q)}` };
   });
 }
 
