@@ -46,7 +46,9 @@ function showReading() {
 }
 
 function draw(value) {
-  const changed = state.latest?.state !== value.state || state.run !== value.run;
+  const before = state.latest,
+    shares = before?.shared.length !== value.shared.length,
+    changed = before?.state !== value.state || state.run !== value.run || shares;
   state.latest = value;
   lane.dataset.state = value.state;
   lane.setAttribute("aria-label", value.title ? "Output of " + value.title : "Output");
