@@ -6,8 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-
-import numpy as np
+from operator import eq
 
 from mars_core.types import (
     UNKNOWN,
@@ -122,14 +121,15 @@ def loops_within(ids: Sequence[int]) -> list[tuple[int, int]]:
     """Return where a text loops: a span of at most ``PERIOD`` tokens, three times or more in a row
     and at least ``LOOP`` tokens in all. Each from the first repeat to after the last; what repeats
     with several spans is there for each. Where an id is unknown there are none."""
-    known, found = np.array(ids, dtype=np.int64), list[tuple[int, int]]()
+    found: list[tuple[int, int]] = []
     if UNKNOWN in ids:
         return found
     for period in range(1, min(PERIOD, len(ids) // 3) + 1):
-        same = np.concatenate([[False], known[period:] == known[:-period], [False]])
-        starts, ends = np.flatnonzero(np.diff(same.astype(np.int8))).reshape(-1, 2).T
-        long = ends - starts + period >= max(LOOP, 3 * period)
-        found += zip((starts[long] + period).tolist(), (ends[long] + period).tolist(), strict=True)
+        at = period
+        for run in bytes(map(eq, ids[period:], ids)).split(bytes(1)):  # of equal tokens
+            if len(run) + period >= max(LOOP, 3 * period):
+                found.append((at, at + len(run)))
+            at += len(run) + 1
     return found
 
 
