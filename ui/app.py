@@ -74,7 +74,9 @@ def build_app(services: Services, opened: Callable[[], object] = lambda: None) -
                 compare_tab = CompareTab(services, address)
                 compare_tab.wire()
             with each["quality"] as tab:
-                QualityTab(services).wire(tab)
+                quality_tab = QualityTab(services)
+                quality_tab.wire(tab)
+                quality_tab.follow_up(compare_tab.view.strip, tabs)
             with each["history"] as tab:
                 if services.public:
                     AccountPanel(services).wire(tab)

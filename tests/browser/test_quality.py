@@ -9,9 +9,10 @@ from urllib.parse import urljoin
 import pytest
 from playwright.sync_api import expect
 
+from evaluation.report.example import EXAMPLE
 from storage import RunStore
 from tests.browser.conftest import Window
-from tests.browser.steps import axe_problems, button, expected, wait_for
+from tests.browser.steps import axe_problems, button, compare, expected, wait_for
 from tests.serving import Server
 from tests.unit.evaluation.report.studies import stored_study
 
@@ -22,6 +23,20 @@ pytestmark = pytest.mark.browser
 def study(server: Server) -> str:
     with RunStore(server.database) as store:
         return stored_study(store)
+
+
+def test_a_result_says_what_studies_found_and_leads_to_the_form_of_one(window: Window) -> None:
+    """Of the example there is one; of the small pair there is none yet."""
+    page, safety = window.page, window.page.locator("#compare-strip .mars-safety")
+    expect(safety).to_contain_text("MARS θ = 0.97 kept 85.6 % [78.5, 92.4] of strict’s score")
+    link = safety.get_by_role("link", name="The study").get_attribute("href")
+    assert link == f"?tab=quality&study={EXAMPLE}"
+    compare(page, tokens=12)
+    expect(safety).to_contain_text("No study says how much of strict’s score MARS θ = 0.9 keeps")
+    button(safety, "Measure it").click()
+    expect(page.get_by_label("Problems", exact=True)).to_have_value("250")
+    expect(page.get_by_label("Values", exact=False).first).to_have_value("0.9")
+    expected(page, ".mars-study-estimate").to_contain_text("250 problems × 2 lanes = 500 runs")
 
 
 @pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from display.format import about, plural
 from mars_core.accelerators import Local
 from mars_core.jobs import Accelerator, execution_order
 from mars_core.models import CATALOG, ModelPool, PairSpec
@@ -75,6 +76,19 @@ class Services:
     def rounds(self, lanes: int, rounds: int) -> tuple[int, ...]:
         """Return the order in which all lanes run once in each of some rounds."""
         return tuple(lane for _ in range(rounds) for lane in self.order(lanes))
+
+    def duration_of(self, spec: PairSpec, tokens: int) -> str:
+        """Return a range, by the latest runs of the pair's target."""
+        pace, most = self.paces.of(spec.target.name), self.limits.seconds
+        takes = "how long it takes is known after the first run of this model."
+        if pace:
+            ends = about(tokens * pace.shortest), about(tokens * pace.longest)
+            takes = (
+                f"{' to '.join(dict.fromkeys(ends))}, by the last {plural(pace.runs, 'run')} here."
+            )
+        if most and (pace is None or tokens * pace.longest > most):
+            takes += f" It stops after {most} s and can be resumed."
+        return takes
 
     def observe(self, trace: Trace) -> None:
         for observer in (self.paces.observe, *self.observers):

@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from display.format import displayable, shorten
+from mars_core.types import RunConfig
 from ui.kit.panel import panel_component, render, stamped, static_component
 from ui.kit.values import Sentence, SentencePart
 
@@ -36,6 +37,8 @@ class Strip:
     progress: float = 0.0  # 0 to 1
     numbers: tuple[Any, ...] = ()  # ui.result.headline.Headline
     untimed: bool = False  # a ratio of times is missing that more rounds would give
+    configs: tuple[RunConfig, ...] = ()  # of the runs, where all ended
+    safety: tuple[Any, ...] = ()  # ui.tabs.compare.safety.Safety
 
     def html(self) -> str:
         html = render("kit/templates/strip.html.jinja", strip=self)

@@ -161,7 +161,8 @@ def _strip(
     if paces:
         untimed = not all(pace.measured or pace.same_work for pace in paces[1:])
         sentence = verdict([traces[lane] for lane in range(len(labels))], paces)
-        return Strip(sentence, "done", numbers=numbers, untimed=untimed)
+        configs = tuple(traces[lane].config for lane in range(len(labels)))
+        return Strip(sentence, "done", numbers=numbers, untimed=untimed, configs=configs)
     failed = any(trace.status is Status.FAILED for trace in traces.values())
     return Strip(
         broken_sentence(list(zip(names, runs, strict=True))),

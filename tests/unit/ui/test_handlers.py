@@ -171,7 +171,7 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
-    running, details = Running(*[parts] * 6), cast(Any, object())
+    running, details = Running(*[parts] * 7), cast(Any, object())
     changed: dict[Any, Any] = running.after(
         "visitor", message_strip("Run 1 of 2", "running").html()
     )

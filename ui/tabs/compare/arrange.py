@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import gradio as gr
 
 from display.sources import to_json
+from evaluation.report.verdicts import Verdicts
 from mars_core.rules import RULES
-from storage import RunStore, StorageError
+from storage import StorageError
 from ui.jobs.services import Services
 from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import rule_label
@@ -25,6 +26,7 @@ from ui.settings.panel import SettingsPanel
 from ui.settings.values import LEAST_LANES, MOST_LANES, EnteredValues, applied, lanes_of, parse
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.prompt_panel import PromptPanel
+from ui.tabs.compare.safety import assured
 from ui.token_view.view import LaneView
 
 
@@ -39,6 +41,7 @@ class CompareParts:
     view: ResultView
     note: gr.HTML
     address: gr.HTML
+    verdicts: Verdicts
 
 
 def empty_lane(lane: int) -> LaneView:
@@ -76,9 +79,9 @@ def wire_lanes(parts: CompareParts) -> None:
             order[lane - 1], order[lane] = order[lane], order[lane - 1]
         elif wanted.get("do") == "remove" and len(lanes) > LEAST_LANES:
             del order[lane]
-        store = parts.services.for_visitor(request).store
+        services = parts.services.for_visitor(request)
         moved = set_lanes(panel, view, values, [lanes[old] for old in order])
-        return moved | _redrawn(store, state, view, order, displayed)
+        return moved | _redrawn(services, parts, order, displayed)
 
     panel.component.input(
         arrange,
@@ -95,25 +98,26 @@ def set_lanes(
 
 
 def _redrawn(
-    store: RunStore,
-    state: gr.State,
-    view: ResultView,
+    services: Services,
+    parts: CompareParts,
     order: Sequence[int],
     displayed: DisplayedComparison | None,
 ) -> Updates:
     """Return the result in the new order. Where a lane was not run since, only the lanes move."""
+    state, view = parts.displayed, parts.view
     if displayed is None:
         return {}
     columns = (*displayed.lanes, *[None] * MOST_LANES)
     lanes = tuple(columns[old] for old in order)
     try:
-        stored = store.load(displayed.comparison)
+        stored = services.store.load(displayed.comparison)
     except StorageError:
         return {state: None}
     ran, result = by_column(stored, lanes).traces, reopened(stored, lanes)
     views = tuple(
         each if column in ran else empty_lane(column) for column, each in enumerate(result.lanes)
     )
-    changed = view.update(result.strip if len(ran) == len(lanes) else None, views)
+    strip = assured(result.strip, services, parts.verdicts) if len(ran) == len(lanes) else None
+    changed = view.update(strip, views)
     changed |= view.show(result.details) if ran else {}
     return changed | {state: replace(displayed, lanes=lanes)}

@@ -36,6 +36,7 @@ from ui.settings.values import (
 from ui.sharing import READ_ONLY, share_of
 from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
+from ui.tabs.compare.safety import assured
 
 OF_RESULT = ("comparison", "share", "runs")  # names of an address
 LINKED = "The page’s address is a link to these settings now."
@@ -126,6 +127,7 @@ class Opening(CompareParts):
         except (ValueError, ModelError) as error:
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))
+        strip = assured(strip, services, self.verdicts)
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
         updates = self.view.update(strip, result.lanes + empty)
         updates |= self.view.show_lanes(len(result.lanes))

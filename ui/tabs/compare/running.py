@@ -32,6 +32,7 @@ from ui.tabs.compare.handlers import (
     run_counterfactual,
     run_one_more,
 )
+from ui.tabs.compare.safety import assured
 
 SEEDS = 2**31  # from which a new one is drawn
 RUNNING = "running"  # state of the strip
@@ -150,7 +151,8 @@ class Running(CompareParts):
             services = self.services.for_visitor(request)
             self.services.stops.begin(services.key)
             for frame in frames(services):
-                changed = self.view.update(frame.strip, frame.lanes)
+                strip = frame.strip and assured(frame.strip, services, self.verdicts)
+                changed = self.view.update(strip, frame.lanes)
                 if frame.details:
                     self.ended.put(services.key, frame.details)
                 if frame.opens:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import gradio as gr
 
+from evaluation.report.verdicts import Verdicts
 from mars_core.models import CATALOG
 from mars_core.types import Trace
 from ui.jobs.services import Services
@@ -31,6 +32,7 @@ from ui.tabs.compare.arrange import (
 from ui.tabs.compare.opening import Opening
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
+from ui.tabs.compare.safety import assured
 
 EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of your own"
 
@@ -38,6 +40,7 @@ EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of you
 class CompareTab(CompareParts):
     def __init__(self, services: Services, address: gr.HTML) -> None:
         self.services, self.prompt_panel = services, PromptPanel(services)
+        self.verdicts = Verdicts()
         traces = dict(enumerate(example.stored()))
         self.note = gr.HTML(
             request_json(traces[0].config.prompt.text, {}),
@@ -52,7 +55,9 @@ class CompareTab(CompareParts):
             tuple(map(empty_lane, range(MOST_LANES))),
             continues=True,
         )
-        self.view.begin_with(example_result(traces))
+        example_ = example_result(traces)
+        strip = assured(example_.strip, services, self.verdicts)
+        self.view.begin_with(replace(example_, strip=strip))
         self.displayed = gr.State(None)
         self.address = address
 

@@ -3,7 +3,7 @@ can decide."""
 
 from __future__ import annotations
 
-from display.format import about, count, plural
+from display.format import count, plural
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.betting import least_prompts
@@ -12,7 +12,6 @@ from evaluation.recovery import LEAST_PROMPTS
 from evaluation.report.document.cells import margin
 from evaluation.report.document.verdicts import prompts_needed
 from evaluation.suites.typed import TYPED
-from mars_core.models import PairSpec
 from ui.jobs.services import Services
 from ui.tabs.study.form import ALPHA, StudyForm, StudyJob, admitted
 
@@ -26,21 +25,9 @@ def estimated(services: Services, form: StudyForm) -> str:
     item = "prompt" if form.text("suite") == TYPED else "problem"
     tokens = job.runs * job.plan.max_new_tokens
     size = advice_size(job, item) if job.advises else study_size(job.plan, item)
-    takes = duration_of(services, job.spec, tokens)
+    takes = services.duration_of(job.spec, tokens)
     can = advice_decides(job.plan) if job.advises else decides(job.plan, item)
     return f"{size}, at most {count(tokens)} new tokens; {takes} {can}"
-
-
-def duration_of(services: Services, spec: PairSpec, tokens: int) -> str:
-    """Return a range, by the latest runs of the pair's target."""
-    pace, most = services.paces.of(spec.target.name), services.limits.seconds
-    takes = "how long it takes is known after the first run of this model."
-    if pace:
-        ends = about(tokens * pace.shortest), about(tokens * pace.longest)
-        takes = f"{' to '.join(dict.fromkeys(ends))}, by the last {plural(pace.runs, 'run')} here."
-    if most and (pace is None or tokens * pace.longest > most):
-        takes += f" It stops after {most} s and can be resumed."
-    return takes
 
 
 def study_size(plan: Plan, item: str) -> str:

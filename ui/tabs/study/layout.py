@@ -38,12 +38,13 @@ class QualityLayout:
     def __init__(self, services: Services) -> None:
         self.services = services
         self.opened = [gr.State(""), gr.State("")]
+        self.wanted = gr.State(None)  # values of the form that another tab asks for
         with gr.Accordion(
             "Start a study or a sweep",
             open=False,
             elem_id="study-start",
             elem_classes=["mars-panel"],
-        ):
+        ) as self.form:
             text_panel("mars-page", LEAD)
             self.panel = SettingsPanel(services, "study", describe, thresholds=thresholds)
             self.typed = panel_component(elem_id="study-typed")

@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 
 from display.format import count, plural
+from display.sources import to_json
 from evaluation.report.example import EXAMPLE
 from evaluation.report.texts import texts_of
 from evaluation.report.values import Report
@@ -22,6 +23,7 @@ from ui.kit.address import ID
 from ui.kit.components import Strip, downloads_html, message_strip
 from ui.kit.events import LATEST, PRIVATE, QUEUED, Updates, event_data
 from ui.result.view import pair_views
+from ui.settings.values import EnteredValues, parse
 from ui.sharing import READ_ONLY, reading, share_of, wire_share
 from ui.tabs.study.estimate import estimated
 from ui.tabs.study.form import read_study
@@ -67,7 +69,8 @@ class QualityTab(QualityLayout):
         self._wire_job(self.resume, self.go_on, self.opened[0])
         self.stop.wire()
         before = [self.note, self.typed]
-        tab.select(self.enter, [*self.opened, form], [self.studies, *before], **PRIVATE)
+        entered = [self.studies, *before, form, self.form, self.wanted]
+        tab.select(self.enter, [*self.opened, form, self.wanted], entered, **PRIVATE)
         form.change(lambda value: self.before(self.services, value), form, before, **LATEST)
         self.studies.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
         self.studies.select(self.choose, None, self.outputs, **LATEST)
@@ -76,6 +79,16 @@ class QualityTab(QualityLayout):
         self.prompts.select(self.read, self.opened, [self.texts, *self.pair.outputs], **LATEST)
         self.panel.wire()
         wire_share(self.services, self.sharing)
+
+    def follow_up(self, asked: gr.HTML, tabs: gr.Tabs) -> None:
+        """Have the event ``submit`` of another tab choose this one, with the values that it sends in
+        the form: once the form is there, as nothing may be sent to it before."""
+
+        def want(event: gr.EventData) -> Updates:
+            values = parse(to_json({"values": dict(event_data(event))}))
+            return {self.wanted: values, tabs: gr.update(selected="quality")}
+
+        asked.submit(want, None, [self.wanted, tabs], **PRIVATE)
 
     def _wire_job(
         self, button: gr.Button, work: Callable[..., Iterator[Updates]], inputs: Any
@@ -99,10 +112,20 @@ class QualityTab(QualityLayout):
         return again | self.surroundings(request, study, share)
 
     def enter(
-        self, request: gr.Request, study: str, share: str, value: str | None
-    ) -> tuple[str, ...]:
-        services = self.services.for_visitor(request)
-        return studies_html(services, study, share), *self.before(services, value)
+        self,
+        request: gr.Request,
+        study: str,
+        share: str,
+        value: str | None,
+        wanted: EnteredValues | None,
+    ) -> Updates:
+        services, changed = self.services.for_visitor(request), dict[Any, Any]()
+        if wanted:
+            value = self.panel.value(wanted)
+            changed = {self.panel.component: value, self.form: gr.update(open=True)}
+        note, typed = self.before(services, value)
+        said = {self.studies: studies_html(services, study, share), self.note: note}
+        return changed | said | {self.typed: typed, self.wanted: None}
 
     def before(self, services: Services, value: str | None) -> tuple[str, str]:
         """Return what is said of a study before its start."""
