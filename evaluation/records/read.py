@@ -1,5 +1,5 @@
 """Runs of served models from what other programs write: the lines of mars-vllm, answers of vLLM,
-SGLang and llama.cpp in one piece or as captured streams, and ``/metrics``.
+SGLang and llama.cpp in one piece or as captured streams, AIPerf's records, and ``/metrics``.
 
 What a format does not report is UNKNOWN or nan in the run, and is named in its comment.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 from display.format import shorten
 from evaluation.plan.lane import SERVER
+from evaluation.records.aiperf import read_aiperf
 from evaluation.records.counters import read_counters
 from evaluation.records.formats import choices_of, read_answer, read_llama, read_sglang
 from evaluation.records.lines import read_line
@@ -32,6 +33,7 @@ _FORMATS = {
     "timings": read_llama,
     "meta_info": read_sglang,
     "choices": read_answer,
+    "metadata": read_aiperf,
 }
 
 
@@ -95,7 +97,7 @@ def _rows(text: str) -> Iterator[tuple[str, Any]]:
 def _records(row: Any, file: str) -> list[ImportedRun]:
     """Return the runs of an answer, one for each choice."""
     if not isinstance(row, dict) or not _FORMATS.keys() & row:
-        raise ValueError("it is not a record of mars-vllm, vLLM, SGLang or llama.cpp")
+        raise ValueError("it is not a record of mars-vllm, vLLM, SGLang, llama.cpp or AIPerf")
     records = []
     for choice, which in choices_of(row):
         read = next(read for sign, read in _FORMATS.items() if sign in choice)

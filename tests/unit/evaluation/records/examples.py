@@ -15,6 +15,16 @@ def step(*values: Any) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
+AIPERF: dict[str, Any] = {
+    "metadata": {"request_start_ns": 1_759_813_207_532_900_363, "was_cancelled": False},
+    "metrics": {
+        "input_sequence_length": {"value": 550, "unit": "tokens"},
+        "output_sequence_length": {"value": 10, "unit": "tokens"},
+        "time_to_first_token": {"value": 250.0, "unit": "ms"},
+        "request_latency": {"value": 0.5, "unit": "s"},
+    },
+    "error": None,
+}
 LINE: dict[str, Any] = {
     "format": "mars-vllm-1",
     "id": "cmpl-1",

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from evaluation.records.read import read_records
-from mars_core.types import UNKNOWN, Outcome, StopReason
+from mars_core.types import UNKNOWN, Outcome, Status, StopReason
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.records.examples import (
+    AIPERF,
     LINE,
     LLAMA,
     LLAMA_METRICS,
@@ -189,6 +190,28 @@ def test_reasoning_is_text_and_cached_tokens_are_of_the_prompt(
 ) -> None:
     trace, _ = only(file(row))
     assert (trace.text, trace.summary.prompt_tokens) == (text, prompt_tokens)
+
+
+def test_records_of_aiperf_have_its_times_and_failed_ones_fail(file: Callable[[Any], Path]) -> None:
+    """As Windows writes them too: with a byte-order mark and carriage returns."""
+    metadata = AIPERF["metadata"] | {"was_cancelled": True}
+    error = {"code": 499, "type": "RequestCancellationError", "message": "cancelled"}
+    cancelled = {"metadata": metadata, "metrics": None, "error": error}
+    lines = "\r\n".join(map(json.dumps, (AIPERF, cancelled)))
+    ended, failed = read_records(file(f"\ufeff{lines}\r\n"))
+    expect(ended.trace.summary, new_tokens=10, prompt_tokens=550, steps=UNKNOWN, drafted=UNKNOWN)
+    expect(ended.trace.summary, wall_s=0.5, ttft_s=0.25, tokens_per_s=20.0)
+    assert ended.trace.status is Status.COMPLETED and ended.created_at is not None
+    assert ended.created_at.isoformat(timespec="seconds") == "2025-10-07T05:00:07+00:00"
+    assert "a record of AIPerf" in ended.comment and "prompt, text" in ended.comment
+    assert failed.trace.status is Status.FAILED
+    assert failed.trace.stop_reason is StopReason.CANCELLED
+    assert failed.trace.error == "RequestCancellationError: cancelled"
+    expect(failed.trace.summary, new_tokens=UNKNOWN)
+    assert math.isnan(failed.trace.summary.wall_s)
+    latency = {"request_latency": {"value": 1, "unit": "days"}}
+    with pytest.raises(ValueError, match=r"the unit of request_latency is 'days'; it must be s"):
+        read_records(file(AIPERF | {"metrics": latency}))
 
 
 def test_metrics_are_one_run_of_the_server(file: Callable[[Any], Path]) -> None:
