@@ -3,6 +3,7 @@ batch."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -101,7 +102,8 @@ def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:
             ]
             cells = (TableCell(MISSING) if row is None else _best_cell(row) for row in best)
             table.append((TableCell(rule), TableCell(drafts), *cells))
-            yield Paragraph(f"{rule}, {drafts}, T = {temperature:g}: {_pays(loads, best)}.", "note")
+            pays = f"{rule}, {drafts}, T = {temperature:g}: {_pays(loads, best)}."
+            yield Paragraph(f"{pays}{_schedule(loads, best)}", "note")
         heads = (
             Head("Rule"),
             Head("Drafter"),
@@ -122,6 +124,19 @@ def _pays(loads: Sequence[int], best: Sequence[LoadRow | None]) -> str:
     if last == len(loads) - 1:
         return f"faster than none in a batch of {count(loads[-1])}, the largest"
     return f"not faster than none {f'from {count(loads[last + 1])} runs on' if faster else 'at any load'}"
+
+
+def _schedule(loads: Sequence[int], best: Sequence[LoadRow | None]) -> str:
+    """Return the best K of each load as vLLM's setting, whose ranges of batch sizes are inclusive: 0
+    where drafts are not faster than none. Nothing where a load lacks one, and for trees."""
+    rows = [row for row in best if row and not row.lane.drafter.tree]
+    if len(rows) < len(loads) or not any(row.over_none.low > 1 for row in rows):
+        return ""
+    values = [row.lane.drafter.k if row.over_none.low > 1 else 0 for row in rows]
+    starts = [at for at, value in enumerate(values) if not at or value != values[at - 1]]
+    ends = [*(loads[at] - 1 for at in starts[1:]), loads[-1]]
+    sizes = {f"{loads[at]}-{end}": values[at] for at, end in zip(starts, ends, strict=True)}
+    return f" For vLLM: {json.dumps({'num_speculative_tokens_per_batch_size': sizes})}"
 
 
 def _best_cell(row: LoadRow) -> TableCell:

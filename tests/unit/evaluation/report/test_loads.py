@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -39,7 +40,8 @@ def test_the_load_from_which_on_drafts_do_not_pay(gains: tuple[float, ...], word
     rows = [row(load, 5, gain) for load, gain in zip(loads, gains, strict=True)]
     rows += [row(load, 2, 0.7) for load in loads] + [row(load, 0, 1) for load in loads]
     sentence, table = best_blocks(rows)
-    assert isinstance(sentence, Paragraph) and sentence.text == f"mars, model, T = 0: {words}."
+    assert isinstance(sentence, Paragraph)
+    assert sentence.text.partition(" For vLLM")[0] == f"mars, model, T = 0: {words}."
     assert isinstance(table, ReportTable)
     marks = {True: "good", False: "open" if gains[1] > 0.9 else "bad"}
     assert table.rows[0][2].text == f"K=5: {gains[0]:.2f}×"
@@ -57,6 +59,23 @@ def test_the_best_k_is_that_of_each_load() -> None:
     names = [trace["name"] for trace in figure["data"] if "name" in trace]
     assert names == ["none", "model K=5", "model K=2"]
     assert picture.plot.data.rows[0][:4] == (0.0, 1, "mars", "model K=5")
+
+
+def test_the_best_k_of_each_load_is_a_setting_of_vllm() -> None:
+    gains = {1: (2.0, 1.5), 4: (1.9, 1.8), 8: (1.0, 1.3), 16: (0.9, 1.05)}
+    rows = [
+        row(load, k, gain)
+        for load, both in gains.items()
+        for k, gain in zip((5, 2), both, strict=True)
+    ]
+    sentence, _ = best_blocks(rows)
+    assert isinstance(sentence, Paragraph)
+    _, _, written = sentence.text.partition(" For vLLM: ")
+    sizes = {"1-7": 5, "8-15": 2, "16-16": 0}
+    assert json.loads(written) == {"num_speculative_tokens_per_batch_size": sizes}
+    for fewer in ([*rows[:-2], row(16, 0, 1)], [row(load, 5, 0.9) for load in gains]):
+        sentence, _ = best_blocks(fewer)
+        assert isinstance(sentence, Paragraph) and "vLLM" not in sentence.text
 
 
 def test_a_batch_is_compared_with_none_in_a_batch_of_the_same_size() -> None:
