@@ -15,12 +15,13 @@ from display.plot import Plot
 
 class TableCell(NamedTuple):
     """``small`` stands under the text: an interval, an amount. ``mark``: bad, good, open or
-    empty."""
+    empty. ``link``: a file to which the text leads."""
 
     text: str
     small: str = ""
     mark: str = ""
     help: str = ""
+    link: str = ""
 
 
 class Head(NamedTuple):

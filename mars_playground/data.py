@@ -1,11 +1,11 @@
-"""``mars import FILE…`` adds records of servers to a database, ``mars export`` writes what it has,
-``mars columns`` lists the columns of the exports."""
+"""``mars import FILE…`` adds records of servers to a database, ``mars export`` and ``mars publish`` write
+what it has, ``mars columns`` lists the columns of the exports."""
 
 from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,26 @@ def add_commands(commands: Commands) -> None:
     command.add_argument(
         "file", type=_table_file, metavar="FILE", help="FILE.csv or FILE.parquet; it is replaced"
     )
+    _add_filters(command)
+    command = commands.add_parser(
+        "publish", help="write studies and chosen comparisons as a site of files"
+    )
+    command.add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a new folder, or a site written before"
+    )
+    command.add_argument("--title", default="MARS Playground: results", help="of the site")
+    command.add_argument(
+        "--studies",
+        default="all",
+        metavar="IDS",
+        help="ids of studies, by commas; none; default: all that are finished",
+    )
+    command.add_argument("--space", metavar="OWNER/NAME", help="a static Space that gets the site")
+    _add_filters(command)
+
+
+def _add_filters(command: ArgumentParser) -> None:
+    """Add those of comparisons, and the database."""
     for name, text in _FILTERS.items():
         command.add_argument(name, default="", metavar=name[2:].upper(), help=text)
     command.add_argument("--status", choices=_STATUS, help="only comparisons with such a run")
@@ -81,7 +101,7 @@ def main(options: Namespace) -> int:
         return 0
     from storage import RunStore, StorageError
 
-    work = _export if options.command == "export" else _import
+    work = {"import": _import, "export": _export, "publish": _publish}[options.command]
     try:
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             said = work(store.of(options.owner), options)
@@ -102,18 +122,41 @@ def _import(store: RunStore, options: Namespace) -> str:
 
 
 def _export(store: RunStore, options: Namespace) -> str:
-    from mars_core.types import Status
     from storage.export import atomic, write_csv, write_parquet
-    from storage.runs.search import Search
 
-    criteria = {name[2:]: getattr(options, name[2:]) for name in _FILTERS}
-    criteria |= {"since": options.since, "until": options.until}
-    status = Status(options.status) if options.status else None
-    ids = None
-    if status or any(criteria.values()):
-        ids = store.matching_ids(Search(**criteria, status=status, limit=sys.maxsize >> 1))
+    ids = _filtered(store, options)
     write = write_csv if options.file.suffix == ".csv" else write_parquet
     with atomic(options.file, "The file was not written") as part:
         write(options.table, store, part, ids)
     found = store.count() if ids is None else len(ids)
     return f"The {options.table} of {found:,} comparisons are in {options.file}."
+
+
+def _publish(store: RunStore, options: Namespace) -> str:
+    from display.format import plural
+    from evaluation.progress import show_progress
+    from mars_playground.publishing import INDEX, publish, upload
+
+    finished = [each.id for each in store.studies(limit=10_000) if each.done == each.tasks]
+    wanted = finished if options.studies == "all" else options.studies.split(",")
+    studies = [] if options.studies == "none" else wanted
+    comparisons = _filtered(store, options) or []
+    publish(store, options.folder, options.title, studies, comparisons, show_progress)
+    amounts = f"{plural(len(studies), 'study')} and {plural(len(comparisons), 'comparison')}"
+    said = f"{amounts}: {options.folder / INDEX}"
+    if options.space:
+        return f"{said}, and at {upload(options.folder, options.space)}."
+    return f"{said}."
+
+
+def _filtered(store: RunStore, options: Namespace) -> list[str] | None:
+    """Return the comparisons that match the filters, newest first; None without one."""
+    from mars_core.types import Status
+    from storage.runs.search import Search
+
+    criteria = {name[2:]: getattr(options, name[2:]) for name in _FILTERS}
+    criteria |= {"since": options.since, "until": options.until}
+    status = Status(options.status) if options.status else None
+    if not status and not any(criteria.values()):
+        return None
+    return list(store.matching_ids(Search(**criteria, status=status, limit=sys.maxsize >> 1)))

@@ -74,6 +74,7 @@ RUN = {
     "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
     "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
+    "mars publish site --tag best": "",
     "mars eval run --pair bundled --suite demo_arithmetic --rules strict,mars --theta 0.9,0.97 --batch 16 "
     "--interventions 1000": f"{SMALL} --interventions 2 --placebo-seeds 1",
     "mars advise --pair bundled --suite demo_arithmetic --margin 0.98 --rules mars,mars-gap "
