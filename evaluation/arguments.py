@@ -170,8 +170,16 @@ _CHECK: tuple[str, OptionTable] = (
         "--server-model": _text("name of the served model (default: the only one)", "NAME"),
         "--against": _text("a server of the same model without speculative decoding", "URL"),
         "--against-model": _text("name of its model (default: the only one)", "NAME"),
+        "--reference": _text(
+            "or that model itself, a folder or a GGUF file, by which this program scores every "
+            "token of the server",
+            "MODEL",
+        ),
+        "--in-flight": _number("requests at once (default 8)", 8),
+        "--minutes": _number("repeat the prompts of temperature 0 for so long", 0, kind=float),
         "--draws": _number(
-            "short answers per prompt and server at temperature 1 (default 100)", 100
+            "answers per prompt and server at temperature 1 (default 100 short ones; 20 of up to "
+            "32 tokens with --reference)"
         ),
         "--seed": _number("seed of the first of them (default 0)", 0),
         "--prompts": _text("one prompt per line (default: ten of this program)", "FILE"),

@@ -23,6 +23,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from evaluation.served.answer import text_of
 from mars_core.rules import RULES
 from mars_core.session import Session, run_config
 from mars_core.types import (
@@ -245,7 +246,7 @@ def _stream(
 
 
 def _joined(events: Iterator[str]) -> Iterator[str]:
-    """The answer in one piece that a stream of completions would be."""
+    """The answer in one piece that a stream would be; the text of a chat too."""
     answer: dict[str, Any] = {"text": "", "token_ids": [], "logprobs": {}}
     usage: dict[str, Any] = {}
     for event in (json.loads(event[5:]) for event in events if "[DONE]" not in event):
@@ -253,7 +254,7 @@ def _joined(events: Iterator[str]) -> Iterator[str]:
             break
         usage = event.get("usage", usage)
         for choice in event["choices"]:
-            answer["text"] += choice["text"]
+            answer["text"] += text_of(choice)
             answer["token_ids"] += choice.get("token_ids", [])
             answer |= {
                 key: choice[key]

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from display.format import count, displayable, plural
-from evaluation.lossless.greedy import greedy_findings
-from evaluation.lossless.sampled import sampled_findings
+from evaluation.lossless.greedy import Greedy
 from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.records.counters import Counters, read_counters
 from evaluation.served.client import Client, Server, ServerError, with_model
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 from mars_core.text.files import read_lines
 
+if TYPE_CHECKING:
+    from evaluation.lossless.reference import Reference
+    from evaluation.lossless.referred import Referred
+
 DRAWS, MOST_PROMPTS = (20, 10_000), 100
+DEFAULT_DRAWS = {False: 100, True: 20}  # by whether there is a reference, which reads long answers
+MINUTES, IN_FLIGHT = 24 * 60, 64
 TITLE = "Counters of /metrics"
 ENOUGH = 50  # drafts of a server whose counters are judged
+DRAFTING = (  # asked too where there are fewer: answers that repeat themselves are drafted most
+    "Write the line 'red green blue yellow' twenty times.",
+    "Copy this ten times: def add(a, b): return a + b",
+    "Count from 1 to 40, one number a line.",
+    "Repeat the word 'echo' fifty times.",
+)
 STATUS = {
     LosslessVerdict.LOSSLESS: 0,
     LosslessVerdict.NOT_LOSSLESS: 1,
@@ -35,10 +47,19 @@ STATUS = {
 def check(options: Namespace, key: str) -> int:
     """Write the page and return the exit status. Raises ValueError for bad options, ServerError for
     a server that does not answer."""
-    if not DRAWS[0] <= options.draws <= DRAWS[1]:
-        raise ValueError(f"--draws is {options.draws}; it must be {DRAWS[0]} to {DRAWS[1]:,}.")
-    if not 0 <= options.seed < 2**31:
-        raise ValueError(f"--seed is {options.seed}; it must be 0 to {2**31 - 1:,}.")
+    for name, least, most in (
+        ("draws", *DRAWS),
+        ("seed", 0, 2**31 - 1),
+        ("minutes", 0, MINUTES),
+        ("in_flight", 1, IN_FLIGHT),
+    ):
+        if (value := getattr(options, name)) is not None and not least <= value <= most:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is {value:g}; it must be {least} to {most:,}."
+            )
+    if options.reference and options.against:
+        raise ValueError("--reference and --against are given; one of them is compared with.")
+    draws = options.draws or DEFAULT_DRAWS[bool(options.reference)]
     prompts = (
         read_prompts(Path(options.prompts))
         if options.prompts
@@ -47,17 +68,29 @@ def check(options: Namespace, key: str) -> int:
     with ExitStack() as stack:
         server = stack.enter_context(_client(options.server, options.server_model, key, "server"))
         against = [options.against, options.against_model, key, "second server"]
-        reference = stack.enter_context(_client(*against)) if options.against else None
-        servers = [client.server for client in (server, reference) if client]
-        sys.stdout.write(header(servers, prompts, options.draws))
+        other = stack.enter_context(_client(*against)) if options.against else None
+        servers = [client.server for client in (server, other) if client]
+        sys.stdout.write(header(servers, options.reference, prompts, draws))
         sys.stdout.flush()
+        if options.reference:
+            from evaluation.lossless.reference import Reference  # loads torch
+            from evaluation.lossless.referred import Referred
+
+            checking: Callable[..., Greedy | Referred] = Referred
+            judge: Client | Reference | None = Reference(options.reference)
+        else:
+            checking, judge = Greedy, other
         before = counters_of(server)
-        findings = greedy_findings(server, reference, prompts)
-        findings += sampled_findings(server, reference, prompts, options.draws, options.seed)
+        checked = checking(server, judge, prompts, options.in_flight)
+        if drafts_of(before, counters_of(server)) < ENOUGH:
+            checked = checking(server, judge, (*prompts, *DRAFTING), options.in_flight)
+        drawn = checked.drawn(draws, options.seed)
+        checked.rounds.repeat(options.in_flight, options.minutes)
+        findings = [*checked.findings(), *drawn]
         findings.append(counters_finding(before, counters_of(server)))
     sys.stdout.write(page(findings))
     if options.json:
-        text = json.dumps(_document(options, servers, findings), indent=2)
+        text = json.dumps(_document(options, draws, servers, findings), indent=2)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
     return STATUS[overall(findings)]
 
@@ -76,10 +109,13 @@ def _client(url: str, model: str | None, key: str, role: str) -> Client:
     return Client(with_model(Server(url, model or "", key, role=role)))
 
 
-def header(servers: Sequence[Server], prompts: Sequence[str], draws: int) -> str:
+def header(
+    servers: Sequence[Server], reference: str | None, prompts: Sequence[str], draws: int
+) -> str:
     """Return what is going to be done, which is written before the first request."""
     roles = zip(("Server ", "Against"), servers, strict=False)
     lines = [f"{role}  {each.base}, model {each.model}" for role, each in roles]
+    lines += [f"Against  {reference}, read by this program"] * bool(reference)
     lines.append(f"Prompts  {count(len(prompts))}, {count(draws)} answers to each at temperature 1")
     return displayable("\n".join(lines)) + "\n\n"
 
@@ -93,10 +129,15 @@ def page(findings: Sequence[Finding]) -> str:
 
 
 def _document(
-    options: Namespace, servers: Sequence[Server], findings: Sequence[Finding]
+    options: Namespace, draws: int, servers: Sequence[Server], findings: Sequence[Finding]
 ) -> dict[str, Any]:
     named = [{"url": each.base, "model": each.model} for each in servers]
-    settings = {"servers": named, "draws": options.draws, "seed": options.seed}
+    settings = {
+        "servers": named,
+        "reference": options.reference,
+        "draws": draws,
+        "seed": options.seed,
+    }
     return settings | {
         "verdict": overall(findings),
         "findings": [asdict(finding) for finding in findings],
@@ -109,6 +150,11 @@ def counters_of(server: Client) -> Counters | None:
         return read_counters(server.metrics())
     except (ServerError, ValueError):
         return None
+
+
+def drafts_of(before: Counters | None, after: Counters | None) -> float:
+    """Return the drafts between two readings; nan where they are not counted."""
+    return after.drafts - before.drafts if before and after else math.nan
 
 
 def counters_finding(before: Counters | None, after: Counters | None) -> Finding:
@@ -132,8 +178,8 @@ def _doubts(drafts: int, drafted: int, accepted: int, by_position: list[int]) ->
     """Yield the doubts. ``by_position[i]``: drafts of which more than i tokens were accepted."""
     if drafts < ENOUGH:
         yield (
-            f"Fewer than {ENOUGH}: speculative decoding was hardly tested; prompts with which the "
-            "server drafts more (--prompts) help."
+            f"Fewer than {ENOUGH}, also to prompts whose answers repeat themselves: speculative "
+            "decoding was hardly tested; prompts with which the server drafts more (--prompts) help."
         )
     elif accepted == 0:
         yield "No drafted token was accepted: drafts are useless or not verified."

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluation.statistics import BLOCK, Array, Counts, Indices
+from evaluation.statistics import BLOCK, Array, Counts
 
 # the second number, at least, is drawn only if the first gives p < SCREEN
 RESAMPLES = (999, 49_999)
@@ -53,43 +51,6 @@ def fit_p(
     width = sum(len(each) for each in counts) + 1
     observed = float(statistic([each[None] for each in counts])[0])
     return _monte_carlo(observed, simulated, width, least)
-
-
-def same_p(
-    strata: Indices, categories: Sequence[Indices], second: Counts, seed: int, least: float
-) -> float:
-    """p of the hypothesis that two samples have the same distribution within every stratum, by
-    permutations within strata.
-
-    Draw i of n belongs to stratum ``strata[i]``, to the second sample where ``second[i]`` is 1, and
-    to the category ``column[i]`` of each ``column`` of ``categories``. The statistic is G of
-    samples × categories, summed over the columns. ``least``: as in ``fit_p``.
-    """
-    from scipy.special import xlogy
-
-    generator = np.random.default_rng(seed)
-    order = np.argsort(strata, kind="stable")
-    ends = np.cumsum(np.bincount(strata))
-    cells = np.concatenate(
-        [np.eye(column.max() + 1, dtype=np.float32)[column[order]] for column in categories], axis=1
-    )
-    totals = cells.sum(0)
-
-    def statistic(labels: NDArray[Any]) -> Array:
-        counts = labels.astype(np.float32) @ cells
-        total: Array = (xlogy(counts, counts) + xlogy(totals - counts, totals - counts)).sum(
-            1, dtype=np.float64
-        )
-        return total
-
-    def simulated(resamples: int) -> Array:
-        labels = np.tile(second[order].astype(np.int8), (resamples, 1))
-        for start, end in zip((0, *ends[:-1]), ends, strict=True):
-            generator.permuted(labels[:, start:end], axis=1, out=labels[:, start:end])
-        return statistic(labels)
-
-    observed = float(statistic(second[order][None])[0])
-    return _monte_carlo(observed, simulated, sum(cells.shape), least)
 
 
 def _monte_carlo(

@@ -6,23 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from display.format import number, plural, visible
-from evaluation.lossless.values import (
-    AGAINST,
-    AT_ONCE,
-    CUT,
-    Finding,
-    LosslessVerdict,
-    at_once,
-    complete,
-    next_token,
-)
+from evaluation.lossless.rounds import TOKENS, Difference, Rounds
+from evaluation.lossless.sampled import sampled_findings
+from evaluation.lossless.values import CUT, HELPS, Finding, LosslessVerdict, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
 
-TOKENS = 64  # of every answer
 EXCERPT = 20  # characters
 # Gap, in nats, of two tokens that rounding may swap: one step of bfloat16 for logits of
 # 16 to 32. A server whose own repeats move gaps further has a larger one, up to MOST_TIE; what
@@ -30,54 +22,48 @@ EXCERPT = 20  # characters
 TIE, MOST_TIE = 0.125, 0.5
 
 
-class Difference(NamedTuple):
-    """Of two texts: how much more probable the expected token is (nats; at least ``gap``, nan if
-    the server does not tell), and where."""
+class Greedy:
+    """The rounds of a server without a reference, against its first answers. Raises ServerError."""
 
-    gap: float
-    where: str
+    def __init__(
+        self, server: Client, other: Client | None, prompts: Sequence[str], in_flight: int
+    ) -> None:
+        self._server, self._other, self._prompts = server, other, prompts
+        self._first: list[Answer] = []
+        self.rounds = Rounds(server, prompts, self._against_first)
+        self._first = self.rounds.ask(1)
+        self._tie = tie_of(self._first, self.rounds.ask(in_flight))
 
+    def drawn(self, draws: int, seed: int) -> list[Finding]:
+        """Raises ServerError."""
+        return sampled_findings(self._server, self._other, self._prompts, draws, seed)
 
-def greedy_findings(
-    server: Client, reference: Client | None, prompts: Sequence[str]
-) -> list[Finding]:
-    """Raises ServerError."""
+    def findings(self) -> list[Finding]:
+        """Raises ServerError."""
+        found = [each for row in self.rounds[1:] for each in row.found]
+        title = f"Temperature 0, repeated, {plural(len(self.rounds), 'round')}"
+        findings = [_finding(title, found, self._tie, self.rounds.when(self._tie))]
+        if self._other:
+            expected = Rounds(self._other, self._prompts, lambda *_: None).ask(1)
+            rows = enumerate(zip(self._prompts, expected, self._first, strict=True))
+            compared = [difference(self._other, number, *row) for number, row in rows]
+            title = "Temperature 0, against the other server"
+            findings.append(_finding(title, compared, self._tie))
+        title = "Temperature 0, against the log probabilities of the text"
+        try:
+            judge = self._other or self._server
+            scored = [_scored(judge, *each) for each in enumerate(self._first)]
+        except (ServerError, LookupError, TypeError, ValueError, AttributeError):
+            reason = (
+                "The server does not report token ids and the log probabilities of a prompt (echo)."
+            )
+            return [*findings, Finding(title, LosslessVerdict.NOT_TESTED, reason)]
+        return [*findings, _finding(title, scored, self._tie)]
 
-    def one(client: Client, prompt: str) -> Answer:
-        return complete(client, prompt, TOKENS, 0.0, logprobs=5)
-
-    def against(
-        title: str, judge: Client, expected: Sequence[Answer], actual: Sequence[Answer]
-    ) -> Finding:
-        rows = enumerate(zip(prompts, expected, actual, strict=True))
-        return _finding(
-            f"Temperature 0, {title}",
-            [difference(judge, number, *row) for number, row in rows],
-            tie,
-        )
-
-    def answered(client: Client, requests: int) -> list[Answer]:
-        title = f"Temperature 0, {client.server.role}, {plural(requests, 'request')} at once"
-        return at_once(title, lambda prompt: one(client, prompt), prompts, requests)
-
-    answers = answered(server, 1)
-    again = answered(server, AT_ONCE)
-    tie = tie_of(answers, again)
-    findings = [against("repeated, all prompts at once", server, answers, again)]
-    if reference:
-        expected = answered(reference, 1)
-        findings.append(against("against the other server", reference, expected, answers))
-    title = "Temperature 0, against the log probabilities of the text"
-    try:
-        scored = [
-            _scored(reference or server, number, answer) for number, answer in enumerate(answers)
-        ]
-    except (ServerError, LookupError, TypeError, ValueError, AttributeError):
-        reason = (
-            "The server does not report token ids and the log probabilities of a prompt (echo)."
-        )
-        return [*findings, Finding(title, LosslessVerdict.NOT_TESTED, reason)]
-    return [*findings, _finding(title, scored, tie)]
+    def _against_first(self, number: int, answer: Answer) -> Difference | None:
+        if not self._first:
+            return None
+        return difference(self._server, number, self._prompts[number], self._first[number], answer)
 
 
 def tie_of(answers: Sequence[Answer], again: Sequence[Answer]) -> float:
@@ -156,7 +142,9 @@ def _scored(judge: Client, prompt: int, answer: Answer) -> Difference | None:
     return worst if worst.gap > 0 else None
 
 
-def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> Finding:
+def _finding(
+    title: str, compared: Sequence[Difference | None], tie: float, when: str = ""
+) -> Finding:
     differences = [each for each in compared if each is not None]
     real = [each for each in differences if not each.gap <= tie]
     if not differences:
@@ -170,11 +158,11 @@ def _finding(title: str, compared: Sequence[Difference | None], tie: float) -> F
     gap = f"log probability gap {number(example.gap)} nats" if known else "gap not known"
     reason = (
         f"{len(differences)} of {len(compared)} answers of up to {TOKENS} tokens differ, {len(real)} "
-        f"by more than the {tie:.3g} nats that rounding can reverse: {example.where}, {gap}."
-    )
+        f"by more than the {tie:.3g} nats that rounding can reverse: {example.where}, {gap}. {when}"
+    ).strip()
     if not real:
         return Finding(title, LosslessVerdict.LOSSLESS, reason)
     if known:
         return Finding(title, LosslessVerdict.NOT_LOSSLESS, reason)
-    helps = f"The server reports no log probability of these tokens: {AGAINST}."
+    helps = f"The server reports no log probability of these tokens: {HELPS}."
     return Finding(title, LosslessVerdict.NOT_KNOWN, f"{reason} {helps}")

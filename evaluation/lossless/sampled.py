@@ -1,5 +1,4 @@
-"""Temperature 1: many short answers of a server against the log probabilities of its model, and
-against another server's answers.
+"""Temperature 1: many short answers of a server against the log probabilities of its model.
 
 docs/checking.md has the hypotheses, the statistics and their power.
 """
@@ -16,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from display.format import number, plural
-from evaluation.lossless.draws import fit_p, same_p
+from evaluation.lossless.draws import fit_p
 from evaluation.lossless.values import (
-    AGAINST,
-    CUT,
+    HELPS,
     Finding,
     LosslessVerdict,
     at_once,
@@ -28,8 +26,8 @@ from evaluation.lossless.values import (
     next_token,
 )
 from evaluation.served.answer import Answer, TokenKey
-from evaluation.served.client import Client
-from evaluation.statistics import Array, Counts, Indices, holm
+from evaluation.served.client import Client, Prompt
+from evaluation.statistics import Array, Counts, holm
 
 LEVEL = 0.001  # of all tests together
 TOKENS = 3  # of every answer
@@ -54,53 +52,33 @@ class SampleFit(NamedTuple):
 
 
 def sampled_findings(
-    server: Client, reference: Client | None, prompts: Sequence[str], draws: int, seed: int
+    server: Client, other: Client | None, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
-    """``draws``: answers per prompt and server, each with a separate seed, from ``seed`` on.
-    Raises ServerError."""
-    for client in filter(None, (server, reference)):
-        if repeated := _repeated(client, prompts, seed):
-            reason = f"{client.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
-            return [
-                Finding("Temperature 1, a seed for every draw", LosslessVerdict.DUPLICATED, reason)
-            ]
-    ours = _drawn(server, prompts, draws, seed)
-    theirs = _drawn(reference, prompts, draws, seed + draws * len(prompts)) if reference else []
-    # each prompt and all together, against the log probabilities and against the other server
-    least = LEVEL / ((len(prompts) + 1) * (2 if reference else 1))
-    judge = reference or server
-    fits = [_fit(judge, *each, seed, least) for each in zip(prompts, ours, strict=True)]
+    """``draws``: answers per prompt, each with a separate seed, from ``seed`` on; ``other``: whose
+    log probabilities are compared with, by default the server's. Raises ServerError."""
+    if repeated := _repeated(server, prompts, seed):
+        reason = f"{server.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
+        return [Finding("Temperature 1, a seed for every draw", LosslessVerdict.DUPLICATED, reason)]
+    ours = drawn(server, prompts, draws, seed)
+    least = LEVEL / (len(prompts) + 1)  # each prompt and all together
+    rows = zip(prompts, ours, strict=True)
+    fits = [_fit(other or server, *each, seed, least) for each in rows]
     known = [fit for fit in fits if fit is not None]
-    counts = [table for fit in known for table in fit.counts]
-    expected = [p for fit in known for p in fit.expected]
-    fitted = [
-        *(fit.p for fit in known),
-        *([fit_p(counts, expected, seed, least, pooled=True)] if counts else []),
-    ]
-    same = _same(ours, theirs, seed, least) if reference else []
-    adjusted = holm([*fitted, *same])
     title = "Temperature 1, against the log probabilities of the next token"
     left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
-    reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}"
-    reason += "." if reference else f": {AGAINST}."
-    findings = [
-        Finding(
-            title, LosslessVerdict.NOT_TESTED if reference else LosslessVerdict.NOT_KNOWN, reason
-        )
-    ]
-    if known:
-        finding = _finding(
-            title, draws, len(known), adjusted[: len(fitted)], sum(fit.impossible for fit in known)
-        )
-        findings = [replace(finding, reason=f"{finding.reason} {reason}") if left_out else finding]
-    if reference:
-        title = "Temperature 1, against the other server"
-        findings.append(_finding(title, draws, len(prompts), adjusted[len(fitted) :]))
-    return findings
+    reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}: {HELPS}."
+    if not known:
+        return [Finding(title, LosslessVerdict.NOT_KNOWN, reason)]
+    counts = [table for fit in known for table in fit.counts]
+    expected = [p for fit in known for p in fit.expected]
+    together = [fit_p(counts, expected, seed, least, pooled=True)] if counts else []
+    adjusted = holm([*(fit.p for fit in known), *together])
+    finding = _finding(title, draws, len(known), adjusted, sum(fit.impossible for fit in known))
+    return [replace(finding, reason=f"{finding.reason} {reason}") if left_out else finding]
 
 
-def _drawn(
-    client: Client, prompts: Sequence[str], draws: int, seed: int, tokens: int = TOKENS
+def drawn(
+    client: Client, prompts: Sequence[Prompt], draws: int, seed: int, tokens: int = TOKENS
 ) -> list[list[Answer]]:
     """Return the answers, by prompt."""
 
@@ -168,63 +146,24 @@ def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
     return np.array([*first, *[0] * (RANKS - len(first)), values[len(first) :].sum()])
 
 
-def _same(
-    ours: Sequence[Sequence[Answer]], theirs: Sequence[Sequence[Answer]], seed: int, least: float
-) -> list[float]:
-    """p of the hypothesis that both servers continue the same first token alike: by prompt, and of
-    all prompts together, by the rank of the second token. Full texts are compared for a prompt
-    where not every token is identified."""
-    rows = [row for pair in zip(ours, theirs, strict=True) for row in _rows([*pair[0], *pair[1]])]
-    draws, each = len(ours[0]), 2 * len(ours[0])
-    second = np.repeat([0, 1], draws)
-    begun = [
-        (str(index // each), *row[:TOKENS], *["end"] * TOKENS)[: TOKENS + 1]
-        for index, row in enumerate(rows)
-    ]
-    strata, *columns = (
-        _numbered([row[:length] for row in begun]) for length in range(2, TOKENS + 2)
-    )
-    parts = [slice(start, start + each) for start in range(0, len(rows), each)]
-    tests = [
-        same_p(
-            _numbered(strata[part]),
-            [_numbered(column[part]) for column in columns],
-            second,
-            seed,
-            least,
-        )
-        for part in parts
-    ]
-    both = np.tile(second, len(parts))
-    return [*tests, same_p(strata, [_ranks(strata, columns[0])], both, seed, least)]
-
-
-def _rows(answers: Sequence[Answer]) -> list[tuple[Any, ...]]:
-    """Return the draws of both servers for one prompt."""
-    names = [answer.names for answer in answers if answer.names]
-    if len(names) == len(answers) and len({type(name) for row in names for name in row}) == 1:
-        return [*names]
-    return [("", answer.text.rstrip(CUT)) for answer in answers]
-
-
 def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
     """Return for how many prompts an improbable answer was given for several seeds; empty where
     that is not so for most. A server that ignores the temperature after the first token also repeats
     itself, but goes on as at temperature 0: it has another distribution."""
     tested = repeated = 0
-    for prompt, answers in zip(prompts, _drawn(client, prompts, REPEATS, seed, LONG), strict=True):
-        drawn = [each for each in answers if each.names and _logprob(each) < RARE]
+    for prompt, answers in zip(prompts, drawn(client, prompts, REPEATS, seed, LONG), strict=True):
+        improbable = [each for each in answers if each.names and _logprob(each) < RARE]
         twice = [
             each
-            for at, each in enumerate(drawn)
-            if each.names in [other.names for other in drawn[:at]]
+            for at, each in enumerate(improbable)
+            if each.names in [other.names for other in improbable[:at]]
         ]
         greedy = (
             continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0)
             if twice
             else None
         )
-        tested += bool(drawn)
+        tested += bool(improbable)
         repeated += greedy is not None and not twice[0].text.endswith(greedy.text)
     return f"{repeated} of {plural(tested, 'prompt')}" if repeated > tested / 2 else ""
 
@@ -232,28 +171,6 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
 def _logprob(answer: Answer) -> float:
     """Return at most the sum of the log probabilities that are known."""
     return math.fsum(each.logprob for each in answer.logprobs or () if each.logprob < 0)
-
-
-def _numbered(values: Sequence[Any] | Indices) -> Indices:
-    """Return the number of each value among the different ones."""
-    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
-    return np.array([numbers[value] for value in values])
-
-
-def _ranks(strata: Indices, tokens: Indices) -> Indices:
-    """Return the rank of each draw's token among those of its stratum, by how often both servers
-    drew it; RANKS for all others."""
-    counts = np.bincount(tokens)
-    order = sorted(
-        dict.fromkeys(zip(strata.tolist(), tokens.tolist(), strict=True)),
-        key=lambda pair: -counts[pair[1]],
-    )
-    used: Counter[int] = Counter()
-    rank: dict[int, int] = {}
-    for stratum, token in order:
-        rank[token] = min(used[stratum], RANKS)
-        used[stratum] += 1
-    return np.array([rank[token] for token in tokens.tolist()])
 
 
 def _finding(

@@ -20,7 +20,7 @@ AT_ONCE = 8  # requests
 TOP = 20  # alternatives whose probability is requested
 TRIALS = 4
 # what helps where a server reports too little of itself
-AGAINST = "give --against URL, the same model without speculative decoding"
+HELPS = "give --reference MODEL, the folder or GGUF file of the model"
 CUT = "\N{REPLACEMENT CHARACTER}"  # at the end of a text: the beginning of a character
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -85,11 +85,13 @@ def at_once(
     items: Sequence[_Item],
     requests: int = AT_ONCE,
 ) -> list[_Result]:
-    """Return the results in order, ``requests`` at a time; standard error says how far it is."""
+    """Return the results in order, ``requests`` at a time; standard error says how far it is,
+    unless the title is empty."""
     interval = 0.1 if sys.stderr.isatty() else LOG_S
     with ThreadPoolExecutor(requests) as pool:
         results = pool.map(function, items)
-        return list(tqdm(results, title, len(items), mininterval=interval, unit=" requests"))
+        shown = {"mininterval": interval, "unit": " answers", "disable": not title}
+        return list(tqdm(results, title, len(items), **shown))
 
 
 def continued(

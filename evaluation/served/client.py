@@ -97,6 +97,7 @@ class Client:
         self.server = server
         self._sleep = sleep
         self._refused: set[str] = set()
+        self.sent = 0  # answers asked for
         key = {"Authorization": f"Bearer {server.key}"} if server.key else {}
         headers = {"Content-Type": "application/json"} | key
         limits = httpx.Limits(max_connections=None)
@@ -175,6 +176,7 @@ class Client:
         if logprobs:
             body |= {"logprobs": True, "top_logprobs": logprobs} if chat else {"logprobs": logprobs}
         body = {name: value for name, value in (body | further).items() if value is not None}
+        self.sent += 1
         address = self.server.base + (CHAT if chat else COMPLETIONS)
         optional = _OPTIONAL if top_k else (*_OPTIONAL, "top_k")
         return (yield from self._send("POST", address, body, optional, read_answer))

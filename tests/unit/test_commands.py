@@ -64,6 +64,7 @@ RUN = {
     "mars --print-completion bash >> ~/.bash_completion": "",
     "mars check --server http://localhost:8000": FEW,
     "mars check --server http://localhost:8000 --against http://localhost:8001": FEW,
+    "mars check --server http://localhost:8000 --reference model.gguf": f"{FEW} --reference bundled/target",
     "mars import /tmp/mars.jsonl": "",
     "mars export tokens tokens.parquet --rule mars --since 2026-11-01": "",
     ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "

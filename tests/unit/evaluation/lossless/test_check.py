@@ -16,11 +16,11 @@ from evaluation.lossless.command import counters_finding
 from evaluation.lossless.greedy import (
     MOST_TIE,
     TIE,
-    Difference,
     _finding,
     difference,
     tie_of,
 )
+from evaluation.lossless.rounds import Difference
 from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.records.counters import Counters
 from evaluation.served.answer import Answer, Position
@@ -74,7 +74,6 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
         "Temperature 0, against the other server",
         "Temperature 0, against the log probabilities of the text",
         "Temperature 1, against the log probabilities of the next token",
-        "Temperature 1, against the other server",
     }
     position = _first_difference(serving, other_serving)
     assert (
@@ -251,7 +250,7 @@ def test_a_finding_counts_all_differences_and_those_beyond_ties_and_says_what_wo
     assert f"3 {differ}, 1 by more than the 0.125 nats" in finding.reason
     assert finding.verdict is LosslessVerdict.NOT_LOSSLESS and "gap 2.00 nats" in finding.reason
     finding = _finding("", [unknown, *[None] * 18], TIE)
-    assert f"1 {differ}, 1 by more" in finding.reason and "give --against URL" in finding.reason
+    assert f"1 {differ}, 1 by more" in finding.reason and "give --reference MODEL" in finding.reason
     assert finding.verdict is LosslessVerdict.NOT_KNOWN
     assert _finding("", [tied, *[None] * 18], TIE).verdict is LosslessVerdict.LOSSLESS
 
