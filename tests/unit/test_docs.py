@@ -80,6 +80,12 @@ def test_the_example_of_a_new_drafter_drafts_and_is_offered(
     assert traces[0].token_ids == traces[1].token_ids and traces[0].summary.drafted > 0
 
 
+def test_every_drafter_is_on_the_page_that_lists_them() -> None:
+    text = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\| `--drafter` \|.+$", text, re.MULTILINE)
+    assert [name for name in DRAFTERS if f"`{name}`" not in line] == ["model"]
+
+
 def test_every_test_of_the_invariants_exists() -> None:
     """``::test`` is of the file named before it in the line."""
     count, missing = 0, []
@@ -102,6 +108,12 @@ def named_tests(path: Path) -> set[str]:
         return set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_invariant_names_a_test() -> None:
+    tested = (DOCS / "testing.md").read_text(encoding="utf-8").split("## Not tested")[0]
+    lines = [line for line in tested.splitlines() if line.startswith("- ")]
+    assert lines and [line for line in lines if "::test_" not in line] == []
 
 
 def test_every_path_of_the_documentation_exists() -> None:
@@ -166,3 +178,10 @@ def formula(average: Pooled | Mean | ShareOfRuns | Quartiles) -> str:
             return f"share of runs with `{field}`"
         case Quartiles(field):
             return f"median and quartiles of `{field}`, over the runs that differ"
+
+
+def test_the_command_line_lists_every_rule() -> None:
+    (row,) = re.findall(
+        r"^\| `--rule` .+$", (DOCS / "command-line.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(re.findall(r"`([\w-]+)`", row)) - {"--rule"} == set(RULES)

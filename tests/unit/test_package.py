@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 import app
 from hosting.settings import ServerSettings
 from mars_core import __version__
+from mars_playground.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 STORED = ("list", "report latest", "plan latest")  # commands on stored numbers
@@ -29,6 +30,12 @@ DECLARED = {"": PROJECT["dependencies"]} | PROJECT["optional-dependencies"]
 
 def requirements(lines: Iterable[str]) -> dict[str, Requirement]:
     return {canonicalize_name(each.name): each for each in map(Requirement, lines)}
+
+
+def test_each_extra_has_a_lock() -> None:
+    extras = PROJECT["optional-dependencies"]
+    locks = {path.stem for path in (ROOT / "locks").glob("*.txt")}
+    assert locks == {"run", "torch-cpu", "torch-cuda", *extras}
 
 
 @pytest.mark.parametrize("extra", DECLARED)
@@ -101,6 +108,15 @@ def test_the_page_reads_its_arguments_before_the_environment(
     assert done == [expected] or str(expected) in f"{done} {capsys.readouterr().err}"
 
 
+def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
+    """Exit status and all that is printed."""
+    try:
+        code: object = main(arguments)
+    except SystemExit as end:  # of argparse
+        code = end.code
+    return code, "".join(capsys.readouterr())
+
+
 def test_help_imports_nothing_that_takes_seconds() -> None:
     slow = "{'torch', 'transformers', 'gradio', 'sqlalchemy', 'pandas', 'scipy'}"
     code = f"import sys\nfrom mars_playground.__main__ import parser\nparser()\nprint({slow} & {{*sys.modules}})"
@@ -126,6 +142,23 @@ def test_a_command_imports_only_what_it_needs(
     code = f"import sys\nfrom mars_playground.__main__ import main\nmain({words})\nprint({absent} & {{*sys.modules}})"
     child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert child.stdout.splitlines()[-1] == "set()", child.stderr
+
+
+def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    _, script = outcome(["--print-completion", "bash"], capsys)
+
+    def completed(*words: str) -> set[str]:
+        line = f'COMP_WORDS=({" ".join(words)} ""); COMP_WORDS[{len(words) - 1}]={words[-1]}; COMP_CWORD={len(words) - 1}'
+        program = (
+            f'{script}\n{line}; _shtab_mars mars "{words[-1]}"; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        )
+        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+        return set(done.stdout.split())
+
+    assert completed("mars", "ru") == {"run", "rules"}
+    assert completed("mars", "eval", "re") == {"report", "resume"}
+    assert completed("mars", "run", "--the") == {"--theta"}
+    assert completed("mars", "run", "--thinking", "o") == {"on", "off"}
 
 
 def test_readme_names_the_commands_of_a_fresh_machine_and_ci_runs_them() -> None:

@@ -36,7 +36,7 @@ from mars_core.types import (
     Trace,
     TreeShape,
 )
-from tests.traces import make_trace
+from tests.traces import make_trace, make_tree_trace
 
 CHAIN = Acceptance((0.8, 0.6, 0.7), 0.7, ())
 
@@ -133,6 +133,23 @@ def test_costs_follow_from_times() -> None:
         and measured.draft_s == pytest.approx(0.0015)
         and measured.pass_s >= 0.009
     )
+
+
+def test_a_tree_is_planned_at_smaller_sizes() -> None:
+    trace = make_tree_trace(new_tokens=120)
+    run = acceptance_of(trace)
+    assert run is not None and run.sizes
+    plan = planned(run, Costs(0.1, 0.01))
+    tokens = [each.tokens for each in plan]
+    assert tokens == sorted(tokens) and tokens[-1] == pytest.approx(
+        1 + fmean(step.kept for step in trace.steps)
+    )
+    assert [each.size for each in plan][-1] == max(len(step.nodes) for step in trace.steps)
+    for each in plan:
+        assert each.speedup == pytest.approx(
+            each.tokens / (0.1 * len(run.rates) + 1 + 0.01 * each.size)
+        )
+        assert not each.extrapolated
 
 
 @pytest.mark.parametrize("mode", [DraftMode.GREEDY, DraftMode.COUPLED])

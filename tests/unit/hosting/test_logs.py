@@ -159,6 +159,17 @@ def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
     assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
+@pytest.mark.parametrize("where", ["printed", "thread"])
+def test_what_would_be_printed_is_a_separate_record(
+    begin: Begin, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = begin()
+    print_it() if where == "printed" else throw_in_a_thread()
+    (line,) = lines(stream)
+    assert (line["logger"], line["where"]) == ("mars.uncaught", where)
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_record_that_cannot_be_written_is_dropped(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:

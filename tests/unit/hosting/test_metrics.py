@@ -63,6 +63,15 @@ def test_counts_are_those_of_the_summary(tree: bool) -> None:
     assert value(metrics, "vllm:e2e_request_latency_seconds_count", **BY) == 2
 
 
+def test_every_end_is_counted_in_vllms_words() -> None:
+    ends = {"eos": "stop", "stop_string": "stop", "length": "length", "error": "error"}
+    for reason in set(StopReason) - {StopReason.UNKNOWN}:  # which only records of servers have
+        trace = replace(make_trace(), stop_reason=reason)
+        metrics = observed(trace)
+        by = BY | {"rule": "strict", "finished_reason": ends.get(reason.value, "abort")}
+        assert value(metrics, "vllm:request_success_total", **by) == 1
+
+
 def test_what_a_visitor_types_never_becomes_a_label() -> None:
     trace = make_trace()
     config = replace(trace.config, target=ModelRef("/home/zebra/model"), rule=RuleConfig("zebra"))

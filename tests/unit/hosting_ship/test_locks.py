@@ -101,6 +101,24 @@ def test_the_bill_of_materials_is_that_of_the_lock(variant: str) -> None:
     assert {each["ref"] for each in bill["dependencies"]} <= refs
 
 
+def test_the_list_of_licences_is_that_of_the_locks() -> None:
+    """Run `make sbom`. The bill of materials has the licences of what CUDA alone needs."""
+    text = (ROOT / "docs/reference/packages.md").read_text(encoding="utf-8")
+    rows = [
+        [*map(str.strip, row.split("|"))] for row in re.findall(r"^\|(.+)\|$", text, re.MULTILINE)
+    ]
+    listed = {
+        (canonicalize_name(name), version.partition("+")[0]) for name, version, *_ in rows[2:]
+    }
+    locked = {
+        (name, version) for lock in ALL.values() for name, all in lock.items() for version in all
+    }
+    assert listed <= locked
+    assert {name for name, _ in locked} - dict(listed).keys() <= CONDITIONAL | ALL[
+        "torch-cuda"
+    ].keys()
+
+
 def test_what_is_tested_here_is_what_is_locked() -> None:
     """Else the tests would tell nothing about what others install. Other builds of a version
     (2.13.0+cpu) are the same version."""

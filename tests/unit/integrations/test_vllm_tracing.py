@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from prometheus_client import REGISTRY
 
 from mars_core.rules import RULES
 from mars_vllm.arguments import RequestRule
@@ -157,3 +158,16 @@ def test_a_line_that_does_not_fit_is_left_out_and_harms_nothing(
         recorder.finish(["long"])
     assert [line["id"] for line in lines(recorder)] == ["short"]
     assert "could not write the trace" in caplog.text
+
+
+def test_counters_count_judged_and_relaxed_tokens(recorder: TracedEngine) -> None:
+    def value(name: str) -> float:
+        return (
+            REGISTRY.get_sample_value(f"vllm:mars_{name}_tokens_total", {"model_name": "served"})
+            or 0
+        )
+
+    before = value("judged"), value("relaxed")
+    recorder.count(5, torch.tensor([True, False, True]))
+    recorder.count(3, torch.tensor([True]))
+    assert (value("judged") - before[0], value("relaxed") - before[1]) == (8, 3)

@@ -18,7 +18,7 @@ import torch
 from mars_core.capture import Captured
 from mars_core.engine import Engine
 from mars_core.models import ModelPool, Pair
-from mars_core.models.idle import Engines
+from mars_core.models.idle import MAX_IDLE, Engines
 from mars_core.rules import RULES, Siblings
 from mars_core.runs.run import Run
 from mars_core.session import Session
@@ -123,6 +123,19 @@ def test_captured_steps_decide_as_eager_ones(
     assert stand_in.captures >= 2 - (name == "none")
 
 
+def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Replayed]) -> None:
+    captured = capturing(llama)
+    for drafter in EVERY_DRAFT.values():
+        for tokens in (1, 3, 8):
+            runs = (
+                started(each, drafter, Sampling(1.0), prompt="a", new=tokens)
+                for each in (llama, captured)
+            )
+            eager, trace = map(finished, runs)
+            assert story(trace) == story(eager)
+    assert stand_in.captures > len(EVERY_DRAFT)
+
+
 def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     llama: Pair, stand_in: type[Replayed]
 ) -> None:
@@ -144,6 +157,44 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     assert [story(first.trace()), story(second.trace())] == expected
     assert story(written(captured, drafter, sampling)) == expected[1]
     assert stand_in.captures == 3 * made, "the first of the two that overlap had the idle engine"
+
+
+def test_only_a_few_idle_engines_are_cached(llama: Pair, stand_in: type[Replayed]) -> None:
+    captured, last = capturing(llama), MAX_IDLE + 2
+    for k in range(1, last + 1):
+        written(captured, DrafterConfig("model", k=k), new=8)
+    for k, anew in ((last, False), (last - MAX_IDLE + 1, False), (last - MAX_IDLE, True)):
+        before = stand_in.captures
+        written(captured, DrafterConfig("model", k=k), new=8)
+        assert (stand_in.captures > before) is anew
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
+    llama: Pair, stand_in: type[Replayed], exact: bool
+) -> None:
+    captured = capturing(llama, exact=exact)
+    session, lanes = (
+        Session(captured),
+        (
+            ("none", "strict"),
+            ("coupled chain", "strict"),
+            ("coupled chain", "mars"),
+            ("tree", "mars"),
+        ),
+    )
+    configs = [
+        config_for(captured, EVERY_DRAFT[name], prompt=PROMPT, rule=rule, new=8)
+        for name, rule in lanes
+    ]
+    for config in configs:
+        session.warm_up(config)
+    made = stand_in.captures
+    for config in (*configs, *configs):
+        finished(session.start(config))
+    assert made == stand_in.captures == 12, (
+        "random numbers, draft, pass and decision of two chains and a tree; the chains differ in the last; no draft of none"
+    )
 
 
 @contextmanager
@@ -191,6 +242,15 @@ def test_what_a_run_took_is_free_without_the_collector(
 
 def broken(*_arguments: object) -> None:
     raise RuntimeError("broken")
+
+
+def test_the_watch_sees_what_it_should() -> None:
+    x = torch.arange(4.0)
+    with Operations() as watch:
+        x[x > 1]
+        float(x.sum())
+        torch.tensor([1.0])
+    assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.uncaptured
 
 
 WITH_EVERY_RULE = ("coupled chain", "tree", "sampled chain")

@@ -3,6 +3,7 @@ can, errors in one sentence."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -236,6 +237,15 @@ def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
     code, out, err = call(f"run {eagle} --drafter eagle3:{head}")
     assert (code, out) == (2, "")
     assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
+
+
+def test_an_output_that_lacks_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(
+        sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True)
+    )
+    assert main(["rules"]) == 0
+    assert b"mars" in written.getvalue() and b"z?/z? > ?" in written.getvalue()
 
 
 WITHOUT_ONEDNN = """

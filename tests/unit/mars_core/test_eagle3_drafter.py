@@ -191,3 +191,8 @@ def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:
         assert depth < left, "a draft never reaches past the last token that may be emitted"
         left -= len(step.emitted)
     assert left == 0
+
+
+def test_a_prompt_of_one_token_is_drafted_for_from_the_second_step_on(llama: Models) -> None:
+    first, second, *_ = llama.run(Sampling(1.0), TreeShape(10, 4, 3), prompt="b", new=20).steps
+    assert (first.drafted, second.drafted) == (0, 10)

@@ -43,7 +43,7 @@ from tests.eagle_heads import (
     stored,
     tiny_config,
 )
-from tests.folders import refused
+from tests.folders import COMMIT, hub_snapshot, offline, refused
 
 DRAFT = 40  # ids of a reduced draft vocabulary
 MESSAGES: list[str] = []
@@ -182,6 +182,14 @@ def test_biases_that_the_trainer_never_had_are_zero(shelf: Shelf) -> None:
     torch.testing.assert_close(logits(loaded), logits(shelf.head), rtol=1e-5, atol=1e-5)
 
 
+def test_the_head_takes_the_targets_dtype_and_keeps_its_frequencies(shelf: Shelf) -> None:
+    shelf.target = tiny_model("qwen3", num_hidden_layers=8, dtype=torch.bfloat16)
+    shelf.save()
+    loaded = shelf.load()
+    assert {weight.dtype for weight in loaded.parameters()} == {torch.bfloat16}
+    assert loaded.rotary.inv_freq.dtype == torch.float32 and loaded.d2t.dtype == torch.long
+
+
 def test_the_old_names_of_the_norms_of_the_taps_are_known(shelf: Shelf) -> None:
     written = random_head(tiny_config(shelf.target.config, fc_norm=True))
     norms = {
@@ -253,6 +261,36 @@ def test_rotary_settings_are_carried_over_from_the_old_keys(
 ) -> None:
     raw = edit(raw_config(shelf.head.config, "eagle"), {"rope_theta": None, "rope_scaling": None})
     assert shelf.read({**raw, **keys}).layer.rope_parameters == expected
+
+
+def test_absent_keys_have_the_documented_defaults(full_head: Eagle3Head, shelf: Shelf) -> None:
+    raw = raw_config(full_head.config, "eagle")
+    absent = (
+        "draft_vocab_size",
+        "target_hidden_size",
+        "vocab_size",
+        "rms_norm_eps",
+        "hidden_act",
+        "head_dim",
+        "attention_bias",
+        "eagle_config",
+        "architectures",
+        "model_type",
+        "num_hidden_layers",
+    )
+    config = shelf.read(edit(raw, dict.fromkeys(absent)))
+    assert (
+        config.draft_vocabulary == config.target_vocabulary == VOCABULARY
+        and config.target_hidden_size == 32
+    )
+    assert (config.layer.rms_norm_eps, config.layer.hidden_act, config.layer.head_dim) == (
+        1e-6,
+        "silu",
+        8,
+    )
+    assert not any(
+        (config.norm_before_residual, config.norm_before_fc, config.fc_norm, config.norm_output)
+    )
 
 
 MISFITS = {
@@ -382,6 +420,30 @@ def test_a_pickle_with_code_is_refused_and_the_code_not_run(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "content", [{"model": {"fc.weight": torch.ones(2)}}, [torch.ones(2)], {"epoch": 3}]
+)
+def test_a_pickle_of_other_things_is_refused(content: Any, shelf: Shelf) -> None:
+    shelf.save(form="bin")
+    torch.save(content, shelf.folder / "pytorch_model.bin")
+    shelf.refuses("contains objects other than tensors")
+
+
+@pytest.mark.parametrize("form", ["safetensors", "bin"])
+@pytest.mark.parametrize("length", [0, 5, 200, -1])
+def test_truncated_files_are_refused(form: str, length: int, shelf: Shelf) -> None:
+    shelf.save(form=form)
+    (path,) = (path for path in shelf.folder.iterdir() if path.suffix != ".json")
+    path.write_bytes(path.read_bytes()[:length])
+    shelf.refusal()
+
+
+def test_safetensors_come_before_a_pickle_beside_them(shelf: Shelf) -> None:
+    shelf.save()
+    (shelf.folder / "pytorch_model.bin").write_bytes(b"not read")
+    assert same(shelf.load(), shelf.head)
+
+
 def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
     shelf.save(shards=2)
     index, part = (
@@ -400,11 +462,39 @@ def test_a_damaged_index_is_refused(shelf: Shelf) -> None:
         shelf.refuses("index.json … damaged")
 
 
+def test_folders_without_weights_or_configuration_are_refused(shelf: Shelf) -> None:
+    shelf.save()
+    (shelf.folder / "model.safetensors").unlink()
+    shelf.refuses("has no weights")
+    (shelf.folder / "config.json").write_text("[]")
+    shelf.refuses("not a JSON object")
+
+
 def test_other_targets_are_refused_with_the_list(tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match=r"org/gpt is a gpt2 model.*Llama, Qwen2, Qwen3, Mistral, Phi-3 only"
     ):
         plan_eagle(ModelRef(str(tmp_path)), tiny_model("gpt2").config, "org/gpt", MESSAGES.append)
+
+
+def test_a_local_heads_revision_follows_its_content(shelf: Shelf) -> None:
+    revisions = []
+    for extra in ({}, {}, {"norm.weight": torch.ones(32)}):
+        shelf.save(form="bin", extra=extra)
+        revisions.append(fetched(ModelRef(str(shelf.folder)), shelf.target)[1].revision)
+    assert revisions[0] == revisions[1] != revisions[2]
+
+
+@pytest.mark.parametrize("form", ["safetensors", "bin"])
+def test_a_cached_hub_head_is_loaded_offline_with_its_commit(
+    form: Any, shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offline(tmp_path, monkeypatch)
+    replace(shelf, folder=hub_snapshot(tmp_path, "org/head")).save(form=form)
+    loaded, ref = fetched(ModelRef("org/head"), shelf.target)
+    assert ref == ModelRef("org/head", COMMIT) and same(loaded, shelf.head)
+    with pytest.raises(ModelError, match="org/other is not completely on this machine"):
+        fetched(ModelRef("org/other"), shelf.target)
 
 
 PREFIX = 9  # entries with the target's features

@@ -4,7 +4,9 @@ without a network."""
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,8 +19,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from mars_core.models import CATALOG, ModelError, ModelPool, custom_pair, source
-from mars_core.models.source import is_local
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelError, ModelPool, custom_pair, source
+from mars_core.models.source import is_local, parse_ref
 from mars_core.types import ModelRef
 from tests.checkpoints import tiny_checkpoint
 from tests.folders import COMMIT, hub_snapshot, offline
@@ -94,6 +96,15 @@ def test_a_cached_model_is_loaded_offline_with_the_commit_of_its_branch(
     assert messages[1].startswith("Loading org/tiny: configuration")
 
 
+def test_what_is_not_cached_is_not_there_offline(cache: Path) -> None:
+    for spec in HUB:
+        with pytest.raises(
+            ModelError, match=f"{spec.target.name} is not completely on this machine"
+        ):
+            ModelPool(device="cpu", dtype="bfloat16").get(spec)
+    assert not any(path.suffix == ".safetensors" for path in cache.rglob("*"))
+
+
 HOSTILE_NAMES = (
     "",
     "  ",
@@ -125,9 +136,39 @@ def test_a_path_that_leads_nowhere_is_refused(text: str) -> None:
         ModelPool(device="cpu").get(custom_pair(text))
 
 
+def test_a_revision_follows_an_at_sign_and_the_bundled_pair_is_named_without_a_path_of_this_machine() -> (
+    None
+):
+    assert parse_ref(" org/tiny@v1 ") == ModelRef("org/tiny", "v1")
+    assert parse_ref("org/tiny") == ModelRef("org/tiny")
+    assert BUNDLED_PAIR.target == ModelRef("bundled/target") == parse_ref("bundled/target")
+    assert BUNDLED_PAIR.draft == ModelRef("bundled/draft")
+
+
 def test_catalog_rows_are_pinned_and_distinct() -> None:
     assert len({spec.key for spec in CATALOG}) == len(CATALOG)
     for spec in HUB:
         assert spec.draft is not None and spec.prompts and spec.note
         for ref in (spec.target, spec.draft):
             assert ref.revision is not None and len(ref.revision) == 40
+
+
+def test_download_progress_is_reported_in_bytes_and_drawn_nowhere(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def download(*_args: object, tqdm_class: Callable[..., Any], **_options: object) -> str:
+        with (
+            tqdm_class(desc="Fetching 2 files", total=2) as files,
+            tqdm_class(total=4_000_000_000, unit="B") as counter,
+        ):
+            files.refresh()
+            counter.update(1_000_000_000)
+            counter.refresh()
+        return str(tmp_path)
+
+    messages: list[str] = []
+    monkeypatch.setattr(source, "snapshot_download", download)
+    assert source.snapshot(ModelRef("org/tiny"), [], messages.append) == tmp_path
+    assert "Loading org/tiny: downloading, 1.00 of 4.00 GB" in messages
+    assert all("GB" in message for message in messages)
+    assert capfd.readouterr() == ("", "")

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import MambaConfig
 
 from mars_core.drafting import context_limit
 from mars_core.models import ModelError, ModelPool, custom_pair
-from mars_core.models.source import fingerprint
+from mars_core.models.source import count_parameters, fingerprint
 from mars_core.models.vocabulary import shared_vocabulary
 from mars_core.session import Session
 from mars_core.types import DrafterConfig
@@ -45,6 +46,14 @@ def test_every_promised_architecture_is_loaded_ready_to_run(
         assert not model.training and not any(weight.requires_grad for weight in model.parameters())
         assert str(model.dtype) == f"torch.{dtype}" and model.device.type == "cpu"
     assert (pair.context, pair.eos_ids, pair.vocabulary) == (CONTEXT, {EOS}, VOCABULARY)
+
+
+def test_stored_parameters_are_those_of_the_model(llama: Path) -> None:
+    assert (
+        count_parameters(llama)
+        == load(llama).target.num_parameters()
+        == custom_pair(str(llama)).target_parameters
+    )
 
 
 def test_a_folders_revision_follows_its_content(copy: Path, llama: Path) -> None:
@@ -246,3 +255,11 @@ def test_what_cannot_be_rolled_back_is_refused(
 ) -> None:
     edit(tiny_checkpoint("qwen3", tmp_path), "config.json", **change)
     assert sentence in refusal(tmp_path)
+
+
+def test_a_recurrent_model_is_refused_before_its_weights_are_read(tmp_path: Path) -> None:
+    MambaConfig(
+        vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1
+    ).save_pretrained(tmp_path)
+    message = refusal(tmp_path)
+    assert "recurrent state" in message or "linear_attention" in message

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
 from mars_core.models import (
+    MemoryFit,
     ModelError,
     ModelPool,
     PairSpec,
@@ -148,6 +150,17 @@ def test_a_containers_limit_counts_and_its_file_cache_is_free(cgroup: Path) -> N
     assert memory.free_bytes(CPU) == 450_000
     (cgroup / "memory.current").write_text("2000000")
     assert memory.free_bytes(CPU) == 0
+
+
+@pytest.mark.parametrize("limit", ["max\n", "", None])
+def test_without_a_limit_the_machines_memory_counts(cgroup: Path, limit: str | None) -> None:
+    (cgroup / "memory.max").unlink() if limit is None else (cgroup / "memory.max").write_text(limit)
+    assert memory.free_bytes(CPU) == pytest.approx(psutil.virtual_memory().available, rel=0.2)
+
+
+def test_a_pair_of_unknown_size_is_not_called_too_large_and_sizes_have_a_fitting_unit() -> None:
+    assert [MemoryFit(size, 10, "cpu").fits for size in (0, 10, 11)] == [True, True, False]
+    assert (memory.gigabytes(9_800_000_000), memory.gigabytes(40_000_000)) == ("9.8 GB", "40 MB")
 
 
 def test_what_the_allocator_keeps_is_free_but_for_pools_of_graphs_and_other_devices(

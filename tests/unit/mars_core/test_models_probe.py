@@ -3,6 +3,7 @@ looks so; quantised layers are run over the library's layers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 from tokenizers import processors
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 from mars_core.decoder import (
     CacheSize,
@@ -39,6 +40,7 @@ from tests.checkpoints import (
     WINDOW,
     random_ids,
     tiny_checkpoint,
+    tiny_config,
     tiny_model,
     tiny_tokenizer,
 )
@@ -78,6 +80,28 @@ def test_logits_that_are_not_finite_are_refused() -> None:
     model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(ModelError, match="not finite"):
         reference_logits(model, random_ids(24), "broken")
+
+
+class Remembering(LlamaForCausalLM):
+    """A Llama with a hidden state, which no cache knows of: it cannot be rolled back."""
+
+    seen = 0.0
+
+    def forward(self, input_ids: Tensor, use_cache: bool = True, **options: Any) -> Any:  # type: ignore[override]
+        output = super().forward(input_ids=input_ids, use_cache=use_cache, **options)
+        if use_cache:
+            self.seen += float(input_ids.sum())
+            output.logits += torch.sin(torch.arange(output.logits.shape[-1]) + self.seen)
+        return output
+
+
+def test_a_hidden_state_is_detected() -> None:
+    model = Remembering(tiny_config("llama")).eval()
+    trial = reference_logits(model, random_ids(24), "forgetful")
+    with pytest.raises(
+        ModelError, match=r"forgetful .* rolled back move its later logits by [\d.]+ standard dev"
+    ):
+        check(model, trial, trees=False)
 
 
 CHAOTIC: Any = {"num_hidden_layers": 12, "initializer_range": 1.0}  # in bfloat16
@@ -366,3 +390,30 @@ def text(pair: Pair, drafter: str, temperature: float) -> tuple[int, ...]:
         pair, DrafterConfig(drafter, k=4), Sampling(temperature), prompt="ab ab ab ab ", new=24
     )
     return decoded(pair, config).token_ids
+
+
+@pytest.mark.parametrize(
+    ("stored", "bits"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True, "load_in_4bit": False}, 8),
+        ({"quant_method": "gptq", "bits": 4}, 4),
+        ({"quant_method": "fp8"}, 32),
+    ],
+)
+def test_memory_is_planned_for_the_weights_as_they_are_stored(
+    stored: Any, bits: int, tmp_path: Path
+) -> None:
+    """A checkpoint in 4 bits that fits is not refused for what it would take in full; embeddings
+    are stored in full."""
+    folder = tiny_checkpoint("llama", tmp_path, hidden_size=256, intermediate_size=1024)
+    plain = loading.plan(custom_pair(str(folder)), lambda _message: None).target
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "quantization_config": stored}))
+    planned, wanted = (
+        loading.plan(custom_pair(str(folder)), lambda _message: None).target,
+        plain.bytes(torch.float32),
+    )
+    tables = 2 * 256 * config["vocab_size"] / plain.parameters
+    share = tables + (1 - tables) * bits / 32
+    assert planned.bytes(torch.float32) == pytest.approx(share * wanted, rel=0.01)

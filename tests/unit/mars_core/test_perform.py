@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import count, permutations
 from pkgutil import resolve_name
@@ -13,11 +14,14 @@ from typing import Any
 import pytest
 import torch
 
+from mars_core.accelerators import Local
 from mars_core.accelerators.perform import perform
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.models import ModelPool, PairSpec
+from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
+    RuleConfig,
     RunConfig,
     Sampling,
     Status,
@@ -172,6 +176,44 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     traces = bench.traces(0, 1)
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED
+
+
+def test_a_check_takes_no_memory_and_completes_the_parameters(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*_: object, **__: object) -> None:
+        raise AssertionError("caches were taken")
+
+    monkeypatch.setattr("mars_core.session.build", taken)
+    session, config = Session(bench.pool.get(bench.spec)), bench.configs()[0]
+    checked = session.check(replace(config, rule=RuleConfig("mars")))
+    assert checked.config.rule.parameters == {"theta": 0.9} and len(checked.prompt_ids) > 1
+    with pytest.raises(ValueError, match="theta is 2"):
+        session.check(replace(config, rule=RuleConfig("mars", {"theta": 2.0})))
+
+
+def test_a_closed_local_job_computes_no_further_step(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[object] = []
+    step = Run.__next__
+
+    def counted(self: Run) -> object:
+        steps.append(self)
+        return step(self)
+
+    monkeypatch.setattr(Run, "__next__", counted)
+    with ThreadPoolExecutor(max_workers=1) as engine:
+        events = Local(bench.pool, engine).run(bench.job(0, 1, new=400, interval_s=0.0), _Never())
+        assert next(event for event in events if isinstance(event, Wrote))
+        before = len(steps)
+        events.close()
+        assert engine.submit(len, steps).result() == before
+
+
+class _Never:
+    def requested(self) -> bool:
+        return False
 
 
 def test_runs_are_ordered_by_chance() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from mars_core.models import BUNDLED_PAIR, ModelPool, Pair
+from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool, Pair, PairSpec
 from mars_core.session import Session, run_config
 from mars_core.settings import Settings
 from mars_core.settings.recorded import CONTINUED, OTHER_SAMPLER, cautions, documents
@@ -119,6 +119,13 @@ def test_every_drafter_comes_back(eagle: Pair, drafter: DrafterConfig) -> None:
 def test_runs_that_differ_otherwise_have_a_file_each(pair: Pair) -> None:
     configs = [config(pair, "strict"), replace(config(pair, "block"), seed=3)]
     assert len(documents(configs)) == 2 and repeated(configs, pair) == configs
+
+
+@pytest.mark.parametrize("spec", CATALOG, ids=[spec.key for spec in CATALOG])
+def test_a_pair_of_the_catalog_is_named_by_its_key(spec: PairSpec, pair: Pair) -> None:
+    named = replace(config(pair), target=spec.target, drafter=replace(MODEL, model=spec.draft))
+    (document,) = documents([named])
+    assert document["pair"] == spec.key and "target" not in document
 
 
 @pytest.mark.parametrize(("name", "named"), [("bundled/classifier", False), ("/a/folder", True)])

@@ -103,8 +103,9 @@ def test_mars_keeps_the_two_best_at_low_margin_only(
 
 
 def test_at_the_border_itself() -> None:
-    """p = ε of typical is refused, z₁ − z₂ and ratios that are equal to theirs are kept."""
+    """p = ε of typical and the gap of mars-gap are refused, z₁ − z₂ and ratios that are equal to theirs are kept."""
     assert accept("typical", LN, 2, epsilon=SOFT[2], delta=1000) == 0
+    assert accept("mars-gap", [2.0, 1.5, 0.0], 1, cold=True, gap=0.5) == 0
     assert accept("topk-delta", LN, 1, delta=SOFT[0] - SOFT[1]) == 1
     assert accept("topk-ratio", [1.0, 1.0, 0.0], 1, ratio=1) == 1
     assert accept("threshold", LN, 1, cold=True, single=SOFT[1]) == 1

@@ -112,6 +112,14 @@ def test_bad_input_gets_one_sentence(
 
 
 @pytest.mark.parametrize(
+    "change", [{"k": 64}, {"new": 252}, {"k": 1, "theta": 0.0}, {"new": 1, "theta": 1.0}]
+)
+def test_limits_themselves_are_allowed(pair: Pair, change: dict[str, float]) -> None:
+    trace = traced(pair, **change)  # type: ignore[arg-type]
+    assert len(trace.tokens) == change.get("new", 24)
+
+
+@pytest.mark.parametrize(
     ("rule", "draft", "temperature"),
     [
         *((rule, "tree", 0.0) for rule in ("strict", "mars", "topk-delta")),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mars_core.types import Status
-from mars_playground.__main__ import main
+from mars_playground.__main__ import main, parser
 from storage import RunStore
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace
@@ -52,6 +52,22 @@ def test_the_filters_choose_comparisons(log: str, tmp_path: Path, filters: str, 
     file = tmp_path / "runs.csv"
     assert main(["export", "runs", str(file), "--db", log, *filters.split()]) == 0
     assert len(parsed(file.read_text())) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("runs runs.xlsx", "must end in .csv or .parquet, not 'runs.xlsx'"),
+        ("runs runs.csv --since yesterday", "must be as in 2026-11-29"),
+        ("run runs.csv", "'counterfactuals'"),
+    ],
+)
+def test_a_wrong_value_is_refused(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parser().parse_args(["export", *words.split()])
+    assert said in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_written_is_named(

@@ -96,6 +96,23 @@ def test_an_unknown_schema_on_a_server_is_refused(postgres_url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_safety_settings_hold_on_every_connection(sqlite_store: RunStore) -> None:
+    assert sqlite_store.path
+    mode = safe_journal_mode(sqlite_store.path).lower()
+    with sqlite_store.read() as one, sqlite_store.read() as other:
+        for connection in (one, other):
+            pragmas = {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+                for name in ("foreign_keys", "synchronous", "busy_timeout", "journal_mode")
+            }
+            assert pragmas == {
+                "foreign_keys": 1,
+                "synchronous": 2,
+                "busy_timeout": 10_000,
+                "journal_mode": mode,
+            }
+
+
 def disk(point: object, kind: str, source: str = "/dev/vda") -> SimpleNamespace:
     return SimpleNamespace(mountpoint=str(point), fstype=kind, device=source)
 

@@ -3,12 +3,34 @@ measures the pair."""
 
 from __future__ import annotations
 
+import random
+import re
 from itertools import islice
 from types import SimpleNamespace
 
 import pytest
 
 from training.demo.corpus import documents, held_out
+from training.demo.problems import LIMIT, problem
+
+_EQUATION = re.compile(r"(\d+) ([-+*/]) (\d+) = (\d+)")
+
+
+def test_every_equation_is_true_and_the_answer_is_the_last_result() -> None:
+    rng = random.Random(0)
+    for _ in range(2_000):
+        item = problem(rng)
+        results = []
+        for a, sign, b, result in _EQUATION.findall(item.solution):
+            left, right = int(a), int(b)
+            expected = {"+": left + right, "-": left - right, "*": left * right, "/": left / right}[
+                sign
+            ]
+            assert int(result) == expected
+            results.append(int(result))
+        assert results[-1] == item.answer
+        assert 0 < item.answer <= LIMIT
+        assert item.solution.endswith(f"\n#### {item.answer}")
 
 
 def test_held_out_problems_never_train_the_pair(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
 from mars_core.decoder.linear import pack
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelPool, custom_pair
+from mars_core.models.errors import ModelError
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from tests.checkpoints import tiny_checkpoint
 from tests.live_pairs import traced
@@ -219,3 +221,24 @@ def test_a_stopped_training_goes_on_and_both_formats_draft_what_strict_keeps(
         }
         assert texts["none"].token_ids == texts["eagle3"].token_ids
         assert texts["eagle3"].summary.drafted > 0
+
+
+def test_a_head_goes_on_from_its_weights_and_vocabulary(target: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    Training(_options(target, first, tokens=400), _HERE, _SMALL).run()
+    for form in ("specforge", "speculators"):
+        options = _options(target, second, head=first / form, vocabulary=30)
+        begun = Training(options, _HERE, _SMALL)._learner
+        assert begun is not None
+        stored = load_file(first / "specforge" / "model.safetensors")
+        assert begun.head.d2t.tolist() == stored["d2t"].tolist()
+        torch.testing.assert_close(
+            begun.head.fc.weight.detach(), stored["fc.weight"].float(), atol=0, rtol=0
+        )
+        assert begun.head.fc.weight.requires_grad and not begun.head.lm_head.weight.requires_grad
+    other = json.loads((first / "specforge" / "config.json").read_text(encoding="utf-8"))
+    (first / "specforge" / "config.json").write_text(
+        json.dumps({**other, "norm_output": True}), encoding="utf-8"
+    )
+    with pytest.raises(ModelError, match="not an EAGLE-3 head of this recipe"):
+        Training(_options(target, second, head=first / "specforge"), _HERE, _SMALL)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
 from mars_core.models import BUNDLED_PAIR, ModelPool, Pair, custom_pair
+from mars_core.models.source import WEIGHTS_FOLDER as WEIGHTS
 from mars_core.types import DrafterConfig, DraftMode, PromptConfig, Sampling, Trace, TreeShape
 from tests.live_pairs import traced
 from training.demo.corpus import held_out
@@ -37,6 +40,31 @@ def test_quick_recipe_makes_a_pair_that_loads_and_runs(tmp_path: Path) -> None:
     trace = generate(pair, "What is 2 + 2?", "model", 1.0)
     assert trace.summary.new_tokens > 0
     assert trace.token_ids == generate(pair, "What is 2 + 2?", "none", 1.0).token_ids
+
+
+def test_weights_are_small_safe_and_complete() -> None:
+    files = {
+        path.relative_to(WEIGHTS).as_posix(): path.stat().st_size
+        for path in WEIGHTS.rglob("*")
+        if path.is_file()
+    }
+    head = sum(size for name, size in files.items() if name.startswith("smollm2-eagle3/"))
+    assert head < 25_000_000 and sum(files.values()) - head < 32_000_000
+    of_models = product(
+        ("target", "draft"), ("model.safetensors", "config.json", "generation_config.json")
+    )
+    assert {
+        *map("/".join, of_models),
+        "README.md",
+        "eagle3/model.safetensors",
+        "eagle3/config.json",
+        "classifier/model.safetensors",
+        "classifier/config.json",
+    } <= files.keys()
+    assert sum(size for name, size in files.items() if name.startswith("eagle3/")) <= 4_000_000
+    assert not any(name.endswith((".bin", ".pt", ".pkl")) for name in files)
+    classifier = (WEIGHTS / "classifier/model.safetensors").read_bytes()
+    assert sha256(classifier).hexdigest() in (WEIGHTS / "README.md").read_text(encoding="utf-8")
 
 
 def answered(

@@ -14,6 +14,7 @@ import gradio as gr
 import pytest
 
 from mars_core.accelerators import ZeroGpu
+from mars_core.jobs import Job
 from mars_core.models import ModelPool, PairSpec
 from mars_core.panics import contained
 from mars_core.settings import Settings
@@ -290,6 +291,24 @@ def test_a_process_that_is_killed_fails_its_run_which_is_stored_and_the_next_one
     assert written(zero) and len(set(gpu.pids)) == 2
 
 
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_stop_and_a_closed_tab_free_the_slot_and_the_process(
+    zero: Services, gpu: ForkingGpu, closes: bool
+) -> None:
+    frames = run_comparison(zero, LONG, "visitor")
+    running(frames, 1)
+    if closes:
+        frames.close()  # type: ignore[attr-defined]
+    else:
+        zero.stops.request("visitor")
+        assert end_of(frames)[0] == "cancelled"
+        zero.stops.begin("visitor")
+    assert zero.queue.running == 0
+    (trace,) = traces_of(zero.store)
+    assert trace.status is Status.CANCELLED and 0 < len(trace.tokens) < 3900
+    assert written(zero) and len(set(gpu.pids)) == 1
+
+
 def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: ForkingGpu) -> None:
     *_, displayed = [
         frame.displayed for frame in run_comparison(zero, FORM, "visitor") if frame.displayed
@@ -300,3 +319,24 @@ def test_continuing_voting_and_studying_are_calls_too(zero: Services, gpu: Forki
     assert rounds[-1].strip.state == "done" and len(gpu.durations) == 3
     assert list(swept(zero, SWEEP))[-1].status is Status.COMPLETED
     assert len(gpu.durations) == 3 + 2 * 3  # one a run
+
+
+def test_the_requested_time_follows_from_the_job_and_the_pace(
+    zero: Services, gpu: ForkingGpu
+) -> None:
+    granted = zero.accelerator.granted
+    written(zero)
+    runs, tokens = 2, 24 + ZeroGpu.WARM_UP
+    assert gpu.durations == [
+        max(ZeroGpu.MIN_S, round(1.5 * runs * tokens * ZeroGpu.PACE_S + 0.4)) + ZeroGpu.SET_UP_S
+    ]
+    (spec,) = zero.catalog
+    config = traces_of(zero.store)[0].config
+    longest = Job(spec, (replace(config, max_new_tokens=10**6),), (0,))
+    assert (
+        granted(longest).seconds == ZeroGpu.MAX_S
+        and granted(replace(longest, seconds=33)).seconds == 33
+    )
+    assert (
+        granted(Job(spec, (config,), (0,))).seconds == ZeroGpu.MIN_S
+    )  # two small models are faster than a guess

@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -276,3 +277,20 @@ def test_the_page_is_built_without_what_only_models_need_and_its_endpoints_are_m
         and without_documentation == "True"
         and tools == "compare comparison comparisons divergences pairs rules tokens"
     )
+
+
+def test_the_pair_waits_for_the_first_visitor(
+    spec: PairSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "LOAD_AFTER_S", 3600.0)
+    application = app.Application.open(
+        ServerSettings(database=f"sqlite:///{tmp_path / 'runs.db'}", device="cpu"), (spec,)
+    )
+    try:
+        application.start()
+        assert not application.services.pool.loaded()
+        application.opened.set()
+        while not application.services.pool.loaded():
+            time.sleep(0.01)
+    finally:
+        application.close()

@@ -25,6 +25,7 @@ from tests.traces import make_trace
 from tests.unit.ui.helpers import one_loop
 from ui.result import example
 from ui.token_view.standalone import read_trace, token_view
+from ui.token_view.tiles import LaneCounts, counts_of, stat_tiles
 from ui.token_view.view import (
     FIELDS,
     OUTCOMES,
@@ -99,6 +100,18 @@ def test_at_temperature_0_no_probability_of_a_card_contradicts_its_alternatives(
             seen += int(id_) in listed
             assert p == pytest.approx(listed.get(int(id_), p), rel=1e-8) and p > 0
     assert seen > 100
+
+
+def test_live_numbers_end_as_the_summary_says() -> None:
+    trace = make_trace(rule="mars", new_tokens=70)
+    counts = LaneCounts()
+    for step in trace.steps:
+        counts = counts.after(step)
+    ended = counts_of(trace)
+    assert replace(counts, tv_sum=0.0) == replace(ended, tv_sum=0.0)
+    assert counts.tv_sum == pytest.approx(ended.tv_sum)
+    assert stat_tiles(counts) == ended_view(trace, "run").tiles
+    assert all(value == "–" for _, value, _, _ in stat_tiles(LaneCounts()))  # before the first step
 
 
 DOCS = Path(__file__).parents[3] / "docs" / "reference" / "token-view.md"

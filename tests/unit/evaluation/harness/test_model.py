@@ -251,6 +251,11 @@ def test_a_prompt_that_is_too_long_loses_its_beginning_as_in_hf(with_bos: dict[s
     )
 
 
+def test_lengths_and_token_names_are_read_as_in_hf(tiny: dict[str, Any]) -> None:
+    for name in ("max_new_tokens", "max_tokens"):
+        assert_alike(tiny, PROMPTS[0], **{"max_gen_toks": None, name: 5})
+
+
 def test_sampling_repeats_and_differs_between_documents_and_repeats(tiny: dict[str, Any]) -> None:
     model = tiny["none"]
     sampled: dict[str, Any] = {"do_sample": True, "temperature": 1.0}

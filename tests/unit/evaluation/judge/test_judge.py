@@ -59,12 +59,33 @@ def test_the_question_goes_out_as_a_chat_completion_with_the_key() -> None:
     assert body == {"model": "a-judge", "messages": QUESTION, "temperature": 0.0}
 
 
+def test_a_server_says_how_long_to_wait_and_a_model_without_temperature_gets_none() -> None:
+    wait = Reply("wait", 429, (("retry-after", "7"),))
+    refused = Reply("'temperature' does not support 0", 400)
+    answer, requests, pauses = send([Reply("no", 500), wait, refused, Reply("[[A]]")])
+    assert answer == "[[A]]" and pauses == [1.0, 7.0]
+    assert ["temperature" in each.body for each in requests] == [True] * 3 + [False]
+
+
 def test_without_a_key_there_is_no_judge() -> None:
     assert read_settings({}) is None
     assert read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: " "}) is None
     settings = read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: KEY}, model="n")
     assert settings == JudgeSettings("https://x/v1", "n", KEY)
     assert KEY not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({KEY_NAME: KEY, MODEL: "m"}, f"{URL} is empty"),
+        ({KEY_NAME: KEY, URL: "https://x"}, f"{MODEL} is empty"),
+        ({KEY_NAME: KEY, URL: "file:///etc", MODEL: "m"}, "must begin with http"),
+    ],
+)
+def test_half_a_setting_is_refused(environment: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read_settings(environment)
 
 
 LANES = (*saved.LANES, Lane(RuleConfig("lenience"), saved.MODEL))

@@ -16,6 +16,7 @@ from evaluation.report.document.chart import charts
 from evaluation.report.document.panels import plots
 from evaluation.report.document.tables import COLUMNS, LaneRow
 from evaluation.report.files import (
+    TABLES,
     markdown_of,
     measured_table,
     prompts_table,
@@ -23,6 +24,7 @@ from evaluation.report.files import (
     write_markdown,
     write_report,
 )
+from evaluation.report.measure import measure
 from evaluation.study.result import read_result
 from mars_core.types import DrafterConfig, RuleConfig, TreeShape
 from storage import RunStore
@@ -42,6 +44,16 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunStore]:
 @pytest.fixture(scope="module")
 def study(store: RunStore) -> str:
     return stored_study(store)
+
+
+def test_every_row_of_a_table_has_its_columns_and_no_two_have_one_name(
+    store: RunStore, study: str
+) -> None:
+    report = measure(store, study)
+    for table in TABLES.values():
+        heads, *rows = table(store, report)
+        assert len(set(heads)) == len(heads)
+        assert {len(row) for row in rows} <= {len(heads)}
 
 
 def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, study: str) -> None:

@@ -76,6 +76,10 @@ def _hashes(page: str) -> set[str]:
     return {f"'sha256-{each}'" for each in digests}
 
 
+def test_a_file_without_figures_carries_no_plotly(report: Report) -> None:
+    assert len(html(document(report, None))) < 500_000 < len(html(document(report, {})))
+
+
 def test_markdown_shows_hostile_texts_as_text(full_document: ReportDocument) -> None:
     text = markdown(full_document)
     text.encode("utf-8")
@@ -125,6 +129,16 @@ def test_nothing_in_a_text_ends_its_fence() -> None:
     text = "a\n```\n````\n<b>\n"
     tokens = MarkdownIt("commonmark").parse(fenced(text))
     assert [token.type for token in tokens] == ["fence"] and tokens[0].content == f"{text}\n"
+
+
+def test_every_table_row_has_a_cell_for_every_head(full_document: ReportDocument) -> None:
+    assert all(
+        len(row) == len(table.heads) for table in _tables(full_document) for row in table.rows
+    )
+    lines = markdown(full_document).splitlines()
+    for at, line in enumerate(lines):
+        if line.startswith("|---"):
+            assert lines[at - 1].count(" | ") == len(line.split("|")) - 3
 
 
 def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -> None:

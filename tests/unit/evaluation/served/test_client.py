@@ -49,6 +49,16 @@ def runs_of(serving: Serving) -> list[Trace]:
     return runs
 
 
+def test_a_chat_is_a_chat(serving: Serving) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROMPT}]
+    runs = runs_of(serving)
+    answer, _ = complete(serving, messages)
+    (trace,) = runs
+    assert trace.config.prompt == PromptConfig(PROMPT, "Be brief.")
+    expect(answer, text=trace.text, token_ids=trace.token_ids, prompt_ids=trace.prompt_ids)
+    assert answer.logprobs is not None and len(answer.logprobs) == len(trace.tokens)
+
+
 @pytest.mark.parametrize("fault", [Fault.BUSY, Fault.KILL, Fault.CUT, Fault.ERROR])
 def test_what_may_pass_is_tried_again(serving: Serving, fault: Fault) -> None:
     undisturbed, _ = complete(serving)

@@ -39,6 +39,20 @@ def test_so_many_right_answers_are_needed() -> None:
             least_prompts(margin, ALPHA)
 
 
+@pytest.mark.parametrize("margin", [1 - 1e-5, 1 - 1e-10, math.nextafter(1, 0)])
+@pytest.mark.parametrize("alpha", [ALPHA, math.ulp(0.0)])
+def test_a_margin_near_1_takes_no_memory(margin: float, alpha: float) -> None:
+    gain = 1 / margin - 1
+
+    def wealth(prompts: int) -> float:
+        shares = np.sin(math.pi / 2 * (np.arange(16) + 0.5) / 16)
+        return float(np.logaddexp.reduce(prompts * np.log1p(shares * gain)) - math.log(16))
+
+    needed, tolerance = least_prompts(margin, alpha), 1e-9
+    assert wealth(needed) >= -math.log(alpha) * (1 - tolerance)
+    assert wealth(math.floor(needed * (1 - tolerance)) - 1) < -math.log(alpha)
+
+
 def test_what_was_lost_counts_and_nothing_is_no_evidence() -> None:
     strict, rule = np.ones(300), np.ones(300)
     assert p_value(above(rule[:0], strict[:0], 0.98)) == 1
@@ -48,6 +62,8 @@ def test_what_was_lost_counts_and_nothing_is_no_evidence() -> None:
     assert ratio_bound(rule, strict, ALPHA) < before < 1
     interval, mirrored = (difference_interval(each, ALPHA) for each in (rule - 1, 1 - rule))
     assert interval.low < interval.value == -0.01 < interval.high == pytest.approx(-mirrored.low)
+    least = interval.low
+    assert p_value((rule - 1 - least) / (1 + least)) == pytest.approx(ALPHA / 2, rel=1e-3)
     assert all(map(math.isnan, difference_interval(rule[:0], ALPHA)))
 
 

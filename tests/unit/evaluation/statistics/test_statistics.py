@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, multinomial, norm, t
 
+from evaluation import statistics as module
 from evaluation.lossless.draws import fit_p
 from evaluation.statistics import (
     Interval,
@@ -26,11 +27,19 @@ from evaluation.statistics import (
     wilson,
 )
 
+COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
+
 
 def percentile_interval(value: float, resampled: np.ndarray, prompts: int) -> Interval:
     """``percentile_intervals`` of one number; ``resampled`` [B]."""
     (interval,) = percentile_intervals(np.array([value]), resampled[None], prompts)
     return interval
+
+
+def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = resampled_totals(COLUMNS, 33, 2)
+    monkeypatch.setattr(module, "BLOCK", 7 * 40)
+    assert resampled_totals(COLUMNS, 33, 2) == pytest.approx(at_once)
 
 
 @pytest.mark.parametrize("prompts", [2, 10, 300])
@@ -122,6 +131,17 @@ def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
         )
     assert sum(p < 0.05 for p in fits) <= 19
     assert min(fits) > 1e-4
+
+
+def test_another_distribution_is_detected() -> None:
+    generator = np.random.default_rng(2)
+    other = np.array([0.1, 0.7, 0.15, 0.05])
+    assert (
+        fit_p(
+            [np.bincount(generator.choice(4, 100, p=other), minlength=4)], [P], seed=0, least=LEAST
+        )
+        == 1 / 50_000
+    )
 
 
 COUNTS = st.integers(0, 200)

@@ -248,6 +248,34 @@ def test_no_download_gives_what_another_visitor_keeps(
     nobody.close()
 
 
+def test_studies_are_shared_by_links_too(
+    served: Served, stranger: Stranger, owned: OwnedIds
+) -> None:
+    """A link shows one thing until it ends."""
+    store = served.store.of(browser_owner(A))
+    token = store.share(Shared.COMPARISON, owned.comparison)
+    report = stranger.get("/downloads/report.html", comparison=owned.comparison, share=token)
+    assert report.status_code == 200 and MARK in report.text
+    assert (
+        stranger.get("/downloads/report.html", comparison=owned.round, share=token).status_code
+        == 404
+    )
+    everything_ = stranger.get("/downloads/runs.csv", share=token).text
+    assert owned.comparison in everything_ and owned.round not in everything_
+    other = stranger.get("/downloads/study-results.csv", study=owned.study, share=token)
+    assert other.status_code == 404
+    assert stranger.get("/downloads/votes.csv", share=token).text.count("\n") == 1
+    store.unshare(Shared.COMPARISON, owned.comparison)
+    ended = stranger.get("/downloads/report.html", comparison=owned.comparison, share=token)
+    assert (
+        ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
+    )
+    query = {"study": owned.study, "share": store.share(Shared.STUDY, owned.study)}
+    assert stranger.get("/downloads/study-results.csv", **query).status_code == 200
+    store.unshare(Shared.STUDY, owned.study)
+    assert stranger.get("/downloads/study-results.csv", **query).status_code == 404
+
+
 def test_the_address_of_a_link_opens_it_to_read_only(
     served: Served, stranger: Stranger, owned: OwnedIds
 ) -> None:

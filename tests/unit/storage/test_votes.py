@@ -1,0 +1,46 @@
+"""Blind votes: each says which runs stood on which side, one a comparison, and all are in the
+exports."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from pathlib import Path
+
+from storage import Choice, RunStore, write_parquet
+from storage.export.columns import SCHEMA_VERSION
+from tests.traces import make_trace
+from tests.unit.storage.exports import csv_of, parsed, read_parquet, save
+
+SIDES = ("left", "right", "winner")
+
+
+def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
+    """A comparison of none (lane 0) and mars (lane 1), and the ids of its runs."""
+    rules = ("none", "mars")
+    comparison_id = save(
+        store, *(make_trace(rule=rule, new_tokens=5, prompt=prompt) for rule in rules)
+    )
+    left, right = store.load(comparison_id).runs
+    return comparison_id, left.id, right.id
+
+
+def test_vote_is_stored_and_exported(store: RunStore, tmp_path: Path) -> None:
+    for choice, prompt in zip(Choice, ("=1+1", "␛", "c", "d"), strict=True):
+        comparison_id, plain, mars = pair(store, prompt)
+        vote_id = store.add_vote(
+            comparison_id, left_lane=1, right_lane=0, choice=choice, comment="@x"
+        )
+        vote, *_ = store.votes()
+        rules = ("mars(theta=0.9)", "none")
+        known = (vote_id, comparison_id, vote.created_at, choice, *rules, mars, plain, "@x", prompt)
+        assert astuple(vote) == known
+        assert vote.winner_run == {Choice.LEFT: mars, Choice.RIGHT: plain}.get(choice)
+    write_parquet("votes", store, tmp_path / "votes.parquet")
+    names = {"vote_id": "id"} | {f"{side}_run_id": f"{side}_run" for side in SIDES}
+    for row, vote in zip(
+        read_parquet(tmp_path / "votes.parquet"), store.votes()[::-1], strict=True
+    ):
+        assert row.pop("schema_version") == SCHEMA_VERSION
+        assert row == {name: getattr(vote, names.get(name, name)) for name in row}
+    (line,) = parsed(csv_of("votes", store, [comparison_id]))
+    assert (line["comparison_id"], line["comment"]) == (comparison_id, "'@x")
