@@ -29,7 +29,7 @@ from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.layer import Rotary
 from mars_core.decoder.positions import PositionIndex
 from mars_core.decoder.store import LayerStore, Store
-from mars_core.models import ModelPool, Pair, custom_pair, loading
+from mars_core.models import ModelPool, Pair, custom_pair, loading, reading
 from mars_core.models.checks.exactness import real_text
 from mars_core.models.checks.probe import ProbeTrial, check, reference_logits
 from mars_core.models.errors import ModelError
@@ -132,9 +132,9 @@ def test_what_is_read_at_loading_is_the_pairs_text(
         single="<s> $A", special_tokens=[("<s>", BOS)]
     )
     tokenizer.save_pretrained(target)
-    reference = loading.reference_logits
+    reference = reading.reference_logits
     monkeypatch.setattr(
-        loading,
+        reading,
         "reference_logits",
         lambda model, text, name: (read.append(text), reference(model, text, name))[1],
     )
@@ -206,14 +206,14 @@ def turn_queries(model: Any) -> None:
 
 def planted(change: Callable[[Any], None], patch: pytest.MonkeyPatch) -> None:
     """Every model that is read from now on is changed so."""
-    read = loading._read
+    read = reading.Reading._read
 
     def changed(*args: Any) -> Any:
         model = read(*args)
         change(model)
         return model
 
-    patch.setattr(loading, "_read", changed)
+    patch.setattr(reading.Reading, "_read", changed)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
