@@ -13,9 +13,6 @@ from markupsafe import escape
 from display.format import displayable
 from mars_core.settings import Settings, read_lane
 from mars_core.types import Cause, Outcome, Status, Trace
-from storage import RunStore
-from tests.traces import make_trace, same
-from tests.unit.storage.exports import save
 from tests.unit.ui.helpers import (
     FORM,
     latest,
@@ -28,7 +25,6 @@ from ui.jobs.admission import JobError
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.values import plain
-from ui.result.panels.tree import DisplayedRuns, StoredRuns
 from ui.result.result import reopened
 from ui.result.sentence import divergence
 from ui.tabs.compare import handlers
@@ -288,30 +284,3 @@ def test_what_cannot_be_continued_is_one_sentence_and_changes_nothing(
     assert len(frames) == 1 and frames[0].strip is not None and frames[0].strip.state == "failed"
     assert words in plain(frames[0].strip.parts)
     assert len(runs_of(services, displayed)) == 2
-
-
-def visitors(store: RunStore) -> StoredRuns:
-    """A request is the name of an owner."""
-    stub: Any = SimpleNamespace(for_visitor=lambda owner: SimpleNamespace(store=store.of(owner)))
-    return StoredRuns(stub)
-
-
-def save_seeds(store: RunStore, seeds: range) -> tuple[str, list[str]]:
-    """A comparison of a run a seed; the ids of its runs."""
-    comparison = save(store, *(make_trace(seed=seed, new_tokens=12) for seed in seeds))
-    return comparison, [run.id for run in store.load(comparison).runs]
-
-
-def test_runs_are_read_with_the_rights_of_the_visitor(services: Services) -> None:
-    anna = services.store.of("anna")
-    _, (run_id,) = save_seeds(anna, range(1))
-    runs, displayed = visitors(services.store), DisplayedRuns({2: run_id})
-    assert runs.read("bob", displayed, 2) is None
-    trace = runs.read("anna", displayed, 2)
-    assert trace is not None and same(trace, make_trace(seed=0, new_tokens=12))
-    assert runs.read("anna", displayed._replace(share="no such link"), 2) is trace, (
-        "the one in memory"
-    )
-    assert (
-        visitors(services.store).read("anna", displayed._replace(share="no such link"), 2) is None
-    )
