@@ -125,9 +125,10 @@ def loops_within(ids: Sequence[int]) -> list[tuple[int, int]]:
     if UNKNOWN in ids:
         return found
     for period in range(1, min(PERIOD, len(ids) // 3) + 1):
-        at = period
-        for run in bytes(map(eq, ids[period:], ids)).split(bytes(1)):  # of equal tokens
-            if len(run) + period >= max(LOOP, 3 * period):
+        equal = bytes(map(eq, ids[period:], ids))
+        least, at = max(LOOP, 3 * period) - period, period
+        for run in equal.split(b"\0") if b"\1" * least in equal else ():
+            if len(run) >= least:
                 found.append((at, at + len(run)))
             at += len(run) + 1
     return found
