@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 
@@ -187,28 +186,30 @@ class Referred:
         """Judge every token where one of NOISES explains most."""
         title, size = "Temperature 1, token by token", self._reference.size
 
-        def scores(at: int, name: str, answers: int) -> list[Scores]:
-            begin, make = seed + at * draws, NOISES[name]
-            return self._reference.scores(
-                self._prompts[at], kept[at][:answers], lambda i, n: make(size, begin + i, n)
-            )
+        def scored(noise: str, answers: int) -> Scores:
+            def one(at: int) -> list[Scores]:
+                begin, make, ids = seed + at * draws, NOISES[noise], kept[at][:answers]
+                return self._reference.scores(
+                    self._prompts[at], ids, lambda i, n: make(size, begin + i, n)
+                )
 
-        for name in NOISES:
-            tried = joined([scores(at, name, 1)[0] for at in kept])
+            rows = at_once(f"{title}, noise of {noise}", one, [*kept], 1)
+            return joined([each for row in rows for each in row])
+
+        for noise in NOISES:
+            tried = scored(noise, 1)
             chance = float(np.exp(tried.logprob).mean())
             if float((tried.gap == 0).mean()) <= (1 + chance) / 2:
                 continue
-            every = partial(scores, name=name, answers=draws)
-            rows = at_once(f"{title}, scores", every, [*kept], 1)
-            all_ = joined([each for row in rows for each in row])
-            p = beyond_rounding(all_.gap, all_.margin, self.sigma)
+            scores = scored(noise, draws)
+            p = beyond_rounding(scores.gap, scores.margin, self.sigma)
             reason = (
-                f"The noise is that of {name}: {count(int((all_.gap > 0).sum()))} of "
-                f"{plural(len(all_.gap), 'token')} are not those it draws, p {probability(p)}."
+                f"The noise is that of {noise}: {count(int((scores.gap > 0).sum()))} of "
+                f"{plural(len(scores.gap), 'token')} are not those it draws, p {probability(p)}."
             )
             if p >= LEVEL:
                 return Finding(title, GOOD, reason, p)
-            name = _name(all_, self.sigma, known=True).capitalize()
+            name = _name(scores, self.sigma, known=True).capitalize()
             return Finding(title, BAD, f"{name}. {reason}", p)
         reason = "The server's noise is not known: nothing is claimed of single tokens."
         return Finding(title, LosslessVerdict.NOT_TESTED, reason)

@@ -85,4 +85,4 @@ class Rounds(list[Round]):
             kind = "only with several requests in flight"
         elif first:
             kind = f"first after {plural(begun, 'request')}"
-        return f"Wrong answers: {', '.join(text)}; {kind}."
+        return f"Differing answers: {', '.join(text)}; {kind}."
