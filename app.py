@@ -110,6 +110,7 @@ class Application:
             limits=limits,
             sign_in=chosen.sign_in and chosen.public,
             retention_days=chosen.retention_days,
+            servers=chosen.servers,
             notice=f"{notice} {absent}".strip(),
             observers=(metrics.observe,),
         )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from evaluation.plan.lane import (
     BASELINE,
     PLACEBO_SEEDS,
-    SERVER,
     Lane,
     with_placebos,
     with_sharpened,
@@ -25,7 +24,7 @@ from mars_core.rules import PLAIN, RULES
 from mars_core.settings import CHAIN, PROCESSORS, LaneSettings, Settings
 from mars_core.settings.command_line import read_rules, settings_named
 from mars_core.settings.setting import kinds
-from mars_core.types import MAX_DRAFT, DrafterConfig, DraftMode, ModelRef, RuleConfig
+from mars_core.types import MAX_DRAFT, SERVER, DrafterConfig, DraftMode, ModelRef, RuleConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair, PairSpec

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evaluation.served.client import Server
 from mars_core.models import PairSpec
 from mars_core.numbers import read_integer
 
@@ -38,6 +39,8 @@ SETTINGS: Mapping[str, str] = {
     "MARS_BACKUP_REPO": "dataset repository for backups, owner/name",
     "MARS_BACKUP_MINUTES": "between two pushes (10)",
     "MARS_BACKUP_TOKEN": "with write access to the repository, ideally to nothing else (HF_TOKEN)",
+    "MARS_SERVERS": "base URLs of the servers that may be compared with, such as "
+    "https://llm.example/v1 (any; public: none)",
     "MARS_METRICS": "on: /metrics (off)",
     "MARS_JSON_LOG": "on: the log is JSON; off: text (auto: on in public mode)",
     "SPACE_ID": "set by Spaces",
@@ -80,6 +83,7 @@ class ServerSettings:
     backup_repo: str = ""  # dataset repository owner/name
     backup_minutes: int = 10
     backup_token: str = ""
+    servers: tuple[str, ...] = ()  # base URLs that may be asked; empty: all, in public mode none
     metrics: bool = False
     json_log: bool = False
     zero_gpu: bool = False
@@ -143,6 +147,7 @@ def read_settings(environment: Mapping[str, str]) -> ServerSettings:
             get("MARS_BACKUP_MINUTES", "10"), "MARS_BACKUP_MINUTES", 1, 10_080
         ),
         backup_token=get("MARS_BACKUP_TOKEN") or get("HF_TOKEN") or "",
+        servers=tuple(map(_server, _items(get("MARS_SERVERS", "")))),
         metrics=_switch(environment, "MARS_METRICS", False),
         json_log=_switch(environment, "MARS_JSON_LOG", public),
         zero_gpu=zero_gpu,
@@ -162,6 +167,15 @@ def offered(chosen: ServerSettings, catalog: Sequence[PairSpec]) -> tuple[PairSp
 
 def _items(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.split(","))))
+
+
+def _server(url: str) -> str:
+    try:
+        return Server(url).base
+    except ValueError:
+        raise ValueError(
+            f"MARS_SERVERS is {url[:80]!r}; it must be base URLs such as https://llm.example/v1."
+        ) from None
 
 
 def _switch(environment: Mapping[str, str], name: str, automatic: bool) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -64,12 +64,14 @@ class Wrote(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a run ended. ``error``: one sentence, only with status failed."""
+    """How a run ended. ``error``: one sentence, only with status failed. ``trace``: the run, where
+    it says more than its events, as that of a server does."""
 
     run: int
     status: Status
     stop_reason: StopReason
     error: str
+    trace: Trace | None = None
 
 
 JobEvent = Began | Wrote | Ended
@@ -107,6 +109,7 @@ class RecordedRun:
         self.prefill_s = math.nan
         self._peak_memory_bytes = 0
         self.status, self.stop_reason, self.error = Status.CANCELLED, StopReason.CANCELLED, ""
+        self._answered: Trace | None = None
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -115,7 +118,7 @@ class RecordedRun:
     def follow(self, event: Wrote | Ended) -> None:
         """Adds the next event of the run."""
         if isinstance(event, Ended):
-            _, self.status, self.stop_reason, self.error = event
+            _, self.status, self.stop_reason, self.error, self._answered = event
         else:
             self.steps += event.steps
             self.text, self.prefill_s, self._peak_memory_bytes = (
@@ -126,6 +129,8 @@ class RecordedRun:
 
     def trace(self) -> Trace:
         """Return the trace so far; its status is cancelled until the run has ended."""
+        if self._answered:
+            return self._answered
         summary = summarise(
             self.steps,
             prompt_tokens=len(self.prompt_ids),
@@ -157,3 +162,8 @@ def execution_order(runs: int) -> list[int]:
     """Run numbers in random order. It is not seeded, so that repeated comparisons do not repeat a
     bias; it is stored with the runs."""
     return random.sample(range(runs), runs)
+
+
+def servers_last(order: Iterable[int], configs: Sequence[RunConfig]) -> tuple[int, ...]:
+    """Return an order of execution with the runs of servers after those that are decoded here."""
+    return tuple(sorted(order, key=lambda number: configs[number].served))

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from mars_core.rules import RULES
-from mars_core.types import RuleConfig, numbers, value_text
+from mars_core.rules.margin import MARS_GAP
+from mars_core.types import RuleConfig, Trace, numbers, value_text
 
 Margins = Sequence[
     tuple[float, float]
@@ -46,6 +47,21 @@ def meaning(rule: RuleConfig, margins: Margins) -> Meaning | None:
     bars = [math.exp(-max(0.0, room)) for room in rooms]
     tenth = statistics.quantiles(bars, n=10, method="inclusive")[0]
     return Meaning(len(margins), near / len(margins), statistics.median(bars), tenth)
+
+
+def gap_ties(trace: Trace) -> tuple[tuple[int, ...], str]:
+    """Return the output positions of a server's run at which mars-gap with its default would keep
+    a drafted runner-up, by the log probabilities of the two best tokens alone, and how many of
+    them there are, in words; nothing where no gap is known."""
+    values, room = MARS_GAP.values({}), MARS_GAP.margin_threshold
+    gaps = {token.position: token.gap for token in trace.tokens if math.isfinite(token.gap)}
+    if not gaps or not trace.config.served or room is None:
+        return (), ""
+    near = tuple(at for at, gap in gaps.items() if gap < room(math.nan, numbers(values)))
+    return near, (
+        f"{MARS_GAP.title} ({MARS_GAP.parameters[0].symbol} = {values['gap']:g}) would keep a "
+        f"drafted runner-up at {len(near):,} of {len(gaps):,} positions of this text."
+    )
 
 
 def sentence(rule: RuleConfig, margins: Margins, where: str = "On this pair") -> str:

@@ -25,7 +25,15 @@ from mars_core.runs.validation import validate, validate_length
 from mars_core.settings import Settings
 from mars_core.telemetry import HEAD_CONTEXT
 from mars_core.text.prompting import encode
-from mars_core.types import SAMPLER, DrafterConfig, PromptConfig, RuleConfig, RunConfig, Sampling
+from mars_core.types import (
+    SAMPLER,
+    SERVER,
+    DrafterConfig,
+    PromptConfig,
+    RuleConfig,
+    RunConfig,
+    Sampling,
+)
 
 _WARM_UP_TOKENS = 8
 
@@ -39,6 +47,7 @@ def run_config(
     sampling: Sampling,
     max_new_tokens: int,
     seed: int,
+    prefix: tuple[int, ...] = (),
 ) -> RunConfig:
     """Return a RunConfig that names this pair's models, device, dtype and the versions of the
     libraries. Raises ValueError for an unknown drafter."""
@@ -52,6 +61,7 @@ def run_config(
         max_new_tokens=max_new_tokens,
         seed=seed,
         environment=_environment(pair),
+        prefix=prefix,
     )
 
 
@@ -99,8 +109,10 @@ class Session:
     def configs(self, settings: Settings) -> tuple[RunConfig, ...]:
         """Return the configuration of each lane. Raises ValueError."""
         spec = self.pair.spec
-        lanes = [
-            run_config(
+        return tuple(
+            settings.served
+            if lane.rule.name == SERVER
+            else run_config(
                 self.pair,
                 prompt=settings.prompt_config,
                 rule=lane.config(spec),
@@ -110,14 +122,16 @@ class Session:
                 sampling=settings.sampling,
                 max_new_tokens=settings.max_new_tokens,
                 seed=settings.seed,
+                prefix=settings.prefix,
             )
             for lane in settings.rules
-        ]
-        return tuple(replace(config, prefix=settings.prefix) for config in lanes)
+        )
 
     def check(self, config: RunConfig) -> Checked:
         """Validates and encodes, without allocating caches. Raises ValueError with one sentence
-        that names the problem."""
+        that names the problem. What a server runs, it checks itself."""
+        if config.served:
+            return Checked(config, ())
         validate(config, self.pair)
         parameters = RULES[config.rule.name].values(config.rule.parameters)
         config = replace(config, rule=RuleConfig(config.rule.name, parameters))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from operator import eq
+from typing import Any
 
 from mars_core.types import (
     UNKNOWN,
@@ -26,6 +28,12 @@ PERIOD = 64  # tokens of the longest span that is looked for within a text
 # where the two are equal
 SHIFTED = 1e-9
 
+UNREPORTED: Mapping[str, float] = {  # of a run whose steps are not known
+    **dict.fromkeys(
+        ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "bonus"), UNKNOWN
+    ),
+    **dict.fromkeys(("tau", "acceptance_rate", "relaxed_share"), math.nan),
+}
 HEAD_CONTEXT = "head context"  # in a run's environment: tokens, by the head's configuration
 
 
@@ -34,7 +42,8 @@ def summarise(
 ) -> Summary:
     """Compute all numbers of a run from its steps. The wall time ends with the last step. A sum of
     times, distances or log probabilities, a share, mean or maximum over an empty set is nan, a
-    count 0; values that the run did not measure (nan) propagate."""
+    count 0; values that the run did not measure (nan) propagate, and so do steps that a server did
+    not report, whose ``drafted`` is UNKNOWN."""
     tokens = [token for step in steps for token in step.emitted]
     new_tokens, drafted = len(tokens), sum(step.drafted for step in steps)
     counts = {outcome: sum(token.outcome is outcome for token in tokens) for outcome in Outcome}
@@ -46,7 +55,7 @@ def summarise(
     shifted = math.nan if any(map(math.isnan, shifts)) else sum(shift > SHIFTED for shift in shifts)
     loop_tokens, loop_start = loop_of([token.id for token in tokens])
     tau, speed = _before(steps, loop_start)
-    return Summary(
+    summary = Summary(
         new_tokens=new_tokens,
         prompt_tokens=prompt_tokens,
         steps=len(steps),
@@ -82,6 +91,9 @@ def summarise(
         tau_before_loop=tau,
         tokens_per_s_before_loop=speed,
     )
+    unreported: dict[str, Any] = {**UNREPORTED, "tau_before_loop": math.nan}
+    reported = all(step.drafted != UNKNOWN for step in steps)
+    return summary if reported else replace(summary, **unreported)
 
 
 def _before(steps: Sequence[Step], position: int) -> tuple[float, float]:
@@ -168,10 +180,11 @@ def _exp(x: float) -> float:
 
 def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     """Return the first output position at which the texts differ, and why; None where the token ids
-    are the same. Given tokens are the beginning of the text: a difference at a given token of
-    either run has the cause CHOSEN."""
-    one: tuple[PrefixToken | Token, ...] = (*baseline.given, *baseline.tokens)
-    two: tuple[PrefixToken | Token, ...] = (*other.given, *other.tokens)
+    are the same, or, of a run here and one of a server, the texts. Given tokens are the beginning
+    of the text: a difference at a given token of either run has the cause CHOSEN."""
+    if baseline.config.served != other.config.served:
+        return _of_texts(baseline, other)
+    one, two = baseline.output, other.output
     # By their pieces where a server did not report an id.
     differ = (
         a.piece != b.piece if UNKNOWN in (a.id, b.id) else a.id != b.id
@@ -191,6 +204,20 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     return Divergence(
         position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan
     )
+
+
+def _of_texts(baseline: Trace, other: Trace) -> Divergence | None:
+    """Return where the texts of a run here and one of a server differ, whose tokens may be others:
+    the position is that of the run here."""
+    texts = (baseline.text, other.text)
+    if texts[0] == texts[1]:
+        return None
+    differ = (at for at, (one, two) in enumerate(zip(*texts, strict=False)) if one != two)
+    same = next(differ, min(map(len, texts)))
+    here = other if baseline.config.served else baseline
+    position = bisect_right([token.end for token in here.output], same)
+    cause = Cause.LENGTH if same in map(len, texts) else Cause.UNKNOWN
+    return Divergence(position, cause, math.nan)
 
 
 def _cause(left: Token, right: Token) -> Cause:

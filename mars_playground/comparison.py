@@ -10,13 +10,14 @@ from functools import cache, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from mars_core.accelerators.perform import perform
-from mars_core.jobs import Job, RecordedRun, execution_order, follow
+from evaluation.served.lane import checked_server
+from mars_core.jobs import Job, RecordedRun, execution_order, follow, servers_last
 from mars_core.models import ModelPool
 from mars_core.session import Session
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.interface import declared
 from mars_core.types import RuleConfig, Trace
+from mars_playground.running import all_runs
 from storage import RunStore, StoredComparison
 from storage.runs.comparisons import StoredRun
 from ui.kit.labels import lane_labels
@@ -97,21 +98,24 @@ def compare(
     """Run the strict rule and ``rules`` on one prompt, each after a warm-up, in random order.
 
     ``rules``: texts such as ``mars`` and ``mars(theta=0.9)``, or ``RuleConfig("mars", {"theta":
-    0.9})``; one stands for a list of one. Models stay loaded for later calls. Raises ValueError
+    0.9})``; one stands for a list of one. ``server`` adds a run of a server; the environment
+    variable MARS_SERVER_KEY holds its key. Models stay loaded for later calls. Raises ValueError
     with one sentence that names the setting, ModelError.
 
     Args:
         **settings
     """
-    pool = _models(device, dtype)
     read = Settings(prompt=prompt, rules=rules, **settings)  # type: ignore[arg-type]
+    checked_server(read)
+    pool = _models(device, dtype)
     session = Session(pool.get(read.spec()))
     configs = session.configs(replace(read, rules=(read_lane("strict"), *read.rules)))
     for config in configs:
         session.check(config)
-    job = Job(session.pair.spec, configs, tuple(execution_order(len(configs))))
+    order = servers_last(execution_order(len(configs)), configs)
+    job = Job(session.pair.spec, configs, order)
     records: dict[int, RecordedRun] = {}
-    for event in perform(pool, job, lambda: False):
+    for event in all_runs(pool, job):
         follow(records, event)
     return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), job.order)
 

@@ -13,16 +13,17 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from evaluation.progress import show_progress
-from mars_core.accelerators.perform import perform
-from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow
-from mars_core.margins import meaning
+from evaluation.served.lane import checked_server
+from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow, servers_last
+from mars_core.margins import gap_ties, meaning
 from mars_core.models import ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default
 from mars_core.session import Session
 from mars_core.settings.command_line import machine, read_settings, threshold_lines
 from mars_core.telemetry import beyond_head, first_divergence
-from mars_core.types import Cause, RunConfig, ShiftKind, Status, Trace, value_text
+from mars_core.types import UNKNOWN, Cause, RunConfig, ShiftKind, Status, Trace, value_text
 from mars_playground.output import report_bad_input, show
+from mars_playground.running import all_runs
 
 
 def main(options: Namespace) -> int:
@@ -34,6 +35,7 @@ def main(options: Namespace) -> int:
             show(f"The default model is in {folder}.")
             return 0
         settings = read_settings(options)
+        checked_server(settings)
         pool = ModelPool(**machine(settings))
         session = Session(pool.get(settings.spec(), show_progress))
         configs = session.configs(settings)
@@ -52,10 +54,11 @@ def main(options: Namespace) -> int:
 def _run_all(pool: ModelPool, spec: PairSpec, configs: Sequence[RunConfig]) -> list[Trace]:
     """Return the traces in the order of the configs, run in random order. Ctrl-C ends the current
     run and skips the rest."""
-    job = Job(spec, tuple(configs), tuple(execution_order(len(configs))), interval_s=0)
+    order = servers_last(execution_order(len(configs)), configs)
+    job = Job(spec, tuple(configs), order, interval_s=0)
     records: dict[int, RecordedRun] = {}
     with suppress(KeyboardInterrupt):
-        for event in perform(pool, job, lambda: False):
+        for event in all_runs(pool, job):
             follow(records, event)
             if isinstance(event, Wrote) and event.steps:
                 step = event.steps[-1].index + 1
@@ -106,13 +109,14 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     lines += [
         f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)
     ]
-    lines += [f"{note}\n" for note in dict.fromkeys(map(beyond_head, traces)) if note]
+    notes = [*map(beyond_head, traces), *(gap_ties(trace)[1] for trace in traces)]
+    lines += [f"{note}\n" for note in dict.fromkeys(notes) if note]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'passes':>8}{'τ':>7}{'accepted':>10}{'relaxed':>9}"
     head += f"{'Σ TV':>9}{'max TV':>9}{'Σ KL':>9}{'shifted':>9}{'log-lik.':>10}{'perpl.':>8}"
     rows = [
-        f"{_label(trace.config):{wide}}{s.new_tokens:>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
-        f"{s.steps:>8}{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{s.relaxed:>9}"
+        f"{_label(trace.config):{wide}}{_count(s.new_tokens):>8}{s.wall_s:>9.2f}{1000 * s.ttft_s:>9.0f}{s.tokens_per_s:>8.1f}"
+        f"{_count(s.steps):>8}{s.tau:>7.2f}{s.acceptance_rate:>10.0%}{_count(s.relaxed):>9}"
         f"{_shift(trace, s.tv_sum)}{_shift(trace, s.tv_max)}{_shift(trace, s.kl_sum)}{s.shifted_share:>9.0%}"
         f"{s.log_likelihood:>10.1f}{s.perplexity:>8.2f}"
         for trace in traces
@@ -131,6 +135,11 @@ def _report(traces: list[Trace], pair: Pair) -> str:
             *(re.sub(r"(?<! ) *nan%?", lambda nan: "–".rjust(len(nan[0])), row) for row in rows),
         ]
     )
+
+
+def _count(value: int) -> float:
+    """Return nan for what a server did not report."""
+    return math.nan if value == UNKNOWN else value
 
 
 def _shift(trace: Trace, value: float) -> str:

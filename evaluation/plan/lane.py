@@ -9,6 +9,7 @@ from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.rules.placebo import ALWAYS, PLACEBO, RANDOM
 from mars_core.types import (
+    SERVER,
     DrafterConfig,
     Parameters,
     RuleConfig,
@@ -18,8 +19,6 @@ from mars_core.types import (
 )
 
 BASELINE = "strict"
-# the drafter of served runs, and their rule where none was requested or it is not known
-SERVER = "server"
 SHARPENED = "sharpened"  # the rule of lanes that are strict at a lower temperature
 SCALES = (0.8, 0.6, 0.4, 0.2)  # of that temperature, by default
 PLACEBO_SEEDS = 8  # draws of each placebo, by default

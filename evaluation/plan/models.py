@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluation.plan.lane import SERVER, in_range
+from evaluation.plan.lane import in_range
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.settings.recorded import model_name
-from mars_core.types import ModelRef
+from mars_core.types import SERVER, ModelRef
 
 if TYPE_CHECKING:
     from mars_core.models import Pair

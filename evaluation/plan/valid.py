@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evaluation.plan.lane import BASELINE, SERVER, SHARPENED, Lane, in_range
+from evaluation.plan.lane import BASELINE, SHARPENED, Lane, in_range
 from mars_core.numbers import MAX_LANES
 from mars_core.rules import PLAIN, RULES
 from mars_core.settings.table import LARGEST_SEED
+from mars_core.types import SERVER
 
 if TYPE_CHECKING:
     from evaluation.plan.plan import Plan

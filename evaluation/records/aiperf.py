@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from display.format import shorten
-from evaluation.records.values import NAN, Read, RecordRow, config_of, integer, number
+from evaluation.records.values import NAN, Read, RecordRow, config_of, number
+from evaluation.served.counts import integer
 from evaluation.served.trace import served_trace
 from mars_core.types import UNKNOWN, StopReason
 

@@ -6,26 +6,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from evaluation.records.values import NAN, Read, RecordRow, config_of, ids_of, integer, number
+from evaluation.records.values import NAN, Read, RecordRow, config_of, number
 from evaluation.served.answer import text_of
+from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
 from evaluation.served.trace import STOPS, ServedToken, served_trace, vllm_steps
 from mars_core.types import UNKNOWN, RunConfig, StopReason, Trace
 
 _OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")
-
-
-class ServerCounts(NamedTuple):
-    """What a server counted for one answer. ``passes``: those that verified a draft, UNKNOWN where
-    it does not count them; ``histogram[j]``: passes that accepted j drafted tokens; ``tau``: how
-    the server computes its mean acceptance length."""
-
-    passes: int
-    drafted: int
-    accepted: int
-    histogram: Sequence[int]
-    tau: str
 
 
 def choices_of(row: RecordRow) -> list[tuple[RecordRow, str]]:
@@ -59,13 +48,7 @@ def read_answer(row: RecordRow) -> Read:
         ids = choice.get("token_ids")
         return read_sglang({"output_ids": ids, **row, **choice, "text": text, "meta_info": meta})
     spec = (row.get("metrics") or {}).get("speculative_decoding")
-    counts = spec and ServerCounts(
-        integer(spec["num_spec_steps"]),
-        integer(spec["num_draft_tokens"]),
-        integer(spec["num_accepted_draft_tokens"]),
-        ids_of(spec["acceptance_histogram"]),
-        "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
-    )
+    counts = counts_of(row)
     server = "vLLM" if spec else "a server"
     config = config_of(
         row.get("model", ""), server, k=integer(spec["num_spec_tokens"]) if spec else 0
@@ -89,25 +72,8 @@ def _created(row: RecordRow) -> datetime | None:
 
 
 def read_sglang(row: RecordRow) -> Read:
-    """Read an answer of SGLang. Its names for the counts have changed twice."""
-    meta = row["meta_info"]
-
-    def first(*names: str) -> Any:
-        return next((meta[name] for name in names if meta.get(name) is not None), None)
-
-    passes = meta.get("spec_verify_ct")
-    accepted = first("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
-    drafted = first("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
-    counts = None
-    if passes and accepted is not None and drafted is not None:
-        histogram = ids_of(first("spec_correct_drafts_histogram", "spec_accept_histogram") or ())
-        counts = ServerCounts(
-            integer(passes),
-            integer(drafted),
-            integer(accepted),
-            histogram,
-            "all tokens / passes, as ours",
-        )
+    """Read an answer of SGLang."""
+    meta, counts = row["meta_info"], counts_of(row)
     reason = meta.get("finish_reason")
     trace = _run(
         config_of(
@@ -125,22 +91,8 @@ def read_sglang(row: RecordRow) -> Read:
 
 
 def read_llama(row: RecordRow) -> Read:
-    """Read an answer of llama.cpp's server. It does not count passes: each one after the prefill
-    adds its accepted tokens and one more."""
-    timings = row["timings"]
-    counts = None
-    if "draft_n" in timings:
-        drafted, accepted = (
-            integer(timings["draft_n"]),
-            integer(timings["draft_n_accepted"]),
-        )
-        counts = ServerCounts(
-            UNKNOWN,
-            drafted,
-            accepted,
-            (),
-            "not reported; the number of passes follows from the tokens",
-        )
+    """Read an answer of llama.cpp's server, which does not count passes."""
+    timings, counts = row["timings"], counts_of(row)
     choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
     read = (
         timings["prompt_n"] + timings.get("cache_n", 0) if "prompt_n" in timings else None
@@ -196,24 +148,7 @@ def _run(
         steps=vllm_steps(detail, len(ids)),
         wall_s=wall_s,
     )
-    if counts is None or trace.summary.steps != UNKNOWN:
-        return trace
-    passes, steps = max(counts.passes, new - 1 - counts.accepted), sum(counts.histogram)
-    rates = (
-        tuple(sum(counts.histogram[depth:]) / steps for depth in range(1, len(counts.histogram)))
-        if steps
-        else ()
-    )
-    summary = replace(
-        trace.summary,
-        steps=passes,
-        drafted=counts.drafted,
-        rejected=counts.drafted - counts.accepted,
-        tau=new / passes if passes > 0 else NAN,
-        acceptance_rate=counts.accepted / counts.drafted if counts.drafted else NAN,
-        acceptance_by_position=rates,
-    )
-    return replace(trace, summary=summary)
+    return with_counts(trace, counts)
 
 
 def _source(name: str, counts: ServerCounts | None) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from evaluation.plan.lane import SERVER
-from evaluation.records.values import Read, RecordRow, config_of, ids_of, integer, number
+from evaluation.records.values import Read, RecordRow, config_of, number
+from evaluation.served.counts import ids_of, integer
 from evaluation.served.trace import ServedStep, ServedToken, served_trace
 from mars_core.drafting import DRAFTERS
-from mars_core.types import UNKNOWN, RuleConfig, StopReason
+from mars_core.types import SERVER, UNKNOWN, RuleConfig, StopReason
 
 FORMAT = "mars-vllm-1"
 _DRAFTERS = {each.vllm: name for name, each in DRAFTERS.items() if each.vllm}

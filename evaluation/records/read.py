@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from display.format import shorten
-from evaluation.plan.lane import SERVER
 from evaluation.records.aiperf import read_aiperf
 from evaluation.records.counters import read_counters
 from evaluation.records.formats import choices_of, read_answer, read_llama, read_sglang
@@ -24,7 +23,7 @@ from evaluation.records.values import NAN, config_of
 from evaluation.served.answer import Broken
 from evaluation.served.trace import served_trace
 from mars_core.text.files import read_json, read_text
-from mars_core.types import UNKNOWN, StopReason, Trace
+from mars_core.types import SERVER, UNKNOWN, StopReason, Trace
 from storage.importing import ImportedRun
 
 MAX_BYTES = 256 * 2**20

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from evaluation.plan.lane import SERVER
+from evaluation.served.counts import LARGEST
 from mars_core.types import (
+    SERVER,
     UNKNOWN,
     DrafterConfig,
     DraftMode,
@@ -21,7 +22,6 @@ from mars_core.types import (
 )
 
 NAN = math.nan
-LARGEST = 2**53  # of a number
 RecordRow = Mapping[str, Any]
 Read = tuple[Trace, datetime | None, str]  # the run, when it was created, and where it comes from
 
@@ -51,16 +51,6 @@ def config_of(
         seed,
         {"server": server, **environment},
     )
-
-
-def ids_of(values: Any) -> list[int]:
-    return [integer(value) for value in values]
-
-
-def integer(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise ValueError(f"{str(value)[:40]!r} is not a whole number from 0 to {LARGEST:,}")
-    return value
 
 
 def number(value: Any) -> float:

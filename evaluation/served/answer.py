@@ -16,6 +16,7 @@ import httpx
 MAX_BYTES = 16 * 2**20  # of one answer
 MAX_S = 1800.0  # of one answer
 NONE, CERTAIN = -9999.0, -10.0  # log probabilities
+ROUNDING = 1e-3  # that a log probability may be above 0
 _DISPLAYED_ID = re.compile(r"token_id:(\d{1,10})", re.ASCII)
 _KNOWN = frozenset(("id", "object", "created", "model", "choices", "usage"))
 _KNOWN_OF_CHOICE = frozenset(
@@ -41,6 +42,16 @@ class Broken(Exception):
     server …"."""
 
 
+class Part(NamedTuple):
+    """What one event of an answer adds: how many tokens (1 without ids), text, and what is known of
+    its tokens; ``at_s``: seconds from sending the request."""
+
+    tokens: int = 0
+    text: str = ""
+    positions: tuple[Position, ...] = ()
+    at_s: float = 0.0
+
+
 class Position(NamedTuple):
     """One token of an answer, or one of the most likely ones (``top``, in order of probability,
     with theirs; empty in these).
@@ -61,7 +72,7 @@ class Answer:
     """One completed answer. None: the server did not report it, or not for as many tokens as it
     counted. llama.cpp, for example, has one log probability for all tokens of a character, and in a
     stream none for accepted drafts. ``extra``: all other fields of the server, the last value of
-    each.
+    each; ``parts``: as they came.
 
     ``ttft_s``: seconds from sending the request to the first token; ``wall_s``: to the end of the
     answer.
@@ -77,6 +88,7 @@ class Answer:
     ttft_s: float
     wall_s: float
     extra: Mapping[str, Any]
+    parts: tuple[Part, ...] = ()
 
     @property
     def names(self) -> tuple[TokenKey, ...] | None:
@@ -100,24 +112,25 @@ def read_bytes(answer: httpx.Response, started: float) -> Iterator[bytes]:
         yield data
 
 
-def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, Answer]:
-    """Yields the number of tokens (chunks, without ids) of each event of a stream, or of an answer
-    in one piece; returns the answer.
+def read_answer(answer: httpx.Response, started: float) -> Generator[Part, None, Answer]:
+    """Yields what each event of a stream adds, or an answer in one piece; returns the answer.
 
     Raises Broken where it ended without a finish reason or with an error, and ValueError,
     LookupError, TypeError or AttributeError where it is not a completion.
     """
     events: list[Mapping[str, Any]] = []
     logprobs: list[Position] = []
-    ttft_s = 0.0
+    parts: list[Part] = []
     for event in _events(answer, started):
         events.append(event)
         for choice in (event.get("choices") or ())[:1]:
-            logprobs += _positions(choice.get("logprobs"))
+            positions = _positions(choice.get("logprobs"))
+            logprobs += positions
             new = _token_ids(choice.get("token_ids"))
             if new or text_of(choice):
-                ttft_s = ttft_s or time.perf_counter() - started
-                yield len(new) or 1
+                at_s = time.perf_counter() - started
+                parts.append(Part(len(new) or 1, text_of(choice), tuple(positions), at_s))
+                yield parts[-1]
     wall_s = time.perf_counter() - started
     row = assembled(events)
     choice = (row.get("choices") or [{}])[0]
@@ -134,9 +147,10 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[int, None, 
         or None,
         logprobs=_as_many(tokens, logprobs),
         usage=usage,
-        ttft_s=ttft_s or wall_s,
+        ttft_s=parts[0].at_s if parts else wall_s,
         wall_s=wall_s,
         extra=_without(row, _KNOWN) | _without(choice, _KNOWN_OF_CHOICE),
+        parts=tuple(parts),
     )
 
 
@@ -245,7 +259,10 @@ def _position(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Posi
     """
     chosen, top = (
         _read_position(row),
-        sorted(map(_read_position, rows), key=lambda each: -each.logprob),
+        sorted(
+            (each for each in map(_read_position, rows) if math.isfinite(each.logprob)),
+            key=lambda each: -each.logprob,
+        ),
     )
     certain = bool(top[1:]) and top[1].logprob < CERTAIN
     missing = chosen.logprob <= NONE or (chosen.logprob == 0 and not certain)
@@ -264,4 +281,5 @@ def _read_position(row: Mapping[str, Any]) -> Position:
         if content and isinstance(content, list)
         else None
     )
-    return Position(token, math.nan if row["logprob"] is None else float(row["logprob"]), key=key)
+    logprob = math.nan if row["logprob"] is None else float(row["logprob"])
+    return Position(token, logprob if logprob <= ROUNDING else math.nan, key=key)

@@ -4,15 +4,17 @@ error messages without the key."""
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from display.format import shorten
-from evaluation.served.answer import Answer, Broken, read_answer, read_bytes
+from evaluation.served.answer import Answer, Broken, Part, read_answer, read_bytes
 
 COMPLETIONS, CHAT = "/completions", "/chat/completions"
 TIMEOUT_S = 120.0  # without a byte from the server
@@ -71,6 +73,8 @@ class Server:
         if url.userinfo or url.query or url.fragment:
             why = "contains a password or a query; it must have only host, port and path"
             raise ValueError(f"The {self.role}'s URL {why}.")
+        if not (self.key.isascii() and self.key.isprintable()):
+            raise ValueError(f"The {self.role}'s key has characters that no key has.")
 
     @property
     def base(self) -> str:
@@ -93,16 +97,22 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
         *,
         timeout_s: float = TIMEOUT_S,
+        connect_s: float | None = None,
     ) -> None:
         self.server = server
         self._sleep = sleep
         self._refused: set[str] = set()
         self.sent = 0  # answers asked for
+        self._connection: Any = None  # httpcore's stream of the latest
+        self._aborted = False
         key = {"Authorization": f"Bearer {server.key}"} if server.key else {}
         headers = {"Content-Type": "application/json"} | key
         limits = httpx.Limits(max_connections=None)
         self._http = httpx.Client(
-            timeout=timeout_s, headers=headers, follow_redirects=False, limits=limits
+            timeout=httpx.Timeout(timeout_s, connect=connect_s or timeout_s),
+            headers=headers,
+            follow_redirects=False,
+            limits=limits,
         )
 
     def __enter__(self) -> Self:
@@ -110,6 +120,23 @@ class Client:
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+    def abort(self) -> None:
+        """End the request under way, from another thread, and all later ones."""
+        self._aborted = True
+        self._cut()
+
+    def _traced(self, event: str, values: Mapping[str, Any]) -> None:
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._connection = values["return_value"]
+            if self._aborted:
+                self._cut()
+
+    def _cut(self) -> None:
+        """Shut the connection down, which ends the wait for its next byte as closing does not."""
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
     def models(self) -> tuple[str, ...]:
         """Ask for the names of the served models. Raises ServerError."""
@@ -120,6 +147,17 @@ class Client:
             raise self._error(
                 "answered /models with something that is not a list of models"
             ) from None
+
+    def only_model(self) -> str:
+        """Ask for the name of the model where there is one. Raises ValueError and ServerError."""
+        models = self.models()
+        if len(models) != 1:
+            names = shorten(", ".join(models), 200) or "none"
+            raise ValueError(
+                f"{self.server.title} has {len(models)} models ({names}); the name of one of them "
+                "is needed."
+            )
+        return models[0]
 
     def metrics(self) -> str:
         """Fetch the text of ``/metrics`` beside ``/v1``. Raises ServerError."""
@@ -151,9 +189,8 @@ class Client:
         logprobs: int = 2,
         xargs: Mapping[str, Any] | None = None,
         **further: Any,
-    ) -> Generator[int, None, Answer]:
-        """Yields the number of tokens (or chunks, without ids) as they arrive and returns the
-        answer; closing it ends the request.
+    ) -> Generator[Part, None, Answer]:
+        """Yields its parts as they arrive and returns the answer; closing it ends the request.
 
         ``logprobs``: alternatives per token, 0 for none. ``xargs``: vllm_xargs. ``further``: other
         fields of the body, None to leave one out. Raises ServerError.
@@ -187,20 +224,22 @@ class Client:
         address: str,
         body: Mapping[str, Any],
         optional: Collection[str],
-        read: Callable[[httpx.Response, float], Generator[int, None, _T]],
-    ) -> Generator[int, None, _T]:
+        read: Callable[[httpx.Response, float], Generator[Part, None, _T]],
+    ) -> Generator[Part, None, _T]:
         """Give what ``read`` returns for an answer with status 200. Tries again after transient
         errors and answers that broke off."""
         trouble = ""
         number = 0
         while number < self.server.tries:
             number += 1
-            yield 0
+            yield Part()
             sent = {name: value for name, value in body.items() if name not in self._refused}
             content = json.dumps(sent).encode() if sent else None
             pause, started = PAUSE_S * 2 ** (number - 1), time.perf_counter()
             try:
-                with self._http.stream(method, address, content=content) as answer:
+                with self._http.stream(
+                    method, address, content=content, extensions={"trace": self._traced}
+                ) as answer:
                     if answer.status_code == 200:
                         return (yield from read(answer, started))
                     message = yield from _read_text(answer, started)
@@ -242,13 +281,7 @@ def with_model(server: Server) -> Server:
     if server.model:
         return server
     with Client(server) as client:
-        models = client.models()
-    if len(models) != 1:
-        names = shorten(", ".join(models), 200) or "none"
-        raise ValueError(
-            f"{server.title} has {len(models)} models ({names}); the name of one of them is needed."
-        )
-    return replace(server, model=models[0])
+        return replace(server, model=client.only_model())
 
 
 def _pause_of(answer: httpx.Response, otherwise: float) -> float:
@@ -259,16 +292,16 @@ def _pause_of(answer: httpx.Response, otherwise: float) -> float:
         return otherwise
 
 
-def _read_json(answer: httpx.Response, started: float) -> Generator[int, None, Any]:
+def _read_json(answer: httpx.Response, started: float) -> Generator[Part, None, Any]:
     return json.loads((yield from _read_text(answer, started)))
 
 
-def _read_text(answer: httpx.Response, started: float) -> Generator[int, None, str]:
-    yield 0
+def _read_text(answer: httpx.Response, started: float) -> Generator[Part, None, str]:
+    yield Part()
     return b"".join(read_bytes(answer, started)).decode("utf-8", "replace")
 
 
-def result_of(steps: Generator[int, None, _T]) -> _T:
+def result_of(steps: Generator[Part, None, _T]) -> _T:
     """Return the return value of a generator."""
     while True:
         try:

@@ -7,20 +7,18 @@ import re
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
-from evaluation.plan.lane import BASELINE, SERVER
+from evaluation.plan.lane import BASELINE
 from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
 from evaluation.served.client import Client, Server, ServerDown, ServerError, with_model
-from evaluation.served.trace import answer_trace, served_trace
+from evaluation.served.request import KEY, request_of
+from evaluation.served.trace import answer_trace, failed_trace
 from evaluation.study.engine import config_of
-from mars_core.types import RunConfig, StopReason, Trace
+from mars_core.types import SERVER, RunConfig, Trace
 
-KEY = "MARS_SERVER_KEY"  # of the environment
 MAX_DOWN = 3  # requests in a row without an answer after which a study stops
-# Else vLLM takes those of the model's generation_config.json.
-_PLAIN: dict[str, Any] = {"min_p": 0.0, "repetition_penalty": 1.0}
 _PLUGIN = re.compile(
     r'^vllm:mars_enabled\{[^}]*?version="([^"]{1,40})"[^}]*\} 1(\.0)?$', re.MULTILINE
 )
@@ -65,35 +63,27 @@ class ServedEngine:
     def run(self, config: RunConfig) -> Generator[int, None, Trace]:
         """Run; a failed request gives a failed trace. Raises ServerDown where MAX_DOWN requests in
         a row had no answer."""
-        url, sampling = config.environment["server"], config.sampling
+        url = config.environment[SERVER]
         if plugin := self.plugins.get(url):
             config = replace(config, environment={**config.environment, "plugin": plugin})
         xargs = {"mars_rule": config.rule.name} | {
             f"mars_{name}": value for name, value in config.rule.parameters.items()
         }
+        xargs = xargs if plugin and config.rule.name != SERVER else {}
+        parts = self._clients[url].stream(**request_of(config), xargs=xargs)
         try:
-            answer = yield from self._clients[url].stream(
-                _prompt(config),
-                model=config.target.name,
-                max_tokens=config.max_new_tokens,
-                seed=config.seed,
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                top_k=sampling.top_k,
-                stop=config.prompt.stop,
-                xargs=xargs if plugin and config.rule.name != SERVER else None,
-                **_PLAIN,
-                **_thinking(config),
-            )
+            while True:
+                yield next(parts).tokens
+        except StopIteration as end:
+            self._down = 0
+            return answer_trace(config, end.value)
         except ServerError as error:
             self._down = self._down + 1 if isinstance(error, ServerDown) else 0
             if self._down >= MAX_DOWN:
                 raise
-            return served_trace(
-                config, text="", tokens=(), stop_reason=StopReason.ERROR, error=str(error)
-            )
-        self._down = 0
-        return answer_trace(config, answer)
+            return failed_trace(config, error)
+        finally:
+            parts.close()
 
 
 def check(plan: Plan, engine: ServedEngine) -> None:
@@ -128,24 +118,3 @@ def _early_error(run: Generator[int, None, Trace]) -> str:
     except StopIteration as end:
         return str(end.value.error)
     return ""
-
-
-def _prompt(config: RunConfig) -> str | list[dict[str, str]]:
-    from mars_core.text.prompting import (
-        joined,
-        messages_of,
-    )  # imported here because it loads transformers
-
-    messages = messages_of(config.prompt)
-    return messages if config.prompt.chat else joined(messages)
-
-
-def _thinking(config: RunConfig) -> dict[str, Any]:
-    """Return the switch of the chat template, in vLLM's field. Raises ValueError without a
-    template."""
-    thinking = config.prompt.thinking
-    if thinking is not None and not config.prompt.chat:
-        raise ValueError(
-            "thinking is set, but no chat template is used; it must be left at the model's default."
-        )
-    return {} if thinking is None else {"chat_template_kwargs": {"enable_thinking": thinking}}

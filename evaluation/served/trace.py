@@ -5,18 +5,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from evaluation.served.answer import Answer
-from mars_core.telemetry import summarise
+from evaluation.served.answer import Answer, Part, Position
+from evaluation.served.counts import counts_of, with_counts
+from mars_core.telemetry import UNREPORTED, summarise
 from mars_core.types import (
     TOKEN_FIELDS,
     UNKNOWN,
+    Alternative,
     DraftNode,
     Outcome,
     RunConfig,
+    Sampling,
     Status,
     Step,
     StopReason,
@@ -32,8 +36,8 @@ STOPS = {
     "length": StopReason.LENGTH,
     "limit": StopReason.LENGTH,
 }  # of servers
-_COUNTS = ("steps", "drafted", "accepted", "relaxed", "rejected", "recovered", "bonus")
-_RATES = ("tau", "acceptance_rate", "relaxed_share")
+MOST_ALTERNATIVES = 5  # of a token that are kept
+LEFT_OUT = 1e-3  # probability of all unlisted tokens, at most, where an entropy is known
 
 
 # by type of a field, the value of a token of which nothing is known
@@ -42,13 +46,16 @@ _UNREPORTED = Token(**{name: _EMPTY.get(each.kind, ()) for name, each in TOKEN_F
 
 
 class ServedToken(NamedTuple):
-    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 −
-    z2."""
+    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 − z2;
+    ``top``: its likeliest tokens, with ``rank`` and ``entropy`` where these follow from them."""
 
     id: int = UNKNOWN
     piece: str = ""
     logprob: float = NAN
     gap: float = NAN
+    top: tuple[Alternative, ...] = ()
+    rank: int = UNKNOWN
+    entropy: float = NAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,9 @@ class ServedStep:
     z2: Sequence[float] = ()
     id1: Sequence[int] = ()
     id2: Sequence[int] = ()
+
+
+_UNKNOWN_STEP = ServedStep(UNKNOWN, UNKNOWN, 1)
 
 
 def served_trace(
@@ -109,7 +119,7 @@ def served_trace(
         summary, new_tokens=new_tokens, wall_s=wall_s, ttft_s=ttft_s, tokens_per_s=rate
     )
     if not known:
-        unknown: dict[str, Any] = dict.fromkeys(_COUNTS, UNKNOWN) | dict.fromkeys(_RATES, NAN)
+        unknown: dict[str, Any] = {**UNREPORTED}
         summary = replace(summary, **unknown)
     elif config.rule.name != "strict" and any(step.kept and not step.relaxed for step in reported):
         summary = replace(summary, accepted=UNKNOWN, relaxed=UNKNOWN, relaxed_share=NAN)
@@ -117,11 +127,15 @@ def served_trace(
     return Trace(config, status, stop_reason, tuple(prompt_ids), text, built, summary, error)
 
 
+def failed_trace(config: RunConfig, error: Exception) -> Trace:
+    return served_trace(config, text="", tokens=(), stop_reason=StopReason.ERROR, error=str(error))
+
+
 def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     """Make the run of an answer, with vLLM's detailed speculative metrics where it has them.
     Accepted tokens past a stop string, which vLLM reports and counts, are no part of it; their
     number is unknown without the texts of the tokens."""
-    tokens, metrics = _tokens(answer), answer.extra.get("metrics")
+    tokens, metrics = _tokens(answer, config.sampling), answer.extra.get("metrics")
     reason, ended = STOPS.get(answer.finish_reason), answer.finish_reason[:40]
     error = "" if reason else f"The server ended the answer with finish reason {ended!r}."
     new_tokens = _count(answer.usage.get("completion_tokens"))
@@ -129,7 +143,7 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     if through or isinstance(answer.extra.get("stop_reason"), str):
         tokens, reason = tokens[:through], StopReason.STOP_STRING
         new_tokens = UNKNOWN if answer.token_ids else new_tokens
-    return served_trace(
+    trace = served_trace(
         config,
         text=answer.text,
         tokens=tokens,
@@ -144,6 +158,19 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
         wall_s=answer.wall_s,
         error=error,
     )
+    with suppress(LookupError, TypeError, ValueError, AttributeError):
+        return with_counts(trace, counts_of(answer.extra))
+    return trace
+
+
+def part_step(config: RunConfig, part: Part, index: int, start: int) -> Step:
+    """Return what an event of a stream adds at a position of the text, as a step of which nothing
+    else is known yet."""
+    token = _of_part(part, config.sampling)
+    row = _token(_UNKNOWN_STEP, 0, token, Outcome.BONUS, greedy=config.sampling.temperature == 0)
+    end = start + len(part.text)
+    row = replace(row, step=index, position=index, start=start, end=end)
+    return Step(index, UNKNOWN, UNKNOWN, NAN, NAN, part.at_s, (), (row,))
 
 
 def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
@@ -172,22 +199,63 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
     return steps if steps and not tokens else None
 
 
-def _tokens(answer: Answer) -> list[ServedToken]:
-    """Ids and pieces, as far as the server reports both for every token; else one of the two, or
-    none."""
+def _tokens(answer: Answer, sampling: Sampling) -> list[ServedToken]:
+    """Ids and pieces, as far as the server reports both for every token; else one of the two, the
+    parts of a stream where there are as many, or none."""
     names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
     ids = [name if isinstance(name, int) else UNKNOWN for name in names]
     if not answer.logprobs:
-        return [ServedToken(id_) for id_ in ids]
+        return [ServedToken(id_) for id_ in ids] or _of_parts(answer, sampling)
     return [
-        ServedToken(
-            id_,
-            each.token,
-            each.logprob,
-            each.top[0].logprob - each.top[1].logprob if each.top[1:] else NAN,
-        )
-        for id_, each in zip(ids, answer.logprobs, strict=True)
+        _served_token(id_, each, sampling) for id_, each in zip(ids, answer.logprobs, strict=True)
     ]
+
+
+def _of_parts(answer: Answer, sampling: Sampling) -> list[ServedToken]:
+    """Take each part of a stream as a token, where that makes as many as the server counted: with
+    the end of the turn, of which llama.cpp sends nothing."""
+    count = _count(answer.usage.get("completion_tokens"))
+    ends = len(answer.parts) == count - 1 and STOPS.get(answer.finish_reason) is StopReason.EOS
+    if len(answer.parts) + ends != count:
+        return []
+    tokens = [_of_part(part, sampling) for part in answer.parts]
+    return [*tokens, *[ServedToken()] * ends]
+
+
+def _of_part(part: Part, sampling: Sampling) -> ServedToken:
+    if len(part.positions) != 1:
+        return ServedToken(piece=part.text)
+    key = part.positions[0].key
+    token = _served_token(key if isinstance(key, int) else UNKNOWN, part.positions[0], sampling)
+    return token._replace(piece=part.text)
+
+
+def _served_token(id_: int, position: Position, sampling: Sampling) -> ServedToken:
+    """Probabilities of the raw logits are those of the run at temperatures 0 and 1 without
+    warpers."""
+    top = position.top
+    gap = top[0].logprob - top[1].logprob if top[1:] else NAN
+    as_sampled = sampling == Sampling(sampling.temperature) and sampling.temperature in (0, 1)
+    alternatives = [
+        Alternative(each.key if isinstance(each.key, int) else UNKNOWN, each.token, p)
+        for each in top
+        if as_sampled and (p := math.exp(each.logprob))
+    ]
+    same = [number for number, each in enumerate(top, 1) if each[::3] == position[::3]]
+    return ServedToken(
+        *(id_, position.token, position.logprob, gap, tuple(alternatives[:MOST_ALTERNATIVES])),
+        same[0] if same else UNKNOWN,
+        _entropy([each.p for each in alternatives]),
+    )
+
+
+def _entropy(listed: Sequence[float]) -> float:
+    """Return the entropy of these probabilities and the rest as one token: that of all, to about
+    0.01 nats, where they leave out at most LEFT_OUT; else nan."""
+    rest = max(0.0, 1 - math.fsum(listed))
+    if rest > LEFT_OUT:
+        return NAN
+    return -math.fsum(p * math.log(p) for p in (*listed, rest) if p)
 
 
 def _through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
@@ -269,7 +337,9 @@ def _token(
         r=z2 / z1 if z1 > 0 else NAN,
         gap=gap,
         own=id1 if greedy else UNKNOWN,
-        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else UNKNOWN,
+        rank={id1: 1, id2: 2}.get(token.id, UNKNOWN) if judged else token.rank,
         edge=gap if greedy else NAN,
         logprob=token.logprob,
+        entropy=token.entropy,
+        top=token.top,
     )

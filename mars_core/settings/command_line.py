@@ -20,7 +20,7 @@ from mars_core.settings.drafts import rule_named
 from mars_core.settings.setting import options
 from mars_core.settings.table import KINDS, PROCESSORS, Settings
 from mars_core.text.files import read_text
-from mars_core.types import RuleConfig
+from mars_core.types import SERVER, RuleConfig
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
@@ -89,6 +89,7 @@ def add_commands(commands: Commands) -> None:
         command.add_argument("--rule", action="append", help=rule)
         add_options(command, PROMPT_OPTIONS | RULE_OPTIONS | DRAFTER_OPTIONS | SAMPLING_OPTIONS)
         add_options(command, PAIR_OPTIONS | MACHINE_OPTIONS)
+        add_options(command, options(Settings, "server", "server_model"))
         command.add_argument(
             "--config",
             type=Path,
@@ -156,10 +157,10 @@ def read_settings(options: argparse.Namespace) -> Settings:
             names = ["strict", *(name for name in names if name != "strict")]
         values["rules"] = read_rules(names, options)
     settings = Settings(**values)
-    if options.command == "run" and len(settings.rules) > 1:
+    here = [lane for lane in settings.rules if lane.rule.name != SERVER]
+    if options.command == "run" and len(here) > 1:
         raise ValueError(
-            f"The options name {len(settings.rules)} rules or values; run takes 1, compare takes "
-            "several."
+            f"The options name {len(here)} rules or values; run takes 1, compare takes several."
         )
     return settings
 

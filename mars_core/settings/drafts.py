@@ -24,6 +24,7 @@ from mars_core.settings.setting import (
 )
 from mars_core.types import (
     MAX_DRAFT,
+    SERVER,
     DrafterConfig,
     DraftMode,
     Parameters,
@@ -184,6 +185,8 @@ def read_lane(value: object) -> LaneSettings:
     elif not isinstance(value, Mapping):
         value = _rule_text(value)
     words = value.get("parameters") or {}
+    if value == {"rule": SERVER, "parameters": words} and not words:
+        return LaneSettings(RuleConfig(SERVER))
     if not isinstance(words, Mapping) or set(value) - {"rule", "parameters"}:
         raise ValueError(f'A rule is {quoted(value)}; as an object it has "rule" and "parameters".')
     rule, known, words = rule_named(value.get("rule")), kinds(Drafts), renamed(words)

@@ -12,7 +12,7 @@ from mars_core.rules import PLAIN
 from mars_core.settings.drafts import LaneSettings, drafts_of
 from mars_core.settings.setting import given
 from mars_core.settings.table import KINDS, OF_RUNS, Settings, value_in
-from mars_core.types import ModelRef, RunConfig
+from mars_core.types import SERVER, ModelRef, RunConfig
 
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
 
@@ -23,17 +23,21 @@ REPEATED = "Saved as run.json: mars compare --config run.json"
 
 def settings_of(configs: Sequence[RunConfig], catalog: Iterable[PairSpec] = CATALOG) -> Settings:
     """Return the settings of runs that differ in rules and drafters; what else they are is as in
-    the first that drafts."""
-    base = first_drafting(configs)
+    the first that drafts; of a server beside them, its address and model."""
+    here, base = _here(configs), first_drafting(configs)
     drafts, read = drafts_of(base.drafter), {name: value_in(base, name) for name in OF_RUNS}
-    lanes = [(each.rule, drafts_of(each.drafter)) for each in configs]
+    lanes = [
+        LaneSettings(each.rule, {} if each.rule.name == PLAIN or own == drafts else own)
+        for each in configs
+        for own in [drafts if each not in here else drafts_of(each.drafter)]
+    ]
+    for each in configs:
+        if each not in here:
+            read |= {"server": each.environment[SERVER], "server_model": each.target.name}
     return Settings(
         **drafts,
-        **_models(configs, base, catalog),
-        rules=tuple(
-            LaneSettings(rule, {} if rule.name == PLAIN or own == drafts else own)
-            for rule, own in lanes
-        ),
+        **_models(here, base, catalog),
+        rules=tuple(lanes),
         **read,
         prompt=base.prompt.text,
         device=base.environment.get("device", "").partition(" ")[0] or "auto",
@@ -41,8 +45,14 @@ def settings_of(configs: Sequence[RunConfig], catalog: Iterable[PairSpec] = CATA
     )
 
 
+def _here(configs: Sequence[RunConfig]) -> Sequence[RunConfig]:
+    """Return the runs that no server made; all where there are none of these."""
+    return [each for each in configs if not each.served] or configs
+
+
 def first_drafting(configs: Sequence[RunConfig]) -> RunConfig:
-    return next((each for each in configs if each.drafter.kind != PLAIN), configs[0])
+    here = _here(configs)
+    return next((each for each in here if each.drafter.kind != PLAIN), here[0])
 
 
 def cautions(configs: Sequence[RunConfig]) -> list[str]:
@@ -54,12 +64,12 @@ def cautions(configs: Sequence[RunConfig]) -> list[str]:
 
 def documents(configs: Sequence[RunConfig]) -> list[dict[str, Any]]:
     """Return the settings of runs as JSON values, in one object where one repeats them all."""
-    base = first_drafting(configs)
+    here, base = _here(configs), first_drafting(configs)
     same = all(
         replace(each, rule=base.rule, drafter=base.drafter, environment=base.environment) == base
         and each.environment.get("device") == base.environment.get("device")
         and each.environment.get("dtype") == base.environment.get("dtype")
-        for each in configs
+        for each in here
     )
     return [plain(settings_of(each)) for each in ([configs] if same else zip(configs))]
 

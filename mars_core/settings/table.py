@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from mars_core import __version__
 from mars_core.drafting import DRAFTERS
 from mars_core.models import CATALOG, PairSpec, custom_pair
 from mars_core.numbers import quoted
@@ -22,13 +23,18 @@ from mars_core.settings.setting import (
     TokenIds,
     Whole,
     Words,
+    checked,
     kinds,
     setting,
 )
 from mars_core.types import (
     PROTECTED,
+    SERVER,
+    DrafterConfig,
+    ModelRef,
     Processors,
     PromptConfig,
+    RuleConfig,
     RunConfig,
     Sampling,
 )
@@ -96,6 +102,24 @@ class Settings(Drafts):
         "",
         Text(
             "Hub id or folder of a classifier of the target's hidden states (default: the pair's)"
+        ),
+    )
+    server: str = setting(
+        "",
+        Text(
+            "base URL of an OpenAI-compatible server, which has a lane of its own",
+            metavar="URL",
+            section="server",
+            title="Server",
+        ),
+    )
+    server_model: str = setting(
+        "",
+        Text(
+            "its model (default: the only one it has)",
+            metavar="NAME",
+            section="server",
+            title="Model of the server",
         ),
     )
     temperature: float = setting(0.0, Number("0 is greedy", 0, 100, 0.1, section="run"))
@@ -201,6 +225,12 @@ class Settings(Drafts):
     dtype: str = setting("auto", Text("auto, float32, bfloat16, float16, gguf"))
     graphs: bool = setting(True, Flag("record steps as CUDA graphs, on CUDA", default=True))
 
+    def __post_init__(self) -> None:
+        """Give a server that has no lane the last one."""
+        checked(self)
+        if self.server and SERVER not in [lane.rule.name for lane in self.rules]:
+            object.__setattr__(self, "rules", (*self.rules, LaneSettings(RuleConfig(SERVER))))
+
     def spec(self, catalog: Sequence[PairSpec] = CATALOG) -> PairSpec:
         """Return the pair with its models. Raises ValueError, ModelError."""
         kind, path = named_drafter(self.drafter)
@@ -233,6 +263,25 @@ class Settings(Drafts):
     @property
     def prompt_config(self) -> PromptConfig:
         return PromptConfig(self.prompt, self.system, self.chat, self.stop, (), self.thinking)
+
+    @property
+    def served(self) -> RunConfig:
+        """Return the run of a lane that is a server, which relaxes what it will. Raises
+        ValueError."""
+        if not self.server:
+            raise ValueError("server is empty; a lane that is a server takes its base URL.")
+        if self.prefix:
+            raise ValueError("prefix has token ids, which a server cannot be given.")
+        return RunConfig(
+            self.prompt_config,
+            ModelRef(self.server_model),
+            DrafterConfig(SERVER, None, 0),
+            RuleConfig(SERVER),
+            replace(self, protect=()).sampling,
+            self.max_new_tokens,
+            self.seed,
+            {"app": __version__, SERVER: self.server},
+        )
 
     def of(self, lane: LaneSettings) -> Drafts:
         """Return where the drafts of a lane come from; another drafter has another tree."""

@@ -119,6 +119,8 @@ class TreeShape:
 
 
 MAX_DRAFT = 64  # largest k
+# the rule and the drafter of a run of a server, where it does not say which it has
+SERVER = "server"
 WITH_PROBABILITIES = {"model", "eagle3"}  # drafters; ``drafting`` compares it with its table
 
 
@@ -150,7 +152,7 @@ class ShiftKind(StrEnum):
     @classmethod
     def recorded(cls, environment: Mapping[str, str]) -> ShiftKind:
         """Return the kind of a run with this environment."""
-        kind = environment.get("tv", cls.UNKNOWN if "server" in environment else cls.EXACT)
+        kind = environment.get("tv", cls.UNKNOWN if SERVER in environment else cls.EXACT)
         return cls(kind) if kind in list(cls) else cls.UNKNOWN
 
 
@@ -195,6 +197,11 @@ class RunConfig:
     spent: tuple[float, ...] = ()
 
     @property
+    def served(self) -> bool:
+        """Whether a server ran it: its address is in the environment."""
+        return SERVER in self.environment
+
+    @property
     def shift_kind(self) -> ShiftKind:
         """What TV and KL of its tokens are."""
         return ShiftKind.recorded(self.environment)
@@ -203,5 +210,5 @@ class RunConfig:
     def draws_otherwise(self) -> bool:
         """Whether the run was drawn here by another sampler, so that it would now write another
         text with its seed."""
-        here, sampler = "server" not in self.environment, self.environment.get("sampler")
-        return here and sampler != SAMPLER and self.sampling.temperature > 0
+        drawn = self.environment.get("sampler") != SAMPLER and self.sampling.temperature > 0
+        return drawn and not self.served

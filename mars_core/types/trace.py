@@ -350,6 +350,11 @@ class Trace:
         return tuple(token for step in self.steps for token in step.emitted)
 
     @property
+    def output(self) -> tuple[PrefixToken | Token, ...]:
+        """The token at every output position."""
+        return (*self.given, *self.tokens)
+
+    @property
     def repeats_from(self) -> int | None:
         """Output position of the first token of the first repeat of a loop."""
         start = self.summary.loop_start

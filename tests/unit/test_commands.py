@@ -65,6 +65,8 @@ RUN = {
     "mars check --server http://localhost:8000": FEW,
     "mars check --server http://localhost:8000 --against http://localhost:8001": FEW,
     "mars check --server http://localhost:8000 --reference model.gguf": f"{FEW} --reference bundled/target",
+    'mars compare --prompt "What is gravity?" --rule mars --server http://localhost:8000': "--pair bundled "
+    "--max-new-tokens 8",
     "mars import /tmp/mars.jsonl": "",
     "mars export tokens tokens.parquet --rule mars --since 2026-11-01": "",
     ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "

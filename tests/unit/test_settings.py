@@ -48,6 +48,7 @@ IN_A_SPACE = ServerSettings(
                 "SPACE_HOST": "a-b.hf.space",
                 "HF_TOKEN": "hf_a",
                 "MARS_METRICS": "on",
+                "MARS_SERVERS": "https://llm.example/v1/, http://10.0.0.2:8000",
                 "MARS_DATABASE_URL": "",
                 "MARS_LIMITS": "k=4",
             },
@@ -62,6 +63,7 @@ IN_A_SPACE = ServerSettings(
                 backup_minutes=5,
                 backup_token="hf_a",
                 metrics=True,
+                servers=("https://llm.example/v1", "http://10.0.0.2:8000/v1"),
                 database=None,
                 limits="k=4",
                 hosts=("lab.example", "*.lab.example", "a-b.hf.space"),
@@ -94,6 +96,7 @@ def test_no_secret_is_displayed() -> None:
         ("MARS_ROOT_PATH", "/a b", "a path such as /mars"),
         ("MARS_METRICS", "yes", "on, off or auto"),
         ("MARS_HOSTS", "lab.example:80", "names such as lab.example"),
+        ("MARS_SERVERS", "llm.example/v1", "base URLs such as https://llm.example/v1"),
     ],
 )
 def test_what_is_no_value_gets_a_sentence(name: str, value: str, words: str) -> None:

@@ -20,7 +20,7 @@ from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
 from ui.kit.labels import exact_text, lane_label, rule_title
 from ui.result.result import run_speeds
-from ui.result.sentence import divergence, output
+from ui.result.sentence import divergence
 from ui.result.speed import speed_ratio
 
 Document = dict[str, Any]
@@ -118,14 +118,15 @@ def _against(base: Trace, run: StoredRun) -> Document:
     trace, parted = run.trace, divergence(base, run.trace)
     facts: Document = asdict(parted) if parted else dict.fromkeys(("position", "cause", "gap"))
     at = parted.position if parted else math.inf
+    here = trace if base.config.served else base
     for name, side in (("baseline_token", base), ("token", trace)):
-        tokens = output(side)
+        tokens = side.output
         facts[name] = _token(tokens[int(at)], side.text) if at < len(tokens) else None
     return _document(
         lane=run.lane,
         label=lane_label(trace.config),
         same_text=_same_text(base, trace),
-        before=trace.text[: output(trace)[parted.position - 1].end][-BEFORE:]
+        before=here.text[: here.output[parted.position - 1].end][-BEFORE:]
         if parted and parted.position
         else "",
         **facts,

@@ -187,7 +187,7 @@ def _rules(rules: Any) -> Any:
 def _jobs(services: Services, settings: Settings) -> Generator[DriverEvent, None, None]:
     def read(session: "Session") -> Iterable[Batch]:
         configs = session.configs(settings)
-        return [Batch(configs, services.rounds(len(configs), repeats))]
+        return [Batch(configs, services.rounds(configs, repeats))]
 
     if not 1 <= len(settings.rules) <= MOST_LANES:
         raise ValueError(f"rules has {len(settings.rules)} rules; it must have 1 to {MOST_LANES}.")

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+from evaluation.served.lane import checked_server
 from mars_core.jobs import AcceleratorError
 from mars_core.models import ModelError, PairSpec
+from mars_core.numbers import quoted
 from mars_core.panics import contained
 from mars_core.settings import Settings
 from mars_core.types import RunConfig
@@ -72,7 +74,16 @@ def admit(services: Services, settings: Settings) -> PairSpec:
                 "The prompt is empty; type one, or take one of the examples under the box."
             )
         services.limits.check_prompt(settings.prompt, settings.system, *settings.stop)
+        check_server(services, settings)
         return chosen_pair(services, settings)
+
+
+def check_server(services: Services, settings: Settings) -> None:
+    """Raises ValueError for a server that this page does not ask."""
+    server = checked_server(settings, services.server_key)
+    if server and (services.servers or services.public) and server.base not in services.servers:
+        known = " or ".join(services.servers) or "none"
+        raise ValueError(f"server is {quoted(settings.server)}; this page asks {known}.")
 
 
 def chosen_pair(services: Services, settings: Settings) -> PairSpec:

@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from evaluation.served.lane import with_servers
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
 from mars_core.types import PrefixToken, RunConfig, Trace
@@ -183,11 +185,17 @@ def _checked(
             yield batch
 
 
+def job_events(services: Services, job: Job, stop: Stop) -> Generator[JobEvent, None, None]:
+    """Yield the events of a job: of the accelerator, and of the servers that it has."""
+    here = partial(services.accelerator.run, stop=stop)
+    return with_servers(job, services.server_key, here, stop.requested)
+
+
 def _runs(
     services: Services, job: Job, batch: Batch, stop: Stop
 ) -> Generator[DriverEvent, None, None]:
     comparison, position = batch.comparison, 0
-    with job_errors(services, RUNNING), closing(services.accelerator.run(job, stop)) as events:
+    with job_errors(services, RUNNING), closing(job_events(services, job, stop)) as events:
         for event in events:
             if isinstance(event, Began):
                 comparison = comparison or services.store.new_comparison(

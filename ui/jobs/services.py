@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,9 +11,9 @@ from typing import Any
 
 from display.format import about, plural
 from mars_core.accelerators import Local
-from mars_core.jobs import Accelerator, execution_order
+from mars_core.jobs import Accelerator, execution_order, servers_last
 from mars_core.models import CATALOG, ModelPool, PairSpec
-from mars_core.types import Trace
+from mars_core.types import RunConfig, Trace
 from storage import RunStore
 from ui.jobs.queue import Paces, Queue
 from ui.jobs.stops import StopRequests
@@ -39,6 +39,8 @@ class Services:
     public: bool = False  # strangers use this page: only pairs of the catalog, everybody sees only their own runs
     limits: Limits = PRIVATE_LIMITS
     sign_in: bool = False  # visitors may sign in with Hugging Face
+    servers: tuple[str, ...] = ()  # base URLs that may be asked; empty: all, in public mode none
+    server_key: str = field(default="", repr=False)  # of a visitor, for one request
     retention_days: int | None = None  # after which runs are removed for good
     notice: str = ""  # what everybody should know: that runs are not stored, say
     visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``
@@ -59,6 +61,11 @@ class Services:
         return not self.public and self.accelerator.loads
 
     @property
+    def asks_servers(self) -> bool:
+        """Whether a lane may be a server."""
+        return bool(self.servers) or not self.public
+
+    @property
     def key(self) -> str:
         """The key of one open page. It includes the owner, because a browser chooses its session
         name: the same name from another visitor is another page."""
@@ -73,9 +80,10 @@ class Services:
     def sentence(self, error: Exception | str) -> str:
         return error_message(error, public=self.public)
 
-    def rounds(self, lanes: int, rounds: int) -> tuple[int, ...]:
+    def rounds(self, configs: Sequence[RunConfig], rounds: int) -> tuple[int, ...]:
         """Return the order in which all lanes run once in each of some rounds."""
-        return tuple(lane for _ in range(rounds) for lane in self.order(lanes))
+        order = [lane for _ in range(rounds) for lane in self.order(len(configs))]
+        return servers_last(order, configs)
 
     def duration_of(self, spec: PairSpec, tokens: int) -> str:
         """Return a range, by the latest runs of the pair's target."""

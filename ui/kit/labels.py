@@ -7,10 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from display.format import MISSING, displayable, plural
-from evaluation.plan.lane import SERVER
 from mars_core.drafting import DRAFTERS, described
 from mars_core.rules import PLAIN, RULES, split_values
-from mars_core.types import PROTECTED, UNKNOWN, DrafterConfig, Processors, RunConfig, StopReason
+from mars_core.types import (
+    PROTECTED,
+    SERVER,
+    UNKNOWN,
+    DrafterConfig,
+    Processors,
+    RunConfig,
+    StopReason,
+)
 
 LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
 _SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
@@ -70,7 +77,8 @@ def lane_label(config: RunConfig) -> str:
 def lane_labels(configs: Sequence[RunConfig]) -> tuple[str, ...]:
     """Return the rules of the runs of one comparison with what else sets them apart: drafts of
     their own, a given beginning."""
-    differ = len({config.drafter for config in configs if config.drafter.kind != PLAIN}) > 1
+    drafters = {each.drafter for each in configs if each.drafter.kind not in (PLAIN, SERVER)}
+    differ = len(drafters) > 1
     extras = [[f"continued at {len(config.prefix)}"] if config.prefix else [] for config in configs]
     return tuple(
         ", ".join([lane_label(config), *(_draft(config.drafter) if differ else []), *extra])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from display.format import count
 from mars_core.numbers import read_integer
 from mars_core.rules import PLAIN
-from mars_core.types import DrafterConfig, RunConfig
+from mars_core.types import SERVER, DrafterConfig, RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Limits:
         if drafter.tree is not None:
             _within("tokens of the draft tree", drafter.tree.tokens, self.tree_tokens)
             _within("depth of the draft tree", drafter.tree.depth, self.tree_depth)
-        elif drafter.kind != PLAIN:
+        elif drafter.kind not in (PLAIN, SERVER):
             _within("K", drafter.k, self.k)
 
     def check_prompt(self, *texts: str) -> None:

@@ -16,7 +16,7 @@ from storage import Repeat, StoredComparison
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
-from ui.result.sentence import broken_sentence, divergence, output, verdict
+from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.result.speed import SpeedRatio, speed_ratio
 from ui.token_view.tiles import LaneCounts, counts_of
 from ui.token_view.view import LaneView, TokenRow, ended_view
@@ -139,7 +139,7 @@ def _shared(traces: Mapping[int, Trace], positions: Mapping[int, int]) -> dict[i
     spans: dict[int, Spans] = {}
     others = [lane for lane in traces if lane and 0 in traces and _ended(traces[0], traces[lane])]
     for lane in sorted(others, key=lambda lane: positions.get(lane, math.inf)):
-        whole = len(output(traces[lane]))
+        whole = len(traces[lane].output)
         spans[lane] = shared_spans(traces[0], traces[lane], positions.get(lane, whole))
         own = ((at, at + after - first, at) for first, after, at in spans[lane])
         spans.setdefault(0, tuple(own))
@@ -212,8 +212,9 @@ Spans = tuple[tuple[int, int, int], ...]  # the first, after the last, the first
 def shared_spans(left: Trace, right: Trace, position: int) -> Spans:
     """Return what is in either text, by output positions of the right one; ``position``: where they
     first differ."""
+    mixed = left.config.served != right.config.served
     ids = [
-        [each.piece if each.id == UNKNOWN else each.id for each in output(trace)[position:]]
+        [each.piece if mixed or each.id == UNKNOWN else each.id for each in trace.output[position:]]
         for trace in (left, right)
     ]
     # without seeds in frequent tokens of long texts, which keeps a text that repeats itself fast

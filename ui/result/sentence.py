@@ -7,6 +7,7 @@ a lane.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,7 +18,6 @@ from mars_core.types import (
     Cause,
     Divergence,
     Outcome,
-    PrefixToken,
     Status,
     StopReason,
     Token,
@@ -27,6 +27,8 @@ from ui.kit.labels import run_names
 from ui.kit.values import BREAK, Sentence, SentencePart, plain
 from ui.result.speed import SpeedRatio
 from ui.token_view.story import relaxed_story, samples_drafts, word
+
+LONGEST_PIECE = 24  # characters that are named of a token
 
 
 def divergence(left: Trace, right: Trace) -> Divergence | None:
@@ -118,12 +120,16 @@ def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Senten
     left, right, name, base = traces[0], traces[lane], names[lane], names[0]
     difference = divergence(left, right)
     if difference is None:
-        same = SentencePart("the same text, token for token", "strong")
+        mixed = left.config.served != right.config.served
+        same = SentencePart(
+            "the same text" if mixed else "the same text, token for token", "strong"
+        )
         return SentencePart(f"{name} and {base} wrote "), same, SentencePart(".")
     position = difference.position
     link = SentencePart(f"position {position}", "strong", lane, position)
     if difference.cause is Cause.LENGTH:
-        ours = right.summary.new_tokens > left.summary.new_tokens
+        lengths = [(len(trace.text), len(trace.output)) for trace in (left, right)]
+        ours = lengths[1] > lengths[0]
         longer, shorter = (name, base) if ours else (base, name)
         words = SentencePart(f"{longer} continues where {shorter} ends, at ")
         return words, replace(link, lane=lane if ours else 0), SentencePart(".")
@@ -174,7 +180,7 @@ def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, positio
             words
             for each, trace in enumerate(traces)
             if each != by_hand
-            and len(words := output(trace)) > at
+            and len(words := trace.output) > at
             and [token.id for token in words[:at]] == ids[:at]
         ),
         None,
@@ -193,13 +199,14 @@ def _continued(names: Sequence[str], traces: Sequence[Trace], lane: int, positio
     )
 
 
-def output(trace: Trace) -> tuple[PrefixToken | Token, ...]:
-    """Return the token at every output position."""
-    return (*trace.given, *trace.tokens)
-
-
 def _token(trace: Trace, position: int) -> Token:
     return trace.tokens[position - len(trace.given)]
+
+
+def _at(trace: Trace, character: int) -> Token:
+    """Return the token with a character of the text, from this on: a server's may be long."""
+    token = trace.tokens[bisect_right([each.end for each in trace.tokens], character)]
+    return replace(token, piece=trace.text[character : min(token.end, character + LONGEST_PIECE)])
 
 
 def divergence_text(left: Trace, right: Trace) -> str:
@@ -216,7 +223,11 @@ def divergence_text(left: Trace, right: Trace) -> str:
 def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
     if _relaxed_on_the_left(difference, right):
         left, right = right, left
-    here, theirs = (_token(trace, difference.position) for trace in (right, left))
+    if left.config.served != right.config.served:
+        start = (right if left.config.served else left).output[difference.position].start
+        here, theirs = (_at(trace, start) for trace in (right, left))
+    else:
+        here, theirs = (_token(trace, difference.position) for trace in (right, left))
     if difference.cause is Cause.RELAXED:
         config = right.config
         story = relaxed_story(here, config.rule, sampled=samples_drafts(config))

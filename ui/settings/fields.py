@@ -5,7 +5,7 @@ can of the values that a browser holds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -18,12 +18,21 @@ from mars_core.rules import RULES, WHERE, Parameter, Rule, Siblings
 from mars_core.rules.expression import VARIABLES
 from mars_core.settings import CHAIN, KINDS, Settings
 from mars_core.settings.setting import Flag, Number, SettingKind, Text, Words
-from mars_core.types import DraftMode
+from mars_core.types import SERVER, DraftMode
 from ui.kit.labels import LANE_NAMES, drafter_title, parameter_title, rule_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
-from ui.settings.values import DRAFTS, MODELS, SHARED, EnteredValues, as_text, taken, tree_text
+from ui.settings.values import (
+    DRAFTS,
+    MODELS,
+    SHARED,
+    EnteredValues,
+    as_text,
+    has_server,
+    taken,
+    tree_text,
+)
 
 Choices = Sequence[tuple[str, str]]  # title and value
 DEFAULT_RULES = ("strict", "mars", "lenience", "typical")  # of the lanes
@@ -170,7 +179,9 @@ class Fields:
         begin with; ``more``: what a tab has otherwise, by setting."""
         custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
         own: dict[str, Any] = {name: {"visible": custom, "list": self._models} for name in MODELS}
+        server = {"visible": has_server(self.values)}
         own |= {
+            **{name: server for name in ("server", "server_model")},
             "pair": {"choices": self._pairs},
             "drafter": {"choices": [(drafter_title(kind), kind) for kind in offered(self.spec)]},
             "temperature": {"default": self.spec.temperature if self.spec else 1.0},
@@ -221,12 +232,19 @@ class Fields:
 
 
 def lane(
-    index: int, spec: PairSpec | None, values: EnteredValues, *, votes: bool = False
+    index: int,
+    spec: PairSpec | None,
+    values: EnteredValues,
+    *,
+    votes: bool = False,
+    rules: Iterable[str] = RULES,
 ) -> LaneFields:
     """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
-    form's drafter or one of its own."""
+    form's drafter or one of its own; a server has neither. ``rules``: that are offered."""
+    served = values.get("rule") == SERVER
+    values = {"rule": SERVER} if served else values
     fields, id_ = Fields(values, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
-    titles = [(rule_title(name), name) for name in RULES]
+    titles = [(rule_title(name), name) for name in rules]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     rule = fields.add("rule", "choice", label, DEFAULT_RULES[index], choices=titles)
     if not votes:
@@ -235,19 +253,23 @@ def lane(
             ("As above", SHARED),
             *((drafter_title(each), each) for each in offered(spec)[:-1]),
         ]
-        fields.add("drafter", "choice", "Drafts", SHARED, choices=kinds, width=120)
+        fields.add(
+            "drafter", "choice", "Drafts", SHARED, choices=kinds, width=120, visible=not served
+        )
         fields.draft("k", label="K, this lane")
         fields.draft("tree")
         fields.draft("draft_mode")
     by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
     numbers = Fields(values, f"{id_}-parameter", spec)
-    for parameter in RULES[rule].settable:
+    for parameter in RULES[rule].settable if rule in RULES else ():
         numbers.parameter(RULES[rule], parameter)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))
 
 
 def rule_html(name: str) -> str:
     """Return what the page says under the chooser: summary, formula, source and limits of a rule."""
+    if name == SERVER:
+        return "<p>A server writes this lane; its address is above.</p>"
     rule = RULES[name]
     limits = ["chains only, no tree"] if rule.siblings is Siblings.REFUSED else []
     if len(rule.modes) < len(DraftMode):

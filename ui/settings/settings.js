@@ -116,7 +116,21 @@ function offer(...given) {
 }
 offer();
 
+// The key of a server, kept by the browser for that address alone: it is no value of the panel.
+const KEYS = "mars-server-keys";
+const address = () => box.querySelector('[data-name="server"]')?.value.trim();
+function unlock() {
+  const field = box.querySelector("#server-key");
+  if (field) field.value = marsStorage.read(KEYS)?.[address()] || "";
+}
+function lock(key) {
+  const { [address()]: _, ...others } = marsStorage.read(KEYS) || {};
+  marsStorage.write(KEYS, key ? { ...others, [address()]: key } : others);
+}
+
 box.addEventListener("change", ({ target }) => {
+  if (target.id === "server-key") lock(target.value.trim());
+  if (target.dataset.name === "server") unlock();
   if (target.list === offers && target.value.trim()) offer(target.value.trim());
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
@@ -139,4 +153,5 @@ box.addEventListener("click", ({ target }) => {
 if (CONSTANTS.panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js
 watch("value", update);
 update();
+unlock();
 setTimeout(look, SOON);

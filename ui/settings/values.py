@@ -23,7 +23,7 @@ from mars_core.settings.links import NAMES
 from mars_core.settings.recorded import first_drafting, settings_of
 from mars_core.settings.setting import Flag, Number, Protected, SettingKind, Words, kinds
 from mars_core.text.files import lines_of
-from mars_core.types import RunConfig, TreeShape
+from mars_core.types import SERVER, RunConfig, TreeShape
 from storage import StoredComparison
 from ui.kit.labels import rule_label
 from ui.kit.lengths import check_lengths
@@ -87,6 +87,11 @@ def lanes_of(values: EnteredValues) -> list[dict[str, Any]]:
     return [each for each in lanes if isinstance(each, dict)] if isinstance(lanes, list) else []
 
 
+def has_server(values: EnteredValues) -> bool:
+    """Return whether a lane is a server."""
+    return any(lane.get("rule") == SERVER for lane in lanes_of(values))
+
+
 def applied(values: EnteredValues) -> dict[str, Any]:
     """Return the values without those that their drafter does not take."""
     known = taken(as_text(values.get("drafter")), as_text(values.get("tree")))
@@ -105,6 +110,8 @@ def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -
     """Read the settings of Compare or Votes; ``names``: only of these fields, without lanes. Raises
     ValueError."""
     words = _words(values) | {"prompt": prompt}
+    if not has_server(values):
+        words |= {"server": "", "server_model": ""}
     if values.get("pair") != CUSTOM:
         words = {name: each for name, each in words.items() if name not in MODELS}
     elif not as_text(words.get("target")).strip():
@@ -123,6 +130,8 @@ def read_settings(values: EnteredValues, prompt: str | None = "", *names: str) -
 
 def read_lane_values(values: EnteredValues) -> LaneSettings:
     """Read a rule, with its drafts where they are not those of the form. Raises ValueError."""
+    if values.get("rule") == SERVER:
+        return read_lane(SERVER)
     rule = rule_named(values.get("rule"))
     words = {each.name: as_parameter(values.get(each.name)) for each in rule.settable}
     words = {name: each for name, each in words.items() if (name, each) != (WHERE.name, None)}
@@ -225,7 +234,7 @@ def stored_settings(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Se
     config = richest(stored)
     if config is None:
         raise ValueError("This comparison has no run, so that there are no settings to load.")
-    if "server" in config.environment:
+    if config.served:
         raise ValueError(
             "This is a run of a server, whose models are not loaded here; Compare cannot repeat it."
         )

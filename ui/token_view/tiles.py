@@ -36,12 +36,14 @@ class LaneCounts:
         return self.tau if self.steps == UNKNOWN else over(self.tokens, self.steps)
 
     def after(self, step: Step) -> LaneCounts:
-        emitted = step.emitted
+        emitted, known = step.emitted, step.drafted != UNKNOWN
         return replace(
             self,
             tokens=self.tokens + len(emitted),
-            steps=self.steps + 1,
-            relaxed=self.relaxed + sum(token.outcome is Outcome.RELAXED for token in emitted),
+            steps=self.steps + 1 if known else UNKNOWN,
+            relaxed=self.relaxed + sum(each.outcome is Outcome.RELAXED for each in emitted)
+            if known
+            else UNKNOWN,
             elapsed_s=step.elapsed_s,
             ttft_s=step.elapsed_s if self.steps == 0 else self.ttft_s,
             tv_sum=self.tv_sum + math.fsum(token.tv for token in emitted),

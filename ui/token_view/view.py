@@ -20,6 +20,7 @@ import gradio as gr
 from display.format import count, displayable, plural, visible
 from display.palette import DECISIVE, LANES, NEAR_TIE, OUTCOME_STYLES
 from display.sources import to_json
+from mars_core.margins import gap_ties
 from mars_core.telemetry import loops_within
 from mars_core.types import (
     TOKEN_FIELDS,
@@ -148,6 +149,7 @@ class LaneView:
     # spans of positions that the baseline has too, with the first of them there
     shared: tuple[tuple[int, int, int], ...] = ()
     looped: tuple[tuple[int, int], ...] = ()  # spans of positions that repeat what is before
+    near: tuple[int, ...] = ()  # positions of a server's run that mars-gap would relax
     check: Check = UNCHECKED
     drafts: tuple[Draft, ...] = ()  # of each step of a run that ended
     judged: str = (
@@ -247,13 +249,14 @@ def ended_view(
         Status.CANCELLED: f"stopped after {amount}",
         Status.FAILED: f"failed after {amount}",
     }
+    near, ties = gap_ties(trace)
     repeats = trace.repeats_from
     loop = "" if repeats is None else f", repeats from token {count(repeats)} on"
     return LaneView(
         title=lane_label(trace.config),
         state=trace.status.value,
         chip=chips[trace.status] + loop,
-        note=displayable(note or trace.error),
+        note=displayable(note or trace.error or ties),
         empty="The server did not report the text."
         if trace.summary.new_tokens
         else "This run wrote nothing.",
@@ -264,6 +267,7 @@ def ended_view(
         diverges=diverges,
         shared=shared,
         looped=_looped(trace),
+        near=near,
         check=lane_check(trace.config, trace.summary.tv_max, trace.summary.new_tokens),
         drafts=_drafts(trace),
         judged="," * len(trace.given) + codes(trace),
@@ -303,7 +307,7 @@ def _all_rows(trace: Trace, built: Sequence[TokenRow] | None) -> tuple[TokenRow,
         tokens = (token for step in trace.steps for token in step.tokens)
         flags = row_flags(trace.config, trace.config.shift_kind)
         built = token_rows(tokens, trace.text, flags, trace.config.rule)
-    if not trace.text and "server" in trace.config.environment:  # a record of token ids
+    if not trace.text and trace.config.served:  # a record of token ids
         named = [f"#{token.id} " for token in trace.tokens]
         built = [
             row._replace(text=name, piece=name) for row, name in zip(built, named, strict=True)

@@ -215,6 +215,8 @@ class Lanes:
     def _end(self, event: Saved) -> Frame:
         assert self.writing is not None
         column, rows = self.writing.column, tuple(self.writing.rows)
+        if event.trace.config.served:  # the whole answer says more than its parts did
+            rows = ended_view(event.trace, "").rows
         self.traces[column], self.rows[column] = event.trace, rows
         self.unsaved = event.error or self.unsaved
         return self._lane(None, column, ended_view(event.trace, self._name(column), rows=rows))

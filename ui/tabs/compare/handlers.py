@@ -37,10 +37,10 @@ def run_comparison(services: Services, settings: Settings, visitor: str) -> Iter
 
     def read(session: Session) -> Iterator[Batch]:
         configs = session.configs(settings)
-        yield Batch(configs, services.rounds(len(configs), max(1, repeats)))
+        yield Batch(configs, services.rounds(configs, max(1, repeats)))
         local = services.accelerator.loads  # elsewhere a visitor's quota pays for another job
         if not repeats and local and len(configs) > 1 and lanes.slowest_s < AUTO_S:
-            order = services.rounds(len(configs), AUTO_REPEATS - 1)
+            order = services.rounds(configs, AUTO_REPEATS - 1)
             yield Batch(configs, order, comparison=lanes.comparison, before=len(configs), warm=True)
 
     runs, longest = len(settings.rules) * max(1, repeats), settings.max_new_tokens
@@ -93,7 +93,7 @@ def measure_time(
             raise ValueError("A lane has no run to measure; press Compare first.")
     configs = tuple(trace.config for trace in traces.values())
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
-    batch = Batch(configs, services.rounds(len(configs), AUTO_REPEATS), saved_as=saved)
+    batch = Batch(configs, services.rounds(configs, AUTO_REPEATS), saved_as=saved)
     yield from _further(services, displayed, visitor, stored, batch)
 
 
@@ -135,10 +135,12 @@ def continuation_config(
         raise ValueError(
             f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again."
         )
+    here = [trace.config for trace in known if not trace.config.served]
+    if not here or (source is not None and source.config.served):
+        raise ValueError("A server wrote this lane; only one that is decoded here goes on.")
     if continuation.theta is not None or source is None:
         config = next(
-            (trace.config for trace in reversed(known) if "theta" in trace.config.rule.parameters),
-            known[-1].config,
+            (config for config in reversed(here) if "theta" in config.rule.parameters), here[-1]
         )
         name = config.rule.name if "theta" in config.rule.parameters else "mars"
         return replace(config, rule=RuleConfig(name, {"theta": continuation.theta or 0.0}))

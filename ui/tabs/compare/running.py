@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,14 @@ from ui.kit.components import message_strip
 from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
 from ui.public.latest import Latest
 from ui.result.details import Details
-from ui.settings.values import MOST_LANES, lane_with_theta, lanes_of, parse, read_settings
+from ui.settings.values import (
+    MOST_LANES,
+    as_text,
+    lane_with_theta,
+    lanes_of,
+    parse,
+    read_settings,
+)
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
@@ -32,6 +39,7 @@ from ui.tabs.compare.handlers import (
     run_counterfactual,
     run_one_more,
 )
+from ui.tabs.compare.prompt_panel import KEYED
 from ui.tabs.compare.safety import assured
 
 SEEDS = 2**31  # from which a new one is drawn
@@ -57,12 +65,12 @@ class Running(CompareParts):
         )
         self._run(
             partial(gr.on, [prompt_panel.run.click, prompt_panel.prompt.submit]),
-            self.compare,
+            Running.compare,
             prompt_panel.inputs,
         )
         again = prompt_panel.again.click(self.new_seed, panel, panel, **PRIVATE)
-        self._run(again.then, self.compare, prompt_panel.inputs)
-        self._run(self.view.strip.select, self.measure, [self.displayed])
+        self._run(again.then, Running.compare, prompt_panel.inputs)
+        self._run(self.view.strip.select, Running.measure, [self.displayed])
         prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may be running
@@ -71,7 +79,7 @@ class Running(CompareParts):
         # one that comes before gradio has seen the end of the last is not lost: it runs next
         inputs, cards = [continuation, self.displayed, *prompt_panel.inputs], self.view.cards
         self._run(
-            continuation.change, self.run, inputs, [panel, *cards], trigger_mode="always_last"
+            continuation.change, Running.run, inputs, [panel, *cards], trigger_mode="always_last"
         )
 
     def _run(
@@ -82,14 +90,26 @@ class Running(CompareParts):
         changed: Sequence[Any] = (),
         trigger_mode: str = "once",
     ) -> None:
-        """``handler`` at the event ``when``. It waits for its turn itself, and says what broke it
+        """``handler``, a method, at the event ``when``, with the key of a server as its services
+        have it. It waits for its turn itself, and says what broke it
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
         streamed = [view.strip, *view.lanes, self.displayed, self.note, view.details, *changed]
         streamed.append(view.counterfactual)
+
+        def keyed(request: gr.Request, *values: Any) -> Iterator[Updates]:
+            services = replace(self.services, server_key=as_text(values[-1]).strip())
+            yield from handler(replace(self, services=services), request, *values[:-1])
+
         running = when(
-            handler, list(inputs), streamed, trigger_mode=trigger_mode, **COMPUTES, **QUEUED
+            keyed,
+            [*inputs, prompt_panel.key],
+            streamed,
+            js=KEYED.format(len(inputs)),
+            trigger_mode=trigger_mode,
+            **COMPUTES,
+            **QUEUED,
         )
         finished = running.then(
             self.show, view.strip, [*view.below, view.strip, prompt_panel.stop], **PRIVATE
@@ -114,7 +134,7 @@ class Running(CompareParts):
         yield from self.frames(request, frames, request_json(prompt, values))
 
     def measure(
-        self, displayed: DisplayedComparison | None, request: gr.Request
+        self, request: gr.Request, displayed: DisplayedComparison | None
     ) -> Iterator[Updates]:
         if displayed:
             yield from self.frames(
@@ -168,11 +188,11 @@ class Running(CompareParts):
 
     def run(
         self,
+        request: gr.Request,
         wanted: ContinuationRequest | None,
         displayed: DisplayedComparison | None,
         prompt: str | None,
         value: str | None,
-        request: gr.Request,
     ) -> Iterator[Updates]:
         """Answer a click on an alternative of a token, or "Run with this θ": opens one more lane
         and runs it; the other lanes stay. "What if it had been rejected": opens a panel below them.

@@ -14,13 +14,15 @@ function drawTiles(list) {
 }
 
 // A text that is the baseline's from end to end is not grey.
-function mark({ diverges: position, shared }) {
-  if (position === null && !text.querySelector(".diverges, .shared")) return; // as in every frame of a run
+function mark({ diverges: position, shared, near = [] }) {
+  if (position === null && !near.length && !text.querySelector(".diverges, .shared, .near")) return; // as in every frame of a run
   const grey = position === null ? [] : shared,
+    ties = new Set(near),
     also = new Set(grey.flatMap(([first, after]) => range(first, after)));
   Array.from(text.children, (node, index) => {
     node.classList.toggle("diverges", index === position);
     node.classList.toggle("shared", also.has(index));
+    node.classList.toggle("near", ties.has(index));
   });
 }
 

@@ -151,7 +151,7 @@ def test_reasoning_is_text(names: tuple[str, ...]) -> None:
         text=f'data: {json.dumps(reasoning)}\n\ndata: {{"choices": [{{"delta": {{"content": "a"}}, "finish_reason": "stop"}}]}}\n\n',
     )
     steps = read_answer(response, time.perf_counter())
-    assert next(steps) == 1  # the time to the first token is that of the reasoning
+    assert next(steps).tokens == 1  # the time to the first token is that of the reasoning
     assert result_of(steps).text == "so a"
     summary = run(
         events(

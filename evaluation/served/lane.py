@@ -1,0 +1,144 @@
+"""The lanes of a comparison that are servers: their runs as events of its job, after those of the
+lanes that are decoded here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from evaluation.served.answer import Part
+from evaluation.served.client import Client, Server, ServerError
+from evaluation.served.request import request_of
+from evaluation.served.trace import answer_trace, failed_trace, part_step
+from mars_core.jobs import Began, Ended, Job, JobEvent, Wrote
+from mars_core.settings import Settings
+from mars_core.types import SERVER, UNKNOWN, ModelRef, RunConfig, Status, Step, StopReason, Trace
+
+ALTERNATIVES = 20  # of a token that are asked for: an entropy needs nearly all of the probability
+CONNECT_S = 10.0
+LOOK_S = 0.05  # between two looks at whether to stop
+LONGEST = 100  # characters of a token, on average, beyond which a server writes more than was asked
+Why = Callable[[], StopReason | None]  # reason to end, or None
+
+
+def server_of(config: RunConfig, key: str = "") -> Server:
+    """Return the server of a run, which is asked once. Raises ValueError for its address."""
+    return Server(config.environment[SERVER], config.target.name, key, tries=1)
+
+
+def checked_server(settings: Settings, key: str = "") -> Server | None:
+    """Return the server of a lane, if there is one. Raises ValueError for what it cannot be
+    asked."""
+    if SERVER not in [lane.rule.name for lane in settings.rules]:
+        return None
+    request_of(settings.served)
+    return server_of(settings.served, key)
+
+
+def with_servers(
+    job: Job, key: str, here: Callable[[Job], Iterator[JobEvent]], stopped: Callable[[], bool]
+) -> Generator[JobEvent, None, None]:
+    """Yield the events of a job: of the runs ``here`` first, then of those of servers, which are
+    given ``key``. A cancelled run is the last."""
+    ends, event = time.monotonic() + job.seconds, None
+    order = tuple(number for number in job.order if not job.configs[number].served)
+    if order:
+        for event in here(replace(job, order=order)):
+            yield event
+
+    def why() -> StopReason | None:
+        if stopped():
+            return StopReason.CANCELLED
+        return StopReason.DEADLINE if time.monotonic() >= ends else None
+
+    for number in job.order:
+        cancelled = isinstance(event, Ended) and event.status is Status.CANCELLED
+        if job.configs[number].served and not cancelled and not stopped():
+            request = _Request(number, job.configs[number], key, why, job.interval_s)
+            for event in request.events():
+                yield event
+
+
+@dataclass(slots=True)
+class _Request:
+    """One run of a server. A thread waits for it, so that it can be ended at any time."""
+
+    number: int
+    config: RunConfig
+    key: str = field(repr=False)
+    why: Why
+    interval_s: float
+    _arrived: SimpleQueue[RunConfig | Part | Trace | Exception] = field(default_factory=SimpleQueue)
+    _steps: int = 0
+    _text: str = ""
+
+    def events(self) -> Generator[JobEvent, None, None]:
+        """Yield Began, Wrote … and Ended; closed, it ends the request."""
+        with Client(server_of(self.config, self.key), connect_s=CONNECT_S) as client:
+            Thread(target=self._wait, args=(client,), name="server", daemon=True).start()
+            try:
+                yield from self._events()
+            finally:
+                client.abort()
+
+    def _wait(self, client: Client) -> None:
+        try:
+            config = self.config
+            if not config.target.name:
+                config = replace(config, target=ModelRef(client.only_model()))
+            self._arrived.put(config)
+            parts = client.stream(**request_of(config), logprobs=ALTERNATIVES)
+            try:
+                while True:
+                    self._arrived.put(next(parts))
+            except StopIteration as end:
+                self._arrived.put(answer_trace(config, end.value))
+        except Exception as error:  # noqa: BLE001  raised or told by the thread that reads them
+            self._arrived.put(error)
+
+    def _events(self) -> Generator[JobEvent, None, None]:
+        began, steps, due = False, list[Step](), 0.0
+        while True:
+            item = self._next()
+            if not began:
+                if item is None and not self.why():
+                    continue
+                if isinstance(item, RunConfig):
+                    self.config = item
+                began = True
+                yield Began(self.number, self.config, (), (), "")
+            if isinstance(item, Part) and (item.text or item.positions):
+                steps.append(part_step(self.config, item, self._steps, len(self._text)))
+                self._steps, self._text = self._steps + 1, self._text + item.text
+            ended = self._ended(item)
+            if ended or (steps and time.monotonic() >= due):
+                last, due = ended is not None, time.monotonic() + self.interval_s
+                yield Wrote(self.number, tuple(steps), self._text, float("nan"), UNKNOWN, last)
+                steps = []
+            if ended:
+                yield ended
+                return
+
+    def _next(self) -> RunConfig | Part | Trace | Exception | None:
+        try:
+            return self._arrived.get(timeout=LOOK_S)
+        except Empty:
+            return None
+
+    def _ended(self, item: RunConfig | Part | Trace | Exception | None) -> Ended | None:
+        """Return how the run ended; None where it goes on."""
+        if isinstance(item, Exception) and not isinstance(item, ServerError | ValueError):
+            raise item
+        if isinstance(item, Trace):
+            return Ended(self.number, item.status, item.stop_reason, item.error, item)
+        if isinstance(item, Exception):
+            trace = None if self._text else failed_trace(self.config, item)
+            return Ended(self.number, Status.FAILED, StopReason.ERROR, str(item), trace)
+        if len(self._text) > LONGEST * self.config.max_new_tokens:
+            why = f"The server wrote more than the {self.config.max_new_tokens:,} tokens of max_new_tokens."
+            return Ended(self.number, Status.FAILED, StopReason.ERROR, why)
+        reason = self.why()
+        return Ended(self.number, Status.CANCELLED, reason, "") if reason else None

@@ -1,0 +1,84 @@
+"""A stand-in for a server that streams what a test tells it, and knows when its client has gone."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Event = dict[str, Any]
+LONG_S = 60  # more than any test waits
+
+
+@dataclass
+class Streaming:
+    """``events``: of every answer; ``holds``: it then says nothing until the client has gone, which
+    sets ``left``. ``moved``: where it sends its clients instead."""
+
+    url: str = ""
+    events: Sequence[Event] = ()
+    holds: bool = False
+    moved: str = ""
+    requests: list[tuple[str, str, Event]] = field(default_factory=list)  # path, key, body
+    left: threading.Event = field(default_factory=threading.Event)
+
+
+def chunk(text: str, *positions: Event, finish: str | None = None) -> Event:
+    """One event of a chat."""
+    choice: Event = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
+    return {"choices": [choice | ({"logprobs": {"content": positions}} if positions else {})]}
+
+
+def position(token: str, logprob: Any, **others: Any) -> Event:
+    """The log probability of a token, and those of ``others``."""
+    top = [{"token": each, "logprob": value} for each, value in {token: logprob, **others}.items()]
+    return {"token": token, "logprob": logprob, "top_logprobs": top}
+
+
+@contextmanager
+def stream_events(*events: Event, **changed: Any) -> Iterator[Streaming]:
+    served = Streaming(events=events, **changed)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.answer({})
+
+        def do_POST(self) -> None:
+            self.answer(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+
+        def answer(self, body: Event) -> None:
+            key = self.headers["authorization"] or ""
+            served.requests.append((self.path, key, body))
+            self.send_response(307 if served.moved else 200)
+            if served.moved:
+                self.send_header("location", served.moved)
+            models = self.path.endswith("/models")
+            self.send_header("content-type", "application/json" if models else "text/event-stream")
+            self.end_headers()
+            if models:
+                self.wfile.write(json.dumps({"data": [{"id": "only"}]}).encode())
+                return
+            for event in served.events:
+                self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+            if served.holds:
+                self.connection.settimeout(LONG_S)
+                if self.connection.recv(1) == b"":
+                    served.left.set()
+
+        def log_message(self, *_words: Any) -> None:
+            """Silent."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    try:
+        yield served
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,302 @@
+"""A lane that is a server: its run is an event stream like any other, claims what the server said
+and nothing else, ends when it is stopped, and keeps its key to itself."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+import mars_playground as mars
+from evaluation.served.lane import LONGEST, checked_server, with_servers
+from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, follow
+from mars_core.models import BUNDLED_PAIR
+from mars_core.settings import Settings
+from mars_core.settings.recorded import documents, settings_of
+from mars_core.telemetry import first_divergence
+from mars_core.types import UNKNOWN, Cause, Outcome, Status, StopReason, Trace
+from storage import RunStore
+from tests.served_server import Fault, Serving
+from tests.streaming_server import chunk, position, stream_events
+
+PROMPT = "Tell me a story about Mia and a lantern."
+
+
+def asked(
+    url: str, stopped: Callable[[], bool] = lambda: False, key: str = "", **settings: object
+) -> Iterator[JobEvent]:
+    config = Settings(prompt=PROMPT, server=url, **settings).served  # type: ignore[arg-type]
+    none = pytest.fail
+    return with_servers(Job(BUNDLED_PAIR, (config,), (0,), interval_s=0), key, none, stopped)
+
+
+def run_of(events: Iterator[JobEvent]) -> Trace:
+    records: dict[int, RecordedRun] = {}
+    for event in events:
+        follow(records, event)
+    return records[0].trace()
+
+
+def test_a_server_beside_strict_is_one_comparison(serving: Serving, tmp_path: object) -> None:
+    """Of the same model: the same text, also saved, and with the steps that the server reports."""
+    compared = mars.compare(
+        PROMPT, rules=["none"], pair="bundled", server=serving.url, max_new_tokens=24
+    )
+    strict, _, served = compared.traces
+    assert served.text == strict.text and first_divergence(strict, served) is None
+    assert served.status is Status.COMPLETED and compared.order[-1] == 2
+    assert served.summary.steps > 1 and served.summary.tau > 1
+    assert served.summary.relaxed == UNKNOWN and math.isnan(served.summary.tv_sum)
+    assert 0 < served.summary.ttft_s <= served.summary.wall_s
+    assert list(compared.to_pandas()["rule"]) == ["strict", "none", "server"]
+    with RunStore(f"sqlite:///{tmp_path}/runs.db") as store:
+        saved = store.load(compared._save(store)).runs[2].trace
+    assert (saved.config, saved.text) == (served.config, served.text)
+    assert str(saved.summary) == str(served.summary)  # which has numbers that are none
+    assert [each.gap for each in saved.tokens] == pytest.approx(
+        [each.gap for each in served.tokens], nan_ok=True
+    )
+    assert "Served model" in compared.to_html(figures=False)
+
+
+def test_the_settings_of_a_comparison_with_a_server_repeat_it(serving: Serving) -> None:
+    compared = mars.compare(PROMPT, pair="bundled", server=serving.url, max_new_tokens=8)
+    configs = [trace.config for trace in compared.traces]
+    (document,) = documents(configs)
+    again = Settings(**document)
+    assert [lane.text for lane in again.rules] == ["strict", "mars(theta=0.9)", "server"]
+    assert (again.server, again.server_model) == (serving.url, "bundled")
+    assert again == settings_of(configs)
+
+
+ANSWER = (
+    chunk("Mia", position("Mia", -0.25, The=-2.0)),
+    chunk(" sat", position(" sat", -0.0005, ran=-7.6)),
+    chunk("", finish="stop"),
+    {"choices": [], "usage": {"completion_tokens": 3, "prompt_tokens": 5}},
+)
+
+
+def test_what_a_stream_tells_is_shown_as_it_comes_and_what_it_does_not_is_missing() -> None:
+    with stream_events(*ANSWER) as server:
+        began, *events = asked(server.url)
+    assert isinstance(began, Began) and began.config.target.name == "only"
+    live = [
+        token
+        for event in events
+        if isinstance(event, Wrote)
+        for s in event.steps
+        for token in s.tokens
+    ]
+    assert [(each.piece, each.start, each.end) for each in live] == [("Mia", 0, 3), (" sat", 3, 7)]
+    trace = run_of(iter([began, *events]))
+    first, second, end = (
+        trace.tokens
+    )  # llama.cpp counts the end of the turn and sends nothing of it
+    assert trace.text == "Mia sat" and (end.piece, end.logprob == end.logprob) == ("", False)
+    assert first.gap == pytest.approx(1.75) and first.rank == 1
+    assert [each.piece for each in first.top] == ["Mia", "The"]
+    assert math.isnan(first.entropy)  # the two have 0.78 + 0.14 of p, not nearly all
+    assert second.entropy == pytest.approx(0.0043, abs=2e-4)
+    assert {each.outcome for each in trace.tokens} == {Outcome.BONUS}
+    summary = trace.summary
+    assert (summary.new_tokens, summary.steps, summary.drafted) == (3, UNKNOWN, UNKNOWN)
+    assert math.isnan(summary.tau) and math.isnan(summary.acceptance_rate)
+
+
+@pytest.mark.parametrize(
+    ("counted", "passes", "acceptance"),
+    [
+        ({"timings": {"draft_n": 4, "draft_n_accepted": 1}}, 1, 0.25),
+        (
+            {
+                "sglext": {
+                    "spec_tokens_details": {
+                        "spec_verify_ct": 2,
+                        "spec_accept_token_num": 1,
+                        "spec_draft_token_num": 6,
+                    }
+                }
+            },
+            2,
+            1 / 6,
+        ),
+        ({"timings": {"draft_n": -4, "draft_n_accepted": "1"}}, UNKNOWN, math.nan),
+        ({"sglext": [1], "metrics": "x"}, UNKNOWN, math.nan),
+    ],
+)
+def test_counts_of_an_answer_are_taken(
+    counted: dict[str, object], passes: int, acceptance: float
+) -> None:
+    *first, last = ANSWER
+    with stream_events(*first, last | counted) as server:
+        summary = run_of(asked(server.url)).summary
+    assert summary.steps == passes
+    assert summary.acceptance_rate == pytest.approx(acceptance, nan_ok=True)
+
+
+def test_a_text_of_other_tokens_differs_where_its_characters_do() -> None:
+    (strict, _) = mars.compare(PROMPT, rules=["none"], pair="bundled", max_new_tokens=24).traces
+    middle = strict.tokens[9].start
+    text = strict.text[:middle] + "\N{SNOWMAN}"
+    with stream_events(*map(chunk, text), chunk("", finish="length")) as server:
+        other = run_of(asked(server.url, max_new_tokens=24))
+    difference = first_divergence(strict, other)
+    assert difference and (difference.position, difference.cause) == (9, Cause.UNKNOWN)
+    whole = replace(other, text=strict.text)
+    assert first_divergence(strict, whole) is None
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_run_that_is_stopped_or_abandoned_ends_its_request(closed: bool) -> None:
+    stop: list[bool] = []
+    with stream_events(chunk("Mia", position("Mia", -0.25)), holds=True) as server:
+        with closing(asked(server.url, lambda: bool(stop))) as events:
+            seen = [next(events), next(events)]
+            if not closed:
+                stop.append(True)
+                seen += events
+        assert server.left.wait(60)
+    if not closed:
+        trace = run_of(iter(seen))
+        assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.CANCELLED)
+        assert trace.text == "Mia" and trace.summary.new_tokens == 1
+        assert trace.summary.steps == UNKNOWN and math.isnan(trace.summary.tau)
+
+
+def test_the_time_of_a_job_ends_its_requests() -> None:
+    with stream_events(holds=True) as server:
+        config = Settings(prompt=PROMPT, server=server.url).served
+        job = Job(BUNDLED_PAIR, (config,), (0,), seconds=0.0)
+        trace = run_of(with_servers(job, "", pytest.fail, lambda: False))
+    assert (trace.status, trace.stop_reason) == (Status.CANCELLED, StopReason.DEADLINE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (Fault.BUSY, "answered 503: busy"),
+        (Fault.KILL, "did not answer (RemoteProtocolError)"),
+        (Fault.NONSENSE, "gave an answer that is not one of the OpenAI interface"),
+        (Fault.WEB_PAGE, "gave an answer that is not one of the OpenAI interface"),
+    ],
+)
+def test_a_server_that_fails_is_a_failed_lane_and_asked_once(
+    serving: Serving, fault: Fault, sentence: str
+) -> None:
+    serving.faults = [fault] * 2
+    compared = mars.compare(
+        PROMPT, rules=["none"], pair="bundled", server=serving.url, max_new_tokens=8
+    )
+    assert [each.status for each in compared.traces] == [Status.COMPLETED] * 2 + [Status.FAILED]
+    assert compared.traces[2].error == f"The server {serving.url} {sentence}."
+    assert len(serving.requests) == 1
+
+
+def test_no_server_sends_its_clients_elsewhere() -> None:
+    with stream_events(*ANSWER) as other, stream_events(moved=f"{other.url}/x") as server:
+        trace = run_of(asked(server.url, server_model="m", key="sk-canary"))
+    assert trace.status is Status.FAILED and "answered 307" in trace.error and not other.requests
+
+
+def _hostile() -> Iterator[tuple[str, list[dict[str, object]]]]:
+    yield "values that are none", [chunk("a", position("a", 1e300, b=-1e300, c=5.0))]
+    yield "a lone surrogate and a NUL", [chunk("\ud800\x00", position("\ud800\x00", -1.0))]
+    yield "a display that is not the text", [chunk("a", position("b" * 10_000, -1.0))]
+    yield "infinite", [chunk("a", position("a", -math.inf, b=math.inf, c=math.nan))]
+
+
+@pytest.mark.parametrize(("_name", "events"), list(_hostile()))
+def test_what_a_hostile_server_says_can_be_saved_and_shown(
+    _name: str, events: list[dict[str, object]], tmp_path: object
+) -> None:
+    with stream_events(*events, chunk("", finish="stop")) as server:
+        trace = run_of(asked(server.url, server_model="m"))
+    assert trace.status is Status.COMPLETED
+    compared = mars.Comparison((trace,), (0,))
+    with RunStore(f"sqlite:///{tmp_path}/runs.db") as store:
+        assert store.load(compared._save(store)).runs[0].trace.status is Status.COMPLETED
+    assert "Served model" in compared.to_html(figures=False)
+
+
+def test_a_server_that_writes_more_than_was_asked_for_is_cut_off() -> None:
+    long = chunk("x" * LONGEST)
+    with stream_events(*[long] * 9, holds=True) as server:
+        trace = run_of(asked(server.url, server_model="m", max_new_tokens=8))
+        assert server.left.wait(60)
+    assert trace.error == "The server wrote more than the 8 tokens of max_new_tokens."
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(capfd: pytest.CaptureFixture[str]) -> None:
+    key = "sk-canary-4242"
+    with stream_events(*ANSWER) as server:
+        events = list(asked(server.url, key=key))
+    assert {each[1] for each in server.requests} == {f"Bearer {key}"}
+    assert key not in repr(events) + "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"server": "ftp://host"}, "The server's URL is 'ftp://host'; it must begin with http://"),
+        ({"server": "http://me:sk-1@host"}, "The server's URL contains a password or a query"),
+        ({"typical_p": 0.9}, "typical_p is set, which a server cannot be asked for"),
+        ({"prefix": [1, 2]}, "prefix has token ids, which a server cannot be given"),
+        ({"chat": False, "thinking": True}, "thinking is set, but no chat template is used"),
+        ({"server": "", "rules": ["strict", "server"]}, "server is empty; a lane that is a server"),
+    ],
+)
+def test_what_no_server_can_be_asked_is_refused_before_anything_runs(
+    settings: dict[str, object], sentence: str
+) -> None:
+    values: dict[str, object] = {"prompt": PROMPT, "server": "http://host", **settings}
+    with pytest.raises(ValueError, match=re.escape(sentence)) as raised:
+        checked_server(Settings(**values))  # type: ignore[arg-type]
+    assert "sk-1" not in str(raised.value)
+
+
+def test_a_request_has_the_settings_of_the_run() -> None:
+    with stream_events(*ANSWER) as server:
+        run_of(
+            asked(
+                server.url,
+                server_model="m",
+                system="Be brief.",
+                temperature=0.5,
+                top_p=0.9,
+                min_p=0.1,
+                presence_penalty=0.2,
+                max_new_tokens=7,
+                seed=3,
+                stop=["x"],
+            )
+        )
+    ((_, _, body),) = server.requests
+    assert body["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": PROMPT},
+    ]
+    sent = {name: body[name] for name in ("model", "temperature", "top_p", "min_p", "seed", "stop")}
+    assert sent == {
+        **{"model": "m", "temperature": 0.5, "top_p": 0.9, "min_p": 0.1, "seed": 3, "stop": ["x"]}
+    }
+    assert (body["max_tokens"], body["presence_penalty"], body["top_logprobs"]) == (7, 0.2, 20)
+
+
+def test_streaming_ends_with_the_events(serving: Serving) -> None:
+    events = list(asked(serving.url, max_new_tokens=8))
+    assert isinstance(events[0], Began) and isinstance(events[-1], Ended)
+    assert (
+        "".join(
+            token.piece
+            for e in events
+            if isinstance(e, Wrote)
+            for s in e.steps
+            for token in s.tokens
+        )
+        == run_of(iter(events)).text
+    )

@@ -1,0 +1,186 @@
+"""A server as a lane of Compare: it streams beside the lanes of this page, fails alone, is asked
+only where the page may ask, and its key is in nothing that is stored, shown or logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import gradio as gr
+import pytest
+
+from display.sources import to_json
+from mars_core.settings import Settings, read_lane
+from mars_core.settings.links import address_words
+from mars_core.types import SERVER, Outcome, Status
+from tests.streaming_server import Streaming, chunk, position, stream_events
+from tests.unit.ui.helpers import FORM, latest, run_comparison, strip_text
+from ui.jobs.services import Services
+from ui.settings.values import read_link, read_settings, settings_values, stored_settings
+from ui.tabs.compare.handlers import ContinuationRequest, continuation_config
+from ui.tabs.compare.prompt_panel import PromptPanel
+from ui.tabs.compare.tab import CompareTab
+
+KEY = "sk-canary-2718"
+WORDS = ("Once", " there", " was", " a", " fox")
+GAPS = (3.0, 0.5, 2.0, 0.1, 4.0)
+
+
+@pytest.fixture
+def server() -> Iterator[Streaming]:
+    tokens = [
+        chunk(word, position(word, -0.2, other=-0.2 - gap))
+        for word, gap in zip(WORDS, GAPS, strict=True)
+    ]
+    usage = {"choices": [], "usage": {"completion_tokens": len(WORDS), "prompt_tokens": 4}}
+    with stream_events(*tokens, chunk("", finish="length"), usage) as serving:
+        yield serving
+
+
+def form(server: str, **changed: Any) -> Settings:
+    return replace(FORM, rules=(*FORM.rules, read_lane(SERVER)), server=server, **changed)
+
+
+def views_of(services: Services, settings: Settings) -> list[Any]:
+    return list(run_comparison(services, settings, "visitor"))
+
+
+def test_a_server_streams_beside_the_lanes_of_this_page_and_is_saved_with_them(
+    services: Services, server: Streaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
+    frames = views_of(services, form(server.url))
+    assert strip_text(frames[-1])[0] == "done"
+    live = [each.lanes[2] for each in frames if each.lanes[2:] and each.lanes[2]]
+    running = [view for view in live if view.state == "running"]
+    assert "".join(row.text for row in running[0].rows) == WORDS[0]
+    assert running[0].tiles[0][0] == "Speed" and running[0].chip == "1 of 24 tokens"
+    ended = frames[-1].lanes[2]
+    assert "".join(row.text for row in ended.rows) == "".join(WORDS)
+    stored = latest(services.store)
+    assert [(run.order, run.trace.config.served) for run in stored.runs] == [
+        *[(1, False), (0, False), (2, True)]
+    ]
+    assert stored.runs[2].trace.config.target.name == "only"
+    table = frames[-1].details.table
+    tau = next(row for row in table.rows if row[0].text.startswith("τ"))
+    assert [cell.text for cell in tau][-2:] == ["–", ""]
+
+
+def test_positions_that_mars_gap_would_relax_are_counted_and_marked(
+    services: Services, server: Streaming
+) -> None:
+    ended = views_of(services, form(server.url))[-1].lanes
+    assert ended[2].near == (1, 3) and ended[0].near == ()
+    assert ended[2].note == (
+        "MARS, gap (g = 0.7) would keep a drafted runner-up at 2 of 5 positions of this text."
+    )
+
+
+def test_what_is_read_again_is_what_was_shown(services: Services, server: Streaming) -> None:
+    views_of(services, form(server.url))
+    again = stored_settings(latest(services.store), services.catalog)
+    assert [lane.text for lane in again.rules] == ["strict", "mars(theta=0.2)", "server"]
+    assert (again.server, again.server_model) == (server.url, "only")
+    values = settings_values(again)
+    assert read_settings(values, again.prompt) == again
+    words = address_words(again)
+    assert server.url not in str(words) and "server" not in str(words)
+    assert read_link({"server": server.url, "rules": ["server"]})[0].get("server") is None
+
+
+def test_a_server_that_fails_leaves_the_other_lanes(services: Services) -> None:
+    frames = views_of(services, form("http://127.0.0.1:9", server_model="m"))
+    statuses = [run.trace.status for run in latest(services.store).runs]
+    assert statuses == [Status.COMPLETED, Status.COMPLETED, Status.FAILED]
+    assert "did not answer (ConnectError)" in frames[-1].lanes[2].note
+    assert [view.state for view in frames[-1].lanes] == ["completed", "completed", "failed"]
+
+
+def test_stop_ends_the_request(services: Services) -> None:
+    with stream_events(chunk("Once"), holds=True) as server:
+        frames = run_comparison(services, form(server.url), "visitor")
+        for frame in frames:
+            if frame.lanes[2:] and frame.lanes[2] and frame.lanes[2].rows:
+                services.stops.request("visitor")
+        assert server.left.wait(60)
+    last = latest(services.store).runs[2].trace
+    assert (last.status, last.text) == (Status.CANCELLED, "Once")
+    assert {token.outcome for token in last.tokens} == {Outcome.BONUS}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asks", "sentence"),
+    [
+        ((), "http://127.0.0.1:9", "this page asks none"),
+        (("https://llm.example/v1",), "http://169.254.169.254", "asks https://llm.example/v1"),
+        (("https://llm.example/v1",), "https://llm.example/v1/../x", "asks https://llm.example/v1"),
+        (("https://llm.example/v1",), "https://llm.example.evil/v1", "asks https://llm.example/v1"),
+        (("https://llm.example/v1",), "https://x@llm.example/v1", "contains a password or a query"),
+    ],
+)
+def test_a_public_page_asks_only_whom_it_may(
+    services: Services, allowed: tuple[str, ...], asks: str, sentence: str
+) -> None:
+    public = replace(services, public=True, servers=allowed)
+    state, said = strip_text(views_of(public, form(asks))[-1])
+    assert state == "failed" and sentence in said
+    assert public.asks_servers is bool(allowed)
+
+
+def test_a_public_page_asks_a_server_that_is_allowed(services: Services, server: Streaming) -> None:
+    public = replace(services, public=True, servers=(server.url,))
+    views_of(public, form(server.url))
+    assert [run.trace.status for run in latest(services.store).runs] == [Status.COMPLETED] * 3
+
+
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.usefixtures("page")
+def test_a_lane_offers_a_server_where_one_may_be_asked(services: Services, public: bool) -> None:
+    panel = PromptPanel(replace(services, public=public)).panel
+    drawn = json.loads(panel.value({"lanes": [{"rule": SERVER}]}))
+    assert ("Served model" in drawn["html"]) is not public
+    assert drawn["values"]["lanes"][0]["rule"] == ("strict" if public else SERVER)
+
+
+def test_only_a_lane_of_this_page_goes_on(services: Services, server: Streaming) -> None:
+    views_of(services, form(server.url))
+    traces = [run.trace for run in latest(services.store).runs]
+    with pytest.raises(ValueError, match="A server wrote this lane"):
+        continuation_config(traces, ContinuationRequest(2, 0, 1))
+    assert continuation_config(traces, ContinuationRequest(theta=0.5)).rule.name == "mars"
+
+
+def test_the_key_is_in_nothing_that_is_stored_shown_or_logged(
+    services: Services,
+    server: Streaming,
+    page: gr.Blocks,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Not where it worked, nor where the server repeats it in its error."""
+    caplog.set_level(logging.DEBUG)
+    tab = CompareTab(services, gr.HTML())
+    tab.wire()
+    compare = next(
+        each.fn
+        for each in page.fns.values()
+        if tab.prompt_panel.key in each.inputs and tab.prompt_panel.prompt in each.inputs
+    )
+    request = cast(gr.Request, SimpleNamespace(session_hash="s", headers={}, cookies={}))
+    seen = []
+    for url in (server.url, "http://127.0.0.1:9"):
+        value = to_json({"values": settings_values(form(url))})
+        assert compare is not None
+        seen += list(compare(request, FORM.prompt, value, f" {KEY} "))
+    assert {each[1] for each in server.requests} == {f"Bearer {KEY}"}
+    files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert latest(services.store).runs[2].trace.config.served and b"Once" in files
+    shown = repr(seen) + caplog.text + "".join(capfd.readouterr()) + repr(services)
+    assert KEY not in shown and KEY.encode() not in files
