@@ -9,7 +9,7 @@ each delta repeats the one before, so that a lost update heals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
 from operator import attrgetter
@@ -286,6 +286,8 @@ def _looped(trace: Trace) -> tuple[tuple[int, int], ...]:
 
 def _drafts(trace: Trace) -> tuple[Draft, ...]:
     """Return the drafts of all steps; those after ``MOST_DRAFTED`` tokens are empty."""
+    if any(step.drafted == UNKNOWN for step in trace.steps):  # of a server that reports no steps
+        return ()
     drafted = accumulate(len(step.nodes) for step in trace.steps)
     nodes = (
         step.nodes if sum_ <= MOST_DRAFTED else ()
@@ -304,7 +306,11 @@ def _drafts(trace: Trace) -> tuple[Draft, ...]:
 def _all_rows(trace: Trace, built: Sequence[TokenRow] | None) -> tuple[TokenRow, ...]:
     """Return those of the given tokens first; ``built`` may hold them already."""
     if built is None:
-        tokens = (token for step in trace.steps for token in step.tokens)
+        tokens = (
+            token if step.drafted != UNKNOWN else replace(token, step=UNKNOWN)
+            for step in trace.steps
+            for token in step.tokens
+        )
         flags = row_flags(trace.config, trace.config.shift_kind)
         built = token_rows(tokens, trace.text, flags, trace.config.rule)
     if not trace.text and trace.config.served:  # a record of token ids

@@ -25,6 +25,7 @@ from ui.settings.values import read_link, read_settings, settings_values, stored
 from ui.tabs.compare.handlers import ContinuationRequest, continuation_config
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.tab import CompareTab
+from ui.token_view.view import FIELDS
 
 KEY = "sk-canary-2718"
 WORDS = ("Once", " there", " was", " a", " fox")
@@ -77,6 +78,9 @@ def test_positions_that_mars_gap_would_relax_are_counted_and_marked(
 ) -> None:
     ended = views_of(services, form(server.url))[-1].lanes
     assert ended[2].near == (1, 3) and ended[0].near == ()
+    assert ended[2].drafts == () and len(ended[0].drafts) > 1  # steps that no server reported
+    step = [name for name, _ in FIELDS].index("step")
+    assert {row.numbers.split(",")[step] for row in ended[2].rows} == {"-1"}
     assert ended[2].note == (
         "MARS, gap (g = 0.7) would keep a drafted runner-up at 2 of 5 positions of this text."
     )

@@ -25,7 +25,7 @@ function paceOf({ rows }) {
   const ends = [];
   rows.forEach((row, at) => {
     const step = fieldOf(row, "step");
-    if (Number.isNaN(step)) return;
+    if (!(step >= 0)) return; // given, or not reported
     if (ends.at(-1)?.step === step) ends.at(-1).end = at + 1;
     else ends.push({ step, first: at, end: at + 1 });
   });

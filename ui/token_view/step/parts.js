@@ -11,7 +11,7 @@ function stepsOf(lane) {
   const found = [];
   lane.rows.forEach((row, index) => {
     const step = fieldOf(row, "step");
-    if (Number.isNaN(step)) return;
+    if (!(step >= 0)) return; // given, or not reported
     if (found.at(-1)?.step !== step) found.push({ step, first: index, rows: [] });
     found.at(-1).rows.push(row);
   });
