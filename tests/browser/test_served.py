@@ -37,6 +37,12 @@ def test_a_served_lane_streams_and_its_key_is_the_browsers(window: Window) -> No
         note = page.locator("#compare-lane-1")
         expect(note).to_contain_text("would keep a drafted runner-up at 1 of 2 positions")
         expect(page.locator("#compare-lane-1 .near")).to_have_text("A")
+        page.locator("#compare-lane-1 .tok").first.click()
+        expect(page.locator(".mars-pop-story").last).to_contain_text(
+            "it does not say what was drafted"
+        )
+        expect(page.locator(".mars-pop .mars-pill")).to_have_count(0)
+        page.keyboard.press("Escape")
         assert KEY not in told(page) and KEY in page.evaluate(KEPT)
         open_settings(page)
         fill(page, "Server", "http://other.example")

@@ -15,10 +15,13 @@ function choice(piece, id, name, index) {
   return button;
 }
 
+const unreported = (row) => fieldOf(row, "step") < 0; // of a server that tells no steps
+
 function heading(row, index) {
   const outcome = OUTCOMES[row[1]],
     head = make("div", "mars-pop-head");
-  head.append(pieceNode(row[2]), make("span", "mars-pill " + outcome.name, outcome.name));
+  head.append(pieceNode(row[2]));
+  if (!unreported(row)) head.append(make("span", "mars-pill " + outcome.name, outcome.name));
   if (outcome.name === "relaxed" && row[4].length) {
     head.append(
       make("span", "mars-instead", "the target drew"),
@@ -46,6 +49,7 @@ function story(row, index) {
   const [, outcome, , , drawn, refused, , , told = []] = row;
   const line = make("p", "mars-pop-story");
   if (told.length) line.append(...told.map((part, at) => (at % 2 ? pieceNode(part) : part)));
+  else if (unreported(row)) line.append("the server's own; it does not say what was drafted");
   else line.append(OUTCOMES[outcome].meaning);
   if (refused.length) line.append(refusal(refused, index));
   if (drawn.length && !told.length)
