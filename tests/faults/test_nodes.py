@@ -6,6 +6,9 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from evaluation.item import Item, Suite
 from evaluation.study.worker import LaneSaved, Work
@@ -16,6 +19,11 @@ from tests.pairs import tiny_pair
 from tests.unit.evaluation.study.working import check_complete, small_plan
 
 TASKS = 60
+
+
+def raylet_of(node: Any) -> int:
+    """Return the process that starts a node's workers."""
+    return int(node.all_processes["raylet"][0].process.pid)
 
 
 def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
@@ -30,7 +38,7 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None
     store = RunStore(f"sqlite:///{tmp_path}/runs.db")
     study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
     nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 0})
-    one, _ = (nodes.add_node(num_cpus=1) for _ in range(2))
+    both = [nodes.add_node(num_cpus=1) for _ in range(2)]
     here = {"device": "cpu", "dtype": "float32", "no_graphs": False, "threads": 1}
     try:
         with (
@@ -40,7 +48,10 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None
             saved = (event for event in cluster.events(work) if isinstance(event, LaneSaved))
             for number, _event in enumerate(saved):
                 if number == TASKS:
-                    nodes.remove_node(one, allow_graceful=False)
+                    worker = store.results(study)[-1].worker.split(":")[1]
+                    parents = {each.pid for each in psutil.Process(int(worker)).parents()}
+                    (working,) = (node for node in both if raylet_of(node) in parents)
+                    nodes.remove_node(working, allow_graceful=False)
     finally:
         nodes.shutdown()
     check_complete(store, study, plan)
