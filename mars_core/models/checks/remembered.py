@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -25,7 +25,6 @@ from mars_core.decoder.quantised import processor
 from mars_core.margins import finite
 from mars_core.models.checks.exactness import ShapeSearch
 
-_CODE = ("decoder", "models/checks", "models/gguf", "eagle3")  # what decides about a check's result
 _MOST = 1_000_000  # bytes of a result
 
 
@@ -41,7 +40,8 @@ class Memory:
     ``settings``: whatever else they depend on."""
 
     def __init__(self, folder: Path | None, settings: Iterable[object]) -> None:
-        made_of = repr((_versions(), torch.get_num_threads(), *settings)).encode() + processor()
+        here = _versions(), torch.get_num_threads(), torch.backends.cpu.get_cpu_capability()
+        made_of = repr((*here, *settings)).encode() + processor()
         name = f"checked-{hashlib.sha256(made_of).hexdigest()[:16]}.json"
         self._file = folder / name if folder else None
 
@@ -67,14 +67,8 @@ class Memory:
 
 @cache
 def _versions() -> tuple[str, ...]:
-    """Return what the code is: versions of the libraries and a hash of our own."""
-    code = hashlib.sha256()
-    for file in sorted(_files()):
+    """Return what the code is: versions of the libraries and a hash of this package's own."""
+    code, root = hashlib.sha256(), Path(__file__).parents[2]
+    for file in sorted(each for each in root.rglob("*") if each.suffix in (".py", ".c")):
         code.update(file.read_bytes())
     return version("torch"), version("transformers"), code.hexdigest()
-
-
-def _files() -> Iterator[Path]:
-    root = Path(__file__).parents[2]
-    for folder in _CODE:
-        yield from (each for each in (root / folder).rglob("*") if each.suffix in (".py", ".c"))
