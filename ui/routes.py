@@ -11,15 +11,17 @@ from threading import Lock
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
 from storage import StorageError
 from ui.jobs.services import Services
 from ui.kit.assets import SOURCE, plotly_file
 from ui.kit.responses import document_page
+from ui.public.origin import is_frame
 from ui.public.preview import PICTURE, picture_file
 from ui.public.visitors import Visitor
-from ui.report.downloads import run_file
+from ui.report.downloads import frame_page, run_file
 from ui.tabs.account.panel import export_file
 from ui.tabs.study.reports import FILES, StudyReports, study_file
 from ui.tabs.votes.view import results_file
@@ -44,9 +46,19 @@ def page_routes(services: Services) -> list[BaseRoute]:
     routes = {
         path: _answer(services, handler, under_way) for path, handler in handlers(services).items()
     }
+    frame = FrameRoute("/", _answer(services, frame_page, under_way), methods=["GET"])
     routes |= {f"/{SOURCE}": plotly_file, f"/{PICTURE}": picture_file}
     routes["/docs/{name:path}"] = document_page
-    return [Route(path, answer, methods=["GET"]) for path, answer in routes.items()]
+    return [frame, *(Route(path, answer, methods=["GET"]) for path, answer in routes.items())]
+
+
+class FrameRoute(Route):
+    """The page's own address where it says ``embed``; else that is Gradio's."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        framed = match is not Match.NONE and is_frame(scope)
+        return (match, child) if framed else (Match.NONE, {})
 
 
 class Downloads:

@@ -43,6 +43,11 @@ class ShareView:
     message: str = ""
     ready: bool = False
 
+    @property
+    def link(self) -> Mapping[str, str]:
+        """What an address names that opens this: with the token, for everybody."""
+        return {self.kind: self.id} | ({"share": self.token} if self.token else {})
+
     def html(self) -> str:
         return render("public/share.html.jinja", share=self)
 

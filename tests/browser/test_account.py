@@ -35,6 +35,28 @@ from ui.public.visitors import COOKIE, browser_owner
 pytestmark = pytest.mark.browser
 
 
+HOST = "lab.example"  # this machine: see ARGUMENTS of conftest.py
+
+
+class Empty(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of somebody else's server on this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
 @pytest.fixture(scope="module")
 def server(served: Served) -> Server:
     return Server(f"{served.url}/", f"sqlite:///{served.folder / 'runs.db'}")
@@ -53,7 +75,7 @@ def other(browser: Browser) -> Iterator[Page]:
 
 
 def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
-    window: Window, server: Server, other: Page
+    window: Window, server: Server, other: Page, port: int
 ) -> None:
     page = window.page
     expected(page, ".mars-consent").to_contain_text("stored for 30 days")
@@ -79,6 +101,15 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     expect(link).to_be_focused()
     address = link.input_value()
     query = address.partition("?")[2]
+    code = button(page.locator("#history-share"), "Copy embed").get_attribute("value")
+    assert code is not None
+    other.goto(f"http://{HOST}:{port}")  # a page of somebody else
+    other.set_content(f"<p>A post</p>{code}")
+    framed = other.frame_locator("iframe")
+    expect(framed.locator(".mars-lane .mars-text").first).to_have_text(text)
+    expect(framed.get_by_role("tab")).to_have_count(0)
+    opened = framed.get_by_role("link", name="Open this comparison")
+    expect(opened).to_have_attribute("href", f"?{query}")
     other.goto(address)
     expected(other, "#history-lane-0 .mars-text").to_have_text(text)
     expect(other.get_by_text("Shared with you: read only.")).to_be_visible()
@@ -126,7 +157,6 @@ def test_what_is_shared_is_read_by_others_until_it_ends_and_all_is_deleted(
     assert axe_problems(page) == {}
 
 
-HOST = "lab.example"  # this machine: see ARGUMENTS of conftest.py
 POST_EVENTS = """async ([base, events, session]) => {
     const received = [];
     for (const [event, data, event_data] of events) {
@@ -144,25 +174,6 @@ READ = """async (base) => {
         (path) => fetch(base + path, {credentials: "include"}).then((answer) => answer.text())));
     return answers.join("\\n");
 }"""
-
-
-class Empty(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """Of somebody else's server on this machine."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -188,4 +188,11 @@ def page_path(scope: Scope) -> str:
 
 
 def is_page_request(scope: Scope) -> bool:
-    return scope["type"] == "http" and scope["method"] == "GET" and page_path(scope) in ("", "/")
+    """Return whether the page itself is requested, not a result for a frame in another page."""
+    asked = scope["type"] == "http" and scope["method"] == "GET" and page_path(scope) in ("", "/")
+    return asked and not is_frame(scope)
+
+
+def is_frame(scope: Scope) -> bool:
+    """Return whether the address says ``embed``."""
+    return "embed" in QueryParams(scope.get("query_string", b""))

@@ -8,9 +8,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from display.format import count, displayable, number, plural
 from display.sources import to_json
@@ -29,6 +30,7 @@ from ui.settings.values import MOST_LANES, few, richest
 from ui.sharing import store_for
 
 DownloadWriter = Callable[[RunStore, Path, Sequence[str] | None], None]
+BY_ID = "comparison must be an id of 32 hexadecimal digits."
 MOST_MATCHES = 100_000  # comparisons in the download of a search
 
 
@@ -95,6 +97,19 @@ ALL_FILES: Mapping[str, DownloadWriter] = {
 }
 
 
+def frame_page(services: Services, request: Request) -> Response:
+    """Answer ``/?comparison=<id>&embed`` with prompt and result alone, which any page may show in a
+    frame: nothing there can be pressed that changes anything. Raises StorageError."""
+    named = {name: request.query_params.get(name, "") for name in ("comparison", "share")}
+    if not ID.fullmatch(named["comparison"]):
+        return PlainTextResponse(f"With embed, {BY_ID}\n", 400)
+    stored = store_for(services, request).load(named["comparison"])
+    opens = f"?{urlencode({name: text for name, text in named.items() if text})}"
+    page = report_html(few(stored, ()), opens=opens)
+    # instead of the page's policy, which names who may show it; * would leave out local files
+    return HTMLResponse(page, headers={"Content-Security-Policy": "base-uri 'none'"})
+
+
 def run_file(services: Services, request: Request) -> Response:
     """Answer ``/downloads/<file>``: all comparisons of a visitor; ``?comparison=<id>`` one;
     ``?text=…&rule=…`` those that the search finds; ``runs.csv?runs=<id>,<id>`` these runs, in this
@@ -110,7 +125,7 @@ def run_file(services: Services, request: Request) -> Response:
         )
     comparison = wanted.get("comparison")
     if comparison is not None and not ID.fullmatch(comparison):
-        return PlainTextResponse("comparison must be an id of 32 hexadecimal digits.\n", 400)
+        return PlainTextResponse(f"{BY_ID}\n", 400)
     if name in OF_ONE and comparison is None:
         return PlainTextResponse(
             f"{name} is of one comparison: name it with ?comparison=<id>.\n", 400

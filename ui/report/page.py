@@ -67,12 +67,16 @@ class Components:
         return element.format(number, component.elem_id or "", classes, Markup(template))
 
 
-def report_html(stored: StoredComparison, *, figures: bool = True) -> str:
+def report_html(stored: StoredComparison, *, figures: bool = True, opens: str = "") -> str:
     """Return the report. Without ``figures`` and their library it is a third as large, as a
-    notebook wants it."""
+    notebook wants it. ``opens``: for a frame in another page, the address that opens the
+    comparison here; prompt and result are all that stands in a frame."""
     components = Components()
     body = _body(stored, components, figures=figures)
+    if opens:
+        body |= {"tabs": [], "settings": []}
     body |= {
+        "opens": opens,
         "title": "MARS Playground: report of a comparison",
         "style": report_css(),
         **scripted(

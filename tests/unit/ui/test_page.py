@@ -23,7 +23,7 @@ import app
 from hosting.settings import ServerSettings, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.types import ModelRef
-from storage import Choice, RunStore
+from storage import Choice, RunStore, Shared
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import PanicException, client_of, failing, keep, services_of
 from ui.app import launch_options
@@ -76,6 +76,21 @@ def rows(client: TestClient, query: str, name: str = "runs.csv") -> list[dict[st
     answer = client.get(f"/downloads/{name}{query}")
     assert answer.status_code == 200, answer.text
     return parsed(answer.text)
+
+
+def test_a_frame_in_another_page_has_the_result_alone(store: RunStore) -> None:
+    owner = store.of("anna")
+    comparison = keep(owner, "<b>Tell me.</b>")
+    token = owner.share(Shared.COMPARISON, comparison)
+    client = client_of(services_of(store, public=True))
+    link = {"comparison": comparison, "share": token}
+    answer = client.get("/", params={**link, "embed": ""})
+    assert "frame-ancestors" not in answer.headers["Content-Security-Policy"]
+    assert "Open this comparison" in answer.text and "How to repeat it" not in answer.text
+    assert "<b>Tell me" not in answer.text and "set-cookie" not in answer.headers
+    assert client.get("/", params=link).status_code == 404  # the page itself, which Gradio answers
+    assert client.get("/", params={"comparison": comparison, "embed": ""}).status_code == 404
+    assert client.get("/?embed").status_code == 400
 
 
 def test_a_search_downloads_what_it_finds(store: RunStore, client: TestClient) -> None:

@@ -94,13 +94,10 @@ function update() {
     time.textContent = DATE_TIME.format(new Date(time.dateTime));
   });
   content.content.querySelectorAll("[data-address]").forEach((field) => {
-    field.setAttribute(
-      "value",
-      location.origin +
-        location.pathname +
-        "?" +
-        new URLSearchParams(JSON.parse(field.dataset.address)),
-    );
+    const names = new URLSearchParams(JSON.parse(field.dataset.address)),
+      link = `${location.origin}${location.pathname}?${names}`;
+    const frame = `<iframe src="${link}&embed" title="MARS Playground" width="100%" height="720"></iframe>`;
+    field.setAttribute("value", "frame" in field.dataset ? frame : link);
   });
   children(box, content.content);
   window.marsDraw?.(box, props.scope);
