@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -125,6 +125,19 @@ class Session:
                 prefix=settings.prefix,
             )
             for lane in settings.rules
+        )
+
+    def asked(self, settings: Settings, turns: Sequence[PromptConfig]) -> tuple[RunConfig, ...]:
+        """Return the configuration of each lane for its turn of a conversation. Raises
+        ValueError."""
+        if not (settings.chat and self.pair.tokenizer.chat_template):
+            which = "this is a base model" if settings.chat else "chat is off"
+            raise ValueError(
+                f"There is no follow-up without a chat template, which says who wrote what: {which}."
+            )
+        configs = self.configs(replace(settings, prefix=()))
+        return tuple(
+            replace(config, prompt=turn) for config, turn in zip(configs, turns, strict=True)
         )
 
     def check(self, config: RunConfig) -> Checked:

@@ -200,6 +200,8 @@ def first_divergence(baseline: Trace, other: Trace) -> Divergence | None:
     left, right = one[position], two[position]
     if isinstance(left, PrefixToken) or isinstance(right, PrefixToken):
         return Divergence(position, Cause.CHOSEN, math.nan)
+    if baseline.config.prompt.history != other.config.prompt.history:
+        return Divergence(position, Cause.HISTORY, math.nan)
     cause = _cause(left, right)
     return Divergence(
         position, cause, min(left.edge, right.edge) if cause is Cause.NUMERIC else math.nan
@@ -216,8 +218,9 @@ def _of_texts(baseline: Trace, other: Trace) -> Divergence | None:
     same = next(differ, min(map(len, texts)))
     here = other if baseline.config.served else baseline
     position = bisect_right([token.end for token in here.output], same)
-    cause = Cause.LENGTH if same in map(len, texts) else Cause.UNKNOWN
-    return Divergence(position, cause, math.nan)
+    histories = {trace.config.prompt.history for trace in (baseline, other)}
+    cause = Cause.HISTORY if len(histories) > 1 else Cause.UNKNOWN
+    return Divergence(position, Cause.LENGTH if same in map(len, texts) else cause, math.nan)
 
 
 def _cause(left: Token, right: Token) -> Cause:

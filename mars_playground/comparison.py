@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from evaluation.conversation import follow_ups
 from evaluation.served.lane import checked_server
 from mars_core.jobs import Job, RecordedRun, execution_order, follow, servers_last
 from mars_core.models import ModelPool
 from mars_core.session import Session
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.interface import declared
-from mars_core.types import RuleConfig, Trace
+from mars_core.types import RuleConfig, RunConfig, Trace
 from mars_playground.running import all_runs
 from storage import RunStore, StoredComparison
 from storage.runs.comparisons import StoredRun
@@ -31,10 +32,25 @@ _HEIGHT_PX = 900  # of the view in a notebook
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The runs of one prompt, in the order in which their rules were named. A notebook shows them
-    token by token, as the page does."""
+    token by token, as the page does. ``earlier``: the turns before, each alone."""
 
     traces: tuple[Trace, ...]
     order: tuple[int, ...]  # of execution: indices of ``traces``
+    settings: Settings
+    earlier: tuple[Comparison, ...] = ()
+
+    def ask(self, prompt: str, *, history: str = "own") -> Comparison:
+        """Ask a follow-up, with the same settings; returns the next turn of the conversation.
+
+        ``history``: ``own``: every run goes on from its own answers; ``baseline``: all go on from
+        those of the first. Raises ValueError where a run failed, or without a chat template.
+        """
+        turns = follow_ups(self.traces, prompt, history)
+        return _run(
+            self.settings,
+            lambda session: session.asked(self.settings, turns),
+            (*self.earlier, replace(self, earlier=())),
+        )
 
     @property
     def texts(self) -> dict[str, str]:
@@ -43,8 +59,8 @@ class Comparison:
         return {name: trace.text for name, trace in zip(names, self.traces, strict=True)}
 
     def to_pandas(self, table: str = "runs") -> pd.DataFrame:
-        """``runs``, ``tokens`` or ``nodes`` of a draft tree, one row each, with the columns of the
-        exports (docs/data.md)."""
+        """``runs``, ``tokens`` or ``nodes`` of a draft tree of this turn, one row each, with the
+        columns of the exports (docs/data.md)."""
         from storage.export.unsaved import unsaved
 
         if table not in ("runs", "tokens", "nodes"):
@@ -53,16 +69,18 @@ class Comparison:
         return frame
 
     def save(self, database: str | None = None) -> str:
-        """Saves the runs, for the page's History; returns the comparison's id. ``database``: a URL;
+        """Saves the runs of all turns, for the page's History; returns the comparison's id. ``database``: a URL;
         by default the one that the page uses (MARS_DATABASE_URL, else this user's). Raises
         StorageError."""
         with RunStore(database or os.environ.get("MARS_DATABASE_URL")) as store:
             return self._save(store)
 
     def _save(self, store: RunStore) -> str:
-        comparison = store.new_comparison(self.traces[0].config.prompt)
-        for order, lane in enumerate(self.order):
-            store.save_run(comparison, self.traces[lane], lane=lane, order=order)
+        turns = (*self.earlier, self)
+        comparison = store.new_comparison(turns[0].traces[0].config.prompt)
+        runs = [(lane, turn.traces[lane]) for turn in turns for lane in turn.order]
+        for order, (lane, trace) in enumerate(runs):
+            store.save_run(comparison, trace, lane=lane, order=order)
         return comparison
 
     def to_html(self, *, figures: bool = True) -> str:
@@ -70,13 +88,16 @@ class Comparison:
         figures."""
         from ui.report.page import report_html
 
-        runs = (
+        return report_html(self._stored(), figures=figures)
+
+    def _stored(self) -> StoredComparison:
+        runs = tuple(
             StoredRun("", lane, self.order.index(lane), trace)
             for lane, trace in enumerate(self.traces)
         )
-        prompt = self.traces[0].config.prompt
-        stored = StoredComparison("", datetime.now(UTC), prompt, tuple(runs))
-        return report_html(stored, figures=figures)
+        earlier = tuple(turn._stored() for turn in self.earlier)
+        prompt, now = self.traces[0].config.prompt, datetime.now(UTC)
+        return StoredComparison("", now, prompt, runs, earlier=earlier)
 
     def _repr_html_(self) -> str:
         document = escape(self.to_html(figures=False))
@@ -107,9 +128,19 @@ def compare(
     """
     read = Settings(prompt=prompt, rules=rules, **settings)  # type: ignore[arg-type]
     checked_server(read)
-    pool = _models(device, dtype)
-    session = Session(pool.get(read.spec()))
-    configs = session.configs(replace(read, rules=(read_lane("strict"), *read.rules)))
+    lanes = (read_lane("strict"), *read.rules)
+    chosen = replace(read, rules=lanes, device=device, dtype=dtype)
+    return _run(chosen, lambda session: session.configs(chosen))
+
+
+def _run(
+    settings: Settings,
+    read: Callable[[Session], tuple[RunConfig, ...]],
+    earlier: tuple[Comparison, ...] = (),
+) -> Comparison:
+    pool = _models(settings.device, settings.dtype)
+    session = Session(pool.get(settings.spec()))
+    configs = read(session)
     for config in configs:
         session.check(config)
     order = servers_last(execution_order(len(configs)), configs)
@@ -117,7 +148,8 @@ def compare(
     records: dict[int, RecordedRun] = {}
     for event in all_runs(pool, job):
         follow(records, event)
-    return Comparison(tuple(records[lane].trace() for lane in range(len(configs))), job.order)
+    traces = tuple(records[lane].trace() for lane in range(len(configs)))
+    return Comparison(traces, job.order, settings, earlier)
 
 
 @cache

@@ -41,7 +41,8 @@ _READ = sa.select(*(ComparisonRow.__table__.c[name] for name in _COLUMNS)).where
 )
 _READ = _READ.order_by(ComparisonRow.id).with_for_update(key_share=True)
 _READ_RUNS = sa.select(
-    RunRow.comparison_id, *(RunRow.__table__.c[name] for name in (*_FACETS, *_BEST))
+    RunRow.comparison_id,
+    *(RunRow.__table__.c[name] for name in ("turn", "question", *_FACETS, *_BEST)),
 )
 _READ_RUNS = _READ_RUNS.where(RunRow.comparison_id.in_(_SOME))
 _FORGET = sa.delete(Facet).where(Facet.comparison_id.in_(_SOME))
@@ -113,7 +114,10 @@ def _facets(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> list[dict[str,
 
 
 def _derived(row: sa.RowMapping, runs: Sequence[sa.RowMapping]) -> dict[str, Any]:
-    texts = (row["prompt"], row["name"], row["comment"], *row["tags"])  # no match spans two of them
+    questions = {run["turn"]: run["question"] for run in runs if run["question"]}
+    later = (questions[turn] for turn in sorted(questions))
+    # no match spans two of them
+    texts = (row["prompt"], *later, row["name"], row["comment"], *row["tags"])
     values = {"search": _BETWEEN.join(map(folded, texts)), "runs": len(runs)}
     values |= {
         name: max((run[name] for run in runs if not math.isnan(run[name])), default=-1)

@@ -22,7 +22,7 @@ from mars_core import __version__
 from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
 from mars_core.models import PairSpec
 from mars_core.rules.placebo import PLACEBO
-from mars_core.types import Exchange, ModelRef, RuleConfig, RunConfig, Status, Trace
+from mars_core.types import ModelRef, RuleConfig, RunConfig, Status, Trace
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -153,16 +153,15 @@ def conversation(
     started; returns all of them. It ends after a turn that is not completed. ``rules``: of the
     turns, where they differ."""
     traces: list[Trace] = []
-    history: tuple[Exchange, ...] = ()
+    prompt = first.prompt
     for turn, rule in zip(turns, rules or (first.rule,) * len(turns), strict=True):
-        prompt = replace(first.prompt, text=turn, history=history)
+        prompt = prompt.then(answer(traces[-1]), turn) if traces else replace(prompt, text=turn)
         trace = yield replace(first, prompt=prompt, rule=rule)
         if trace is None:
             break
         traces.append(trace)
         if trace.status is not Status.COMPLETED:
             break
-        history = (*history, Exchange(turn, answer(trace)))
     return tuple(traces)
 
 

@@ -67,11 +67,12 @@ def validate_length(config: RunConfig, prompt: int, context: int, model: str) ->
     ``context`` of ``model``."""
     prefix = len(config.prefix)
     available = context - prompt - prefix
+    asked = "conversation" if config.prompt.history else "prompt"
     begun = f" and the given beginning {prefix}" if prefix else ""
-    alone = "prompt and beginning alone do not" if prefix else "the prompt alone does not"
+    alone = f"{asked} and beginning alone do not" if prefix else f"the {asked} alone does not"
     _require(
         1 <= config.max_new_tokens <= available,
-        f"max_new_tokens is {config.max_new_tokens}, and the prompt has {prompt} tokens{begun}; "
+        f"max_new_tokens is {config.max_new_tokens}, and the {asked} has {prompt} tokens{begun}; "
         + (f"1 to {available} fit into" if available > 0 else f"{alone} fit into")
         + f" the context of {model}, {context} tokens.",
     )

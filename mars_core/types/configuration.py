@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -175,6 +175,10 @@ class PromptConfig:
     stop: tuple[str, ...] = ()
     history: tuple[Exchange, ...] = ()
     thinking: bool | None = None
+
+    def then(self, answer: str, text: str) -> PromptConfig:
+        """Return the next turn of the conversation, in which ``answer`` was given to this one."""
+        return replace(self, text=text, history=(*self.history, Exchange(self.text, answer)))
 
 
 @dataclass(frozen=True, slots=True)

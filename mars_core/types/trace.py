@@ -47,7 +47,7 @@ class StopReason(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why two runs of the same prompt differ."""
+    """Why two runs of the same text differ."""
 
     RELAXED = "relaxed"  # the rule accepted a token that strict rejects
     TIGHTENED = "tightened"  # the rule rejected a token that strict keeps
@@ -55,6 +55,7 @@ class Cause(StrEnum):
     NUMERIC = "numeric"  # the same decision on logits that differ by rounding
     LENGTH = "length"  # one text is the beginning of the other
     CHOSEN = "chosen"  # the user chose another token: the difference is in a prefix
+    HISTORY = "history"  # the turns before have other answers, so that the prompts differ
     UNKNOWN = "unknown"  # a server did not report the target's token
 
 

@@ -104,6 +104,7 @@ tags | texts | | of the comparison
 comment | text | | on the comparison
 source | text | | origin of the comparison: compare, vote, study, server (a record of a server)
 lane | int | | column on the page, from 0
+turn | int | | of the conversation, from 0
 execution_order | int | | order of execution, from 0
 created_at | time | UTC | when the run was saved
 status | text | | completed, cancelled, failed

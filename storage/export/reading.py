@@ -11,6 +11,7 @@ from sqlalchemy import Select, select, type_coerce
 from sqlalchemy.types import NullType
 
 from mars_core.types import ShiftKind
+from storage.runs.records import QUESTION
 from storage.schema import ComparisonRow, RunRow
 from storage.scope import Table, WhereConditions, batches, check_id, live, unknown
 from storage.store import RunStore
@@ -20,6 +21,7 @@ _RENAMED: dict[str, Any] = {
     "comparison_id": ComparisonRow.id,
     "run_id": RunRow.id,
     "created_at": RunRow.created_at,
+    "prompt": QUESTION,
 }
 TV_KIND = "tv_kind"  # from the environment of the run
 Query = Select[*tuple[Any, ...]]

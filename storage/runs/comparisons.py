@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,8 +73,9 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class StoredComparison:
-    """A comparison with the first run of every lane, by lane, and their ``repeats``, by order.
-    ``created_at`` is aware, in UTC."""
+    """The last turn of a comparison, with the first run of every lane, by lane, and their
+    ``repeats``, by order. ``earlier``: the turns before, each alone. ``created_at`` is aware, in
+    UTC."""
 
     id: str
     created_at: datetime
@@ -85,6 +86,16 @@ class StoredComparison:
     comment: str = ""
     source: Source = Source.COMPARE
     repeats: tuple[Repeat, ...] = ()
+    earlier: tuple[StoredComparison, ...] = ()
+
+    @property
+    def turns(self) -> tuple[StoredComparison, ...]:
+        return (*self.earlier, self)
+
+    @property
+    def executed(self) -> int:
+        """Number of runs of all turns."""
+        return sum(len(turn.runs) + len(turn.repeats) for turn in self.turns)
 
 
 class Comparisons(Connected):
@@ -96,36 +107,35 @@ class Comparisons(Connected):
             return add_comparison(connection, prompt, source, self.scope.owner)
 
     def save_run(self, comparison_id: str, trace: Trace, *, lane: int, order: int) -> str:
-        """Save a run in one transaction; returns its id. Its prompt must be the comparison's."""
+        """Save a run in one transaction; returns its id. Its prompt must be the comparison's, or
+        one that goes on from earlier turns."""
+        prompt = trace.config.prompt
         with explained("The run was not saved", self.location):
             new = new_run(trace, lane, order)
         with self._write("The run was not saved") as connection:
-            check_prompt(comparison_row(connection, comparison_id), trace.config.prompt)
+            row = comparison_row(connection, comparison_id)
+            if prompt.history and storable(prompt.text) != row["prompt"]:
+                new.run["question"], prompt = prompt.text, replace(prompt, text=row["prompt"])
+            check_prompt(row, prompt)
             return add_run(connection, comparison_id, new)
 
     def load(self, comparison_id: str) -> StoredComparison:
         """Load a comparison with the traces that were saved. Raises StorageError for an unknown
         id."""
-        first, repeats = dict[int, StoredRun](), list[Repeat]()
+        turns: dict[int, StoredComparison] = {}
         with self._naming(f"comparison {comparison_id}"), self.read() as connection:
             row = comparison_row(connection, comparison_id)
             rows = connection.execute(_OF_COMPARISON, {"of": comparison_id}).mappings().all()
+        fields = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
+        empty = StoredComparison(
+            **fields, prompt=read_prompt(row), runs=(), tags=tuple(row["tags"])
+        )
         for run in rows:
             with self._naming(f"run {run['id']}"):
-                lane, order = int(run["lane"]), run["execution_order"]
-                if lane in first:
-                    repeats.append(Repeat(lane, order, run["status"], SUMMARY.read(run)))
-                else:
-                    first[lane] = StoredRun(run["id"], lane, order, read_trace(run))
-        fields = {name: row[name] for name in ("id", "created_at", "name", "comment", "source")}
-        runs = tuple(first[lane] for lane in sorted(first))
-        return StoredComparison(
-            **fields,
-            prompt=read_prompt(row),
-            runs=runs,
-            repeats=tuple(repeats),
-            tags=tuple(row["tags"]),
-        )
+                turn = turns.get(run["turn"], replace(empty, prompt=read_prompt(run)))
+                turns[run["turn"]] = _with_run(turn, run)
+        *earlier, last = [turns[number] for number in sorted(turns)] or [empty]
+        return replace(last, earlier=tuple(earlier))
 
     def annotate(
         self,
@@ -187,6 +197,15 @@ class Comparisons(Connected):
                 forget_texts(connection, begin=True)
             self._until_none(failure, forget_texts)
         return removed
+
+
+def _with_run(turn: StoredComparison, run: RowMapping) -> StoredComparison:
+    lane, order = int(run["lane"]), run["execution_order"]
+    if any(each.lane == lane for each in turn.runs):
+        repeat = Repeat(lane, order, run["status"], SUMMARY.read(run))
+        return replace(turn, repeats=(*turn.repeats, repeat))
+    runs = (*turn.runs, StoredRun(run["id"], lane, order, read_trace(run)))
+    return replace(turn, runs=tuple(sorted(runs, key=lambda each: each.lane)))
 
 
 def add_comparison(

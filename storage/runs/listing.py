@@ -20,9 +20,9 @@ PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 _OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
 _SETTINGS = ("drafter", "drafter_model", "k", "tree_tokens", "temperature", "seed")
 COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
-_NOTES = ["name", "tags", "comment", "source", "run_ids", *_SETTINGS]
+_NOTES = ["name", "tags", "comment", "source", "turns", "run_ids", *_SETTINGS]
 _READ = ("id", "created_at", "name", "tags", "comment", "source")
-_OF_RUNS = ("comparison_id", "lane", "id", "target", "rule", "rule_parameters")
+_OF_RUNS = ("comparison_id", "lane", "turn", "id", "target", "rule", "rule_parameters")
 
 
 def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -34,12 +34,14 @@ def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
     runs = runs.order_by(RunRow.comparison_id, RunRow.lane, RunRow.execution_order)
     rows: dict[str, RowMapping] = {}
     first: dict[str, dict[int, RowMapping]] = {id_: {} for id_ in ids}  # run of each lane
+    turns: dict[str, set[int]] = {id_: set() for id_ in ids}
     for some in batches(ids):
         for row in connection.execute(query.where(ComparisonRow.id.in_(some))).mappings():
             rows[row["id"]] = row
         for run in connection.execute(runs.where(RunRow.comparison_id.in_(some))).mappings():
             first[run["comparison_id"]].setdefault(run["lane"], run)
-    return [_row(rows[id_], [*first[id_].values()]) for id_ in ids]
+            turns[run["comparison_id"]].add(run["turn"])
+    return [_row(rows[id_], [*first[id_].values()]) | {"turns": len(turns[id_])} for id_ in ids]
 
 
 def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:

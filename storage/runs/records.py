@@ -6,19 +6,24 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import RowMapping
+from sqlalchemy import RowMapping, func
 
 from mars_core.rules import as_value
 from mars_core.types import PromptConfig, Step, Trace, value_text
 from storage.errors import StorageError
-from storage.schema import ComparisonRow, RunTrace
+from storage.schema import ComparisonRow, RunRow, RunTrace
+from storage.schema.columns import SafeText
 from storage.schema.trace import CONFIG, FIELDS, PROMPT, RUN_FIELDS, SUMMARY
 from storage.scope import new_id
 from storage.traces.flat import Flat, flatten, steps_of
 from storage.traces.packing import VERSION, checked, pack, unpack
 
 TRACE = (RunTrace.version, RunTrace.data)
-OF_PROMPT = tuple(ComparisonRow.__table__.c[name] for name in PROMPT)
+QUESTION = func.coalesce(RunRow.question, ComparisonRow.prompt, type_=SafeText)
+OF_PROMPT = (
+    QUESTION.label("prompt"),
+    *(ComparisonRow.__table__.c[name] for name in PROMPT if name != "prompt"),
+)
 RowValues = dict[str, Any]  # one row: column → value
 
 
@@ -46,7 +51,8 @@ def read_prompt(row: Mapping[str, Any] | RowMapping) -> PromptConfig:
 
 def run_row(trace: Trace) -> RowValues:
     """Return the columns of a trace, without its prompt (the comparison's) and its steps."""
-    return {each.column: each.of(trace) for each in FIELDS}
+    turn = {"turn": len(trace.config.prompt.history)}
+    return turn | {each.column: each.of(trace) for each in FIELDS}
 
 
 def new_run(trace: Trace, lane: int, order: int, run_id: str | None = None) -> NewRun:

@@ -145,6 +145,8 @@ class RunRow(Base):
     lane: Mapped[int]  # column on the page, 0-based
     execution_order: Mapped[int]  # position in the execution order of the comparison's runs
     created_at: Mapped[datetime]  # when it was saved
+    turn: Mapped[int] = mapped_column(server_default=sa.text("0"))  # turns before, in its history
+    question: Mapped[str | None]  # prompt of a later turn; NULL: the comparison's
     status: Mapped[Status]
     rule: Mapped[str]
     rule_parameters: Mapped[dict[str, Any]]  # name → number, or text of an expression

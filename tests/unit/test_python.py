@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 import mars_playground as mars
 from mars_core.models import BUNDLED_PAIR, ModelPool
 from mars_core.session import Session, run_config
+from mars_core.text.prompting import encode
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from storage import RunStore
 
@@ -67,6 +68,43 @@ def test_its_tables_are_the_exports_and_it_is_saved_as_the_page_saves(
     assert (comparison.to_pandas("nodes")["rule"] != "none").all()
     with pytest.raises(ValueError, match="table is 'steps'; it must be runs, tokens or nodes"):
         comparison.to_pandas("steps")
+
+
+def test_a_follow_up_goes_on_from_every_lane_s_own_answer_or_the_first_one_s(
+    tmp_path: Path,
+) -> None:
+    first = mars.compare(
+        "A story about Mia.", pair="bundled", system="Be kind.", max_new_tokens=16, seed=3, k=3
+    )
+    own = first.ask("And Ben?").ask("The end?")
+    for lane, trace in enumerate(own.traces):
+        before = [turn.traces[lane].text for turn in own.earlier]
+        prompt = trace.config.prompt
+        assert [*prompt.history] == [*zip(("A story about Mia.", "And Ben?"), before, strict=True)]
+        assert (prompt.text, prompt.system) == ("The end?", "Be kind.")
+        pair = ModelPool().get(BUNDLED_PAIR)
+        assert list(trace.prompt_ids) == encode(pair.tokenizer, prompt)
+        assert trace.config.drafter == first.traces[lane].config.drafter
+    shared = own.ask("Really?", history="baseline")
+    assert {each.config.prompt.history[-1].answer for each in shared.traces} == {own.traces[0].text}
+    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    with RunStore(url) as store:
+        stored = store.load(shared.save(url))
+    asked = [turn.prompt.text for turn in stored.turns]
+    assert asked == ["A story about Mia.", "And Ben?", "The end?", "Really?"]
+    with pytest.raises(ValueError, match="history is 'mine'; it must be own or baseline"):
+        first.ask("And Ben?", history="mine")
+    with pytest.raises(
+        ValueError,
+        match=r"and the conversation has \d+ tokens; the conversation alone does not fit",
+    ):
+        first.ask("And " * 9_000)
+
+
+def test_without_a_chat_template_there_is_no_follow_up() -> None:
+    plain = mars.compare("A story.", pair="bundled", chat=False, max_new_tokens=4)
+    with pytest.raises(ValueError, match="no follow-up without a chat template"):
+        plain.ask("And?")
 
 
 def test_a_notebook_shows_hostile_text_as_text(comparison: mars.Comparison) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 
 from display.format import count
 from mars_core.numbers import read_integer
@@ -34,7 +35,7 @@ class Limits:
         _at_most("The number of lanes", len(configs), self.lanes)
         for config in configs:
             prompt = config.prompt
-            self.check_prompt(prompt.text, prompt.system, *prompt.stop)
+            self.check_prompt(prompt.text, prompt.system, *prompt.stop, *chain(*prompt.history))
             self.check_drafts(config.drafter)
             self.check_length(config.max_new_tokens)
 

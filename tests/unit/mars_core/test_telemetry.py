@@ -255,6 +255,10 @@ def begun_with(trace: Trace, count: int, new: int) -> Trace:
 
 SHORTER = replace(FULL, steps=FULL.steps[:-1])
 BEGUN, ALL = (begun_with(FULL, 4, new) for new in (3, len(FULL.tokens) - 4))
+ANSWERED = replace(
+    FULL,
+    config=replace(FULL.config, prompt=FULL.config.prompt.then("No.", FULL.config.prompt.text)),
+)
 CHOSEN = replace(BEGUN, given=(*BEGUN.given[:3], BEGUN.given[3]._replace(id=100_001)))
 
 
@@ -266,6 +270,8 @@ CHOSEN = replace(BEGUN, given=(*BEGUN.given[:3], BEGUN.given[3]._replace(id=100_
         (FULL, SHORTER, (len(SHORTER.tokens), Cause.LENGTH)),
         (BEGUN, begun_with(FULL, 0, 2), (2, Cause.LENGTH)),
         (FULL, with_token(ALL, 6, id=100_001, outcome=X), (6, Cause.RELAXED)),
+        (FULL, ANSWERED, None),
+        (with_token(FULL, 6, id=100_001, outcome=X), ANSWERED, (6, Cause.HISTORY)),
         (FULL, CHOSEN, (3, Cause.CHOSEN)),
         (BEGUN, CHOSEN, (3, Cause.CHOSEN)),
     ],

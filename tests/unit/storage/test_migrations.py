@@ -88,6 +88,9 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
     assert {name: len(each) for name, each in after.items()} == {
         name: len(each) for name, each in before.items()
     }
+    histories = [run["history"] for run in after["runs"]]
+    counts = [len(json.loads(each) if isinstance(each, str) else each) for each in histories]
+    assert [run["turn"] for run in after["runs"]] == counts
     for name, columns in KEPT.items():
         kept = [
             sorted(repr([row[column] for column in columns]) for row in each[name])

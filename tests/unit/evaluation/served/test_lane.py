@@ -217,7 +217,7 @@ def test_what_a_hostile_server_says_can_be_saved_and_shown(
     with stream_events(*events, chunk("", finish="stop")) as server:
         trace = run_of(asked(server.url, server_model="m"))
     assert trace.status is Status.COMPLETED
-    compared = mars.Comparison((trace,), (0,))
+    compared = mars.Comparison((trace,), (0,), Settings())
     with RunStore(f"sqlite:///{tmp_path}/runs.db") as store:
         assert store.load(compared._save(store)).runs[0].trace.status is Status.COMPLETED
     assert "Served model" in compared.to_html(figures=False)
