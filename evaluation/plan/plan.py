@@ -157,7 +157,9 @@ class Plan:
     def prompt(self, item: Item) -> PromptConfig:
         """Return the first turn of an item."""
         return PromptConfig(
-            item.turns[0], self.system, self.chat, self.stop, thinking=self.thinking
+            *(item.turns[0], self.system, self.chat, self.stop),
+            thinking=self.thinking,
+            structure=item.structure,
         )
 
     def seed_of(self, task: Task) -> int:

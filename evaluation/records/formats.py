@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evaluation.records.values import NAN, Read, RecordRow, config_of, number
-from evaluation.served.answer import text_of
 from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
+from evaluation.served.message import text_of
 from evaluation.served.trace import STOPS, ServedToken, served_trace, vllm_steps
 from mars_core.types import UNKNOWN, RunConfig, StopReason, Trace
 

@@ -17,7 +17,7 @@ _LETTER = re.compile(r"\banswer(?: is|:)?\s*\**\(?([A-J])\b")
 _CHOICE = re.compile(r"\s*\(?[A-J][).:]")  # at the beginning of a line
 _AMOUNT = re.compile(r"\bhow (?:many|much|old|far|long|tall)\b", re.IGNORECASE)
 _SIGNS = frozenset("-+*/×÷=")
-_BROKEN = (ValueError, SyntaxError, RecursionError, MemoryError)
+BROKEN = (ValueError, SyntaxError, RecursionError, MemoryError)
 
 
 class TextAnswers(NamedTuple):
@@ -64,7 +64,7 @@ def json_of(text: str) -> str | None:
     for part in (text, *(block for _, block in _BLOCK.findall(text)[:1])):
         try:
             value = json.loads(part)
-        except _BROKEN:
+        except BROKEN:
             continue
         if isinstance(value, dict | list):
             return json.dumps(value, sort_keys=True)
@@ -76,5 +76,5 @@ def _code(text: str) -> str | None:
     block = next((code for name, code in _BLOCK.findall(text) if name in ("python", "py", "")), "")
     try:
         return ast.dump(ast.parse(block)) if block.strip() else None
-    except _BROKEN:
+    except BROKEN:
         return None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from evaluation.item import Item, Suite
 from evaluation.scoring import names, overlap
-from evaluation.scoring.answer import contains, score
-from evaluation.scoring.calls import calls_fit, calls_of
+from evaluation.scoring.answer import after_reasoning, contains, score
+from evaluation.scoring.calls import calls_fit, calls_of, is_expected
 from evaluation.scoring.code import passes
 from evaluation.scoring.extraction import json_of
 from evaluation.scoring.graders import boxed, exact_match, library
 from evaluation.scoring.instructions import follows
 from evaluation.scoring.overlap import Scorer
 from evaluation.scoring.sandbox import check_sandbox
+from evaluation.scoring.schema import fits
 
 
 class Metric(NamedTuple):
@@ -61,11 +63,18 @@ def scores(
 def formats(item: Item) -> dict[str, Callable[[str], bool]]:
     """Metric → whether a text has the format that the last turn requests."""
     wanted: dict[str, Callable[[str], bool]] = {}
-    if re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE):
+    if item.schema:
+        wanted[names.JSON] = lambda text: _fits(text, item.schema)
+    elif re.search(r"\bJSON\b", item.turns[-1], re.IGNORECASE):
         wanted[names.JSON] = lambda text: json_of(text) is not None
     if item.tools:
         wanted[names.CALLS] = lambda text: calls_fit(text, item.tools)
     return wanted
+
+
+def _fits(text: str, schema: str) -> bool:
+    value = json_of(after_reasoning(text))
+    return value is not None and fits(json.loads(value), json.loads(schema))
 
 
 def check_libraries(suites: Iterable[Suite], *, execute_code: bool = False) -> None:
@@ -140,8 +149,10 @@ METRICS = {
     # sandbox, once.
     names.PASS: Metric(True, None),
     # The answer, or its first fenced block, is a JSON object or list; of every prompt that requests
-    # JSON.
+    # JSON. Of one with a schema, it also fits that.
     names.JSON: Metric(True, lambda text, _: float(json_of(text) is not None)),
     # The answer is or has well-formed tool calls; of every prompt with tools, they also fit these.
     names.CALLS: Metric(True, lambda text, _: float(calls_of(text) is not None)),
+    # The calls, or the JSON, are the reference's.
+    names.EXPECTED: Metric(True, _any(is_expected)),
 }

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
+from evaluation.served.message import closed, text_of
+
 MAX_BYTES = 16 * 2**20  # of one answer
 MAX_S = 1800.0  # of one answer
 NONE, CERTAIN = -9999.0, -10.0  # log probabilities
@@ -161,6 +163,7 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     choices: dict[int, dict[str, Any]] = {}
     texts: defaultdict[int, list[str]] = defaultdict(list)
     ids: defaultdict[int, list[int]] = defaultdict(list)
+    calling: set[int] = set()
     for event in events:
         if "error" in event and not event.get("choices"):
             error = event["error"]
@@ -171,10 +174,14 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             index = choice.get("index", 0)
             choices.setdefault(index, {}).update(_without(choice, ("delta", "message")))
             texts[index].append(text_of(choice))
+            if (choice.get("delta") or {}).get("tool_calls"):
+                calling.add(index)
             ids[index] += _token_ids(choice.get("token_ids"))
     complete = [
-        choice | {"text": "".join(texts[index]), "token_ids": ids[index]}
+        choice
+        | {"text": closed(text, choice) if index in calling else text, "token_ids": ids[index]}
         for index, choice in choices.items()
+        for text in ["".join(texts[index])]
     ]
     return row | ({"choices": complete} if complete else {})
 
@@ -184,18 +191,6 @@ def _without(fields: Mapping[str, Any], names: Collection[str]) -> dict[str, Any
     return {
         name: value for name, value in fields.items() if name not in names and value is not None
     }
-
-
-def text_of(choice: Mapping[str, Any]) -> str:
-    """Return the text of a completion, a chat message or a part of one, its reasoning first, as a
-    model writes it."""
-    if "text" in choice:
-        return choice["text"] or ""
-    message = choice.get("message") or choice.get("delta") or {}
-    reasoning = (
-        message.get("reasoning_content") or message.get("reasoning") or ""
-    )  # some servers send both names
-    return f"{reasoning}{message.get('content') or ''}"
 
 
 def _events(answer: httpx.Response, started: float) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,7 @@ def request_of(config: RunConfig) -> dict[str, Any]:
         "stop": config.prompt.stop,
         **_processors(sampling.processors),
         **_thinking(config),
+        **_structure(config),
     }
 
 
@@ -45,6 +46,17 @@ def _prompt(config: RunConfig) -> str | list[dict[str, str]]:
 
     messages = messages_of(config.prompt)
     return messages if config.prompt.chat else joined(messages)
+
+
+def _structure(config: RunConfig) -> dict[str, Any]:
+    from mars_core.text.structure import structure_of
+
+    fields = structure_of(config.prompt.structure)
+    if fields and not config.prompt.chat:
+        raise ValueError(
+            "structure is set, but a server takes tools and response_format in a chat only."
+        )
+    return fields
 
 
 def _thinking(config: RunConfig) -> dict[str, Any]:

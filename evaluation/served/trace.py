@@ -33,6 +33,7 @@ MAX_DRAFT = 1024  # tokens per step
 STOPS = {
     "stop": StopReason.EOS,
     "eos": StopReason.EOS,
+    "tool_calls": StopReason.EOS,
     "length": StopReason.LENGTH,
     "limit": StopReason.LENGTH,
 }  # of servers

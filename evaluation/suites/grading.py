@@ -15,6 +15,7 @@ from dataclasses import replace
 from evaluation.item import Item, Suite
 from evaluation.scoring.answer import MARK, reference_number
 from evaluation.scoring.code import has_tests
+from evaluation.scoring.extraction import json_of
 from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.names import (
     BLEU,
@@ -22,6 +23,7 @@ from evaluation.scoring.names import (
     CHOICE,
     CHRF,
     CONTAINS,
+    EXPECTED,
     FLEXIBLE,
     FOLLOWS,
     PASS,
@@ -169,6 +171,8 @@ def _by_name(group: _Group) -> Metrics | None:
 
 def _by_references(group: _Group) -> Metrics:
     references, prompts = group.references, group.prompts
+    if any(item.structure for item in group.items) and _mostly(json_of, references, 1.0):
+        return (EXPECTED,)
     if _mostly(is_instruction, references, 1.0):
         return (FOLLOWS,)
     if _mostly(

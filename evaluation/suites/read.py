@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.item import Item, Suite, Tool
-from evaluation.scoring.names import CONTAINS_ALL, FLEXIBLE, FOLLOWS, STRICT
+from evaluation.scoring.names import CONTAINS_ALL, EXPECTED, FLEXIBLE, FOLLOWS, STRICT
+from evaluation.scoring.schema import is_schema
 from evaluation.suites.grading import union, with_metrics
 from mars_core.text.files import read_json, read_lines
 
@@ -27,6 +28,7 @@ BUILT_IN: Mapping[str, tuple[str, ...]] = {  # files beside this one, with their
     STORIES: (CONTAINS_ALL,),
     "instructions": (FOLLOWS,),
     "instructions_fresh": (FOLLOWS,),  # for studies that confirm: no setting was chosen on them
+    "tools": (EXPECTED,),
 }
 QUESTIONS = "question.jsonl"  # in a folder with the suite's name, as in EAGLE and Spec-Bench
 MAX_LINE = 4 * 2**20  # bytes
@@ -134,7 +136,12 @@ def _item(line: str, number: int) -> Item:
         _name_in(*_first_field(row, (key,))).strip() for key in ("category", "template")
     )
     turns, references, tests = _turns(row), _references(row), _tests(row)
-    return Item(name, turns, references, category, tests, tools=_tools(row), template=template)
+    return Item(
+        *(name, turns, references, category, tests),
+        tools=_tools(row),
+        template=template,
+        schema=_schema(row),
+    )
 
 
 def _object(line: str) -> dict[str, Any]:
@@ -230,8 +237,20 @@ def _tool(value: dict[str, Any]) -> Tool:
     function = value.get("function") or value
     schema = function.get("parameters") or {}
     required, arguments = schema.get("required") or [], schema.get("properties") or {}
+    if not is_schema(schema):
+        raise ValueError("not a schema")
     texts = [_text("tools", each) for each in (function["name"], *arguments, *required)]
-    return Tool(texts[0], tuple(texts[1 : len(arguments) + 1]), tuple(required))
+    written = _text("tools", json.dumps(function, ensure_ascii=False))
+    return Tool(texts[0], tuple(texts[1 : len(arguments) + 1]), tuple(required), written)
+
+
+def _schema(row: Mapping[str, Any]) -> str:
+    schema = row.get("schema")
+    if schema is None:
+        return ""
+    if not isinstance(schema, dict) or not is_schema(schema):
+        raise ValueError(f"schema is {_kind(schema)}; it must be a JSON schema")
+    return _text("schema", json.dumps(schema, ensure_ascii=False))
 
 
 def _first_field(row: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:

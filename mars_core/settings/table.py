@@ -72,6 +72,13 @@ class Settings(Drafts):
     stop: tuple[str, ...] = setting(
         (), Words("stop string", section="prompt", title="Stop strings")
     )
+    structure: str = setting(
+        "",
+        Text(
+            "JSON of tools and response_format as OpenAI's interface has them; a model here is given "
+            "the tools alone"
+        ),
+    )
     prefix: tuple[int, ...] = setting(
         (), TokenIds("ids of output tokens that are given; the runs go on after them")
     )
@@ -262,7 +269,9 @@ class Settings(Drafts):
 
     @property
     def prompt_config(self) -> PromptConfig:
-        return PromptConfig(self.prompt, self.system, self.chat, self.stop, (), self.thinking)
+        return PromptConfig(
+            self.prompt, self.system, self.chat, self.stop, (), self.thinking, self.structure
+        )
 
     @property
     def served(self) -> RunConfig:
@@ -291,7 +300,7 @@ class Settings(Drafts):
 
 KINDS = kinds(Settings)
 OF_RUNS = (  # those that a RunConfig has under their names
-    *("system", "chat", "thinking", "stop", "prefix", "temperature", "top_k", "top_p"),
+    *("system", "chat", "thinking", "stop", "structure", "prefix", "temperature", "top_k", "top_p"),
     *PROCESSORS,
     *("max_new_tokens", "seed"),
 )

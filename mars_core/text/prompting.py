@@ -8,6 +8,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.panics import contained
+from mars_core.text.structure import stated, structure_of
 from mars_core.text.templates import render
 from mars_core.types import PromptConfig
 
@@ -16,13 +17,18 @@ from mars_core.types import PromptConfig
 def encode(tokenizer: PreTrainedTokenizerBase, prompt: PromptConfig) -> list[int]:
     """Token ids of the prompt. With a chat template: system prompt, earlier turns, user turn, and
     the opening of the answer. Without one they are joined by blank lines. Raises ValueError where
-    the prompt has no tokens, the template rejects the system prompt, or ``thinking`` is set and the
-    template has no such switch."""
+    the prompt has no tokens, the template rejects the system prompt, ``structure`` is not valid, or
+    ``thinking`` is set and the template has no such switch."""
     messages = messages_of(prompt)
     if not messages[-1]["content"]:
         raise ValueError("The prompt is empty; it needs at least 1 character.")
     template = prompt.chat and bool(tokenizer.chat_template)
     switch = thinking_switch(tokenizer, prompt.thinking, used=template)
+    if tools := structure_of(prompt.structure).get("tools"):
+        if template and "tools" in str(tokenizer.chat_template):
+            switch["tools"] = tools
+        else:
+            messages[-1]["content"] = clean(f"{stated(tools)}\n\n{messages[-1]['content']}")
     if template:
         try:
             text = clean(render(tokenizer, messages, add_generation_prompt=True, **switch))

@@ -167,7 +167,9 @@ class Exchange(NamedTuple):
 class PromptConfig:
     """A prompt and how it is encoded. ``history``: earlier turns, oldest first. ``thinking``:
     passed to chat templates that have such a switch as ``enable_thinking``; None leaves it to the
-    template."""
+    template. ``structure``: JSON of the fields ``tools`` and ``response_format`` of OpenAI's
+    interface; tools are put into the template, or into the prompt where that has no place for them;
+    ``response_format`` is for servers alone."""
 
     text: str
     system: str = ""
@@ -175,6 +177,7 @@ class PromptConfig:
     stop: tuple[str, ...] = ()
     history: tuple[Exchange, ...] = ()
     thinking: bool | None = None
+    structure: str = ""
 
     def then(self, answer: str, text: str) -> PromptConfig:
         """Return the next turn of the conversation, in which ``answer`` was given to this one."""

@@ -128,6 +128,7 @@ processors | JSON | | further logits processors, and protected tokens (protect),
 max_new_tokens | int | tokens | limit of new tokens
 seed | int | | of all random numbers
 thinking | bool | | switch of the chat template; empty: its default
+structure | text | | tools and response_format that the prompt has beside its text, in JSON
 """
     ),
     *_fields(SUMMARY_FIELDS, {"tv_sum": _TV_KIND}),

@@ -36,7 +36,7 @@ class NewRun(NamedTuple):
 
 
 def prompt_row(prompt: PromptConfig) -> RowValues:
-    """Return the columns of a prompt, without history and thinking, which are stored per run."""
+    """Return the columns of a prompt, without history, thinking and structure, which are stored per run."""
     return {
         "prompt": prompt.text,
         "system": prompt.system,

@@ -159,7 +159,7 @@ def column_of(field: TraceField) -> MappedColumn[Any]:
         "history": "[]",
         "processors": "{}",
     } | {each.name: str(each.default) for each in fields(Summary) if isinstance(each.default, int)}
-    default = defaults.get(field.column)
+    default = EMPTY if field.column == "structure" else defaults.get(field.column)
     return mapped_column(
         types.get(kind) or enum_column(kind),
         nullable=field.optional or kind is float,

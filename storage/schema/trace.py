@@ -34,7 +34,7 @@ PROMPT = (
     "system",
     "chat",
     "stop",
-)  # columns of comparisons; history and thinking may differ between runs
+)  # columns of comparisons; history, thinking and structure may differ between runs
 _READ: Mapping[Any, Callable[[Any], Any]] = {  # from what JSON has
     tuple[str, ...]: tuple,
     tuple[int, ...]: tuple,

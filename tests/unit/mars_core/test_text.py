@@ -3,6 +3,7 @@ way, nothing lost at the end."""
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 
@@ -65,6 +66,19 @@ def test_thinking_reaches_templates_that_have_the_switch(
         read(tokenizer(TEMPLATE + switch), PromptConfig("b", thinking=thinking))
         == f"u:b;a:{opening}"
     )
+
+
+def test_tools_are_given_to_a_template_that_has_a_place_for_them_and_else_stated() -> None:
+    tools = [{"type": "function", "function": {"name": "now"}}]
+    prompt = PromptConfig("b", structure=json.dumps({"tools": tools}))
+    place = "{% for tool in tools %}<{{ tool.function.name }}>{% endfor %}"
+    assert read(tokenizer(place + TEMPLATE), prompt) == "<now>u:b;a:"
+    for template in (TEMPLATE, None):
+        text = read(tokenizer(template), prompt)
+        assert '{"name": "now"}' in text and "<tool_call>" in text and "b" in text.split("\n\n")[-1]
+    for structure in ("[]", '{"tool": []}', '{"tools": {}}', "{"):
+        with pytest.raises(ValueError, match="it must be a JSON object of at most"):
+            read(tokenizer(TEMPLATE), replace(prompt, structure=structure))
 
 
 @pytest.mark.parametrize(

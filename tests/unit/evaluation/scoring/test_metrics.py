@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from evaluation.item import Item, Suite, Tool
 from evaluation.scoring.metrics import METRICS, check_libraries, scores
+from evaluation.suites.read import read_suite
 
 
 def score(
@@ -18,7 +23,8 @@ def test_every_metric_is_named_as_lm_eval_names_them_and_scores_an_equal_answer_
     item = Item("1", ("?",), ("#### 5",))
     for name in METRICS:
         assert name.count(",") == 1
-        if name not in ("pass@1,none", "exact_match,custom-extract", "json,none", "calls,none"):
+        other = name.startswith(("pass@1", "json", "calls", "expected", "exact_match,custom"))
+        if not other:
             assert score((name,), item, "#### 5") == {name: 1.0}
 
 
@@ -49,6 +55,12 @@ NOW = '{"name": "now", "parameters": {}}'
         (ADD, True),
         (NOW, True),  # Llama
         (f"```json\n[{ADD}, {NOW}]\n```", True),
+        (f"<|python_tag|>{NOW}", True),
+        (f"[TOOL_CALLS][{ADD}]", True),  # Mistral
+        ("[add(a=1, b=2), now()]", True),  # Llama
+        ("[add(1, 2)]", False),
+        ("[now(**{})]", False),
+        ("[add(a=1, b=open('x'))]", False),
         (f"<think>{{</think>\n\n{ADD}", True),
         (f"Sure.\n<tool_call>\n{ADD}\n</tool_call>\n<tool_call>{NOW}</tool_call>", True),
         ('{"type": "function", "function": {"name": "now", "arguments": "{}"}}', True),
@@ -68,6 +80,63 @@ NOW = '{"name": "now", "parameters": {}}'
 )
 def test_calls_of_offered_tools_are_checked(text: str, right: bool) -> None:
     assert score((), Item("1", ("Add.",), tools=TOOLS), text) == {"calls,none": float(right)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong"),
+    [
+        ({"type": "integer"}, (2, 2.0), (2.5, "2", True, None)),
+        ({"type": ["string", "null"]}, ("", None), (0,)),
+        (
+            {"type": "string", "format": "date"},
+            ("2028-02-29",),
+            ("2027-02-29", "20270228", "1 May"),
+        ),
+        ({"enum": ["a", 1]}, ("a", 1.0), ("A", True)),
+        ({"minimum": 1, "maximum": 3}, (1, 3), (0, 4)),
+        ({"type": "array", "items": {"type": "number"}, "minItems": 1}, ([1, 2.5],), ([], ["1"])),
+        (
+            {"properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+            ({"a": False, "b": 1},),
+            ({}, {"a": 0}),
+        ),
+        ({"properties": {"a": {}}, "additionalProperties": False}, ({}, {"a": 1}), ({"b": 1},)),
+    ],
+)
+def test_an_answer_fits_the_schema_that_a_prompt_asks_for(
+    schema: dict[str, Any], right: tuple[Any, ...], wrong: tuple[Any, ...]
+) -> None:
+    form = {"type": "object", "properties": {"x": schema}}
+    item = Item("1", ("Write it.",), schema=json.dumps(form))
+    for value in (*right, *wrong):
+        text = json.dumps({"x": value})
+        expected = float(any(value is each for each in right))
+        assert score((), item, text) == {"json,none": expected}, value
+
+
+def others(value: Any) -> Iterator[Any]:
+    """Yield a JSON value with each of its names and single values changed in turn."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield {f"{key}s" if key == name else key: kept for key, kept in value.items()}
+            yield from (value | {name: other} for other in others(each))
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield value[:number] + value[number + 1 :]
+            yield from ([*value[:number], other, *value[number + 1 :]] for other in others(each))
+    else:
+        yield f"{value} or so" if isinstance(value, str) else not value
+
+
+def test_right_calls_and_json_of_the_suite_are_right_and_every_other_value_is_not() -> None:
+    for item in read_suite("tools").items:
+        (reference,) = item.references
+        metric = "calls,none" if item.tools else "json,none"
+        expected = ("expected,none",)
+        assert score(expected, item, reference) == {"expected,none": 1.0, metric: 1.0}
+        assert score(expected, item, "") == {"expected,none": 0.0, metric: 0.0}
+        for changed in others(json.loads(reference)):
+            assert score(expected, item, json.dumps(changed))["expected,none"] == 0, changed
 
 
 @pytest.mark.parametrize("metric", [name for name in METRICS if name != "pass@1,none"])

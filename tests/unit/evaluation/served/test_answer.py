@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from evaluation.scoring.calls import calls_of
 from evaluation.served.answer import Answer, read_answer
 from evaluation.served.client import result_of
 from evaluation.served.trace import answer_trace
@@ -73,6 +74,26 @@ def test_tokens_are_named_by_id_or_bytes_and_never_by_their_display(
     displayed: list[Any], names: Any
 ) -> None:
     assert answer_of("ab", *(row(each, -1.0) for each in displayed)).names == names
+
+
+def call(index: int, arguments: str, **function: str) -> dict[str, Any]:
+    calls = [{"index": index, "function": {**function, "arguments": arguments}}]
+    return {"choices": [{"delta": {"content": None, "tool_calls": calls}}]}
+
+
+@pytest.mark.parametrize(("finish", "known"), [("tool_calls", 2), ("stop", 2), ("length", 0)])
+def test_tool_calls_of_a_server_are_text_and_a_call_that_was_cut_is_none(
+    finish: str, known: int
+) -> None:
+    parts = (call(0, "", name="add"), call(0, '{"a": '), call(0, "1}"), call(1, "", name="now"))
+    answer = events(*parts, {"choices": [{"delta": {}, "finish_reason": finish}]})
+    assert (calls_of(answer.text) or [])[:known] == [("add", {"a": 1}), ("now", {})][:known]
+    assert run(answer).stop_reason in (StopReason.EOS, StopReason.LENGTH)
+    functions = [{"name": "add", "arguments": '{"a": 1}'}, {"name": "now", "arguments": ""}]
+    message = {"tool_calls": [{"function": each} for each in functions]}
+    body = {"choices": [{"message": message, "finish_reason": finish}]}
+    whole = result_of(read_answer(httpx.Response(200, json=body), time.perf_counter()))
+    assert whole.text == answer.text
 
 
 @pytest.mark.parametrize("ids", [None, [4, 5]])

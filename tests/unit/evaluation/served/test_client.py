@@ -3,6 +3,7 @@ as a trace that claims nothing else."""
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import asdict, replace
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Server, ServerError
+from evaluation.served.request import request_of
 from evaluation.served.trace import ServedStep, ServedToken, answer_trace, served_trace, vllm_steps
 from evaluation.study.result import result_of
+from evaluation.suites.read import read_suite
 from mars_core.types import (
     UNKNOWN,
     DrafterConfig,
@@ -172,6 +175,18 @@ def answered(serving: Serving, rule: RuleConfig, **settings: Any) -> tuple[Trace
 
 def of(text: str, *tokens: ServedToken, **changed: Any) -> Trace:
     return served_trace(CONFIG, text=text, tokens=tokens, stop_reason=StopReason.EOS, **changed)
+
+
+def test_a_server_is_asked_for_the_tools_and_the_form_of_an_item() -> None:
+    for item in read_suite("tools").items:
+        prompt = PromptConfig(item.turns[0], structure=item.structure)
+        request = request_of(replace(CONFIG, prompt=prompt))
+        offered = [each["function"]["name"] for each in request.get("tools", ())]
+        assert offered == [tool.name for tool in item.tools]
+        form = request.get("response_format", {}).get("json_schema", {}).get("schema")
+        assert form == (json.loads(item.schema) if item.schema else None)
+    with pytest.raises(ValueError, match="in a chat only"):
+        request_of(replace(CONFIG, prompt=replace(prompt, chat=False)))
 
 
 def test_relaxed_tokens_are_unknown_without_a_trace_of_the_plugin(

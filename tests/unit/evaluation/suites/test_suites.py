@@ -6,6 +6,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed_suite
 from tests.unit.evaluation.suites.files import field_file, row, write
 from training.demo.corpus import held_out
+from training.tool_prompts import OFFERED, rows
 from ui.tabs.study.form import StudyForm
 
 
@@ -298,7 +301,23 @@ def test_tools_of_a_row_are_read(tmp_path: Path, as_text: bool) -> None:
     row = {"prompt": "Call.", "tools": json.dumps(tools) if as_text else tools}
     item = read_suite(write(tmp_path / "x.jsonl", [row])).items[0]
     known = ("city", "days"), ("city",)
-    assert item.tools == (Tool("weather", *known), Tool("now", *known), Tool("x"))
+    assert [replace(tool, function="") for tool in item.tools] == [
+        *(Tool("weather", *known), Tool("now", *known), Tool("x"))
+    ]
+    assert item.tools[0].schema == schema
+    assert json.loads(item.structure)["tools"][0] == {"type": "function", "function": bare}
+
+
+def test_the_suite_of_tools_is_what_its_script_writes() -> None:
+    suite = read_suite("tools")
+    written = list(rows())
+    assert [item.turns[0] for item in suite.items] == [row["prompt"] for row in written]
+    assert [item.references for item in suite.items] == [
+        tuple(row["references"]) for row in written
+    ]
+    assert all(len(item.tools) == OFFERED or item.schema for item in suite.items)
+    first = Counter(item.category for item in suite.items[:24])
+    assert len(suite.items) == 120 and min(first.values()) > 3 and len(first) == 3
 
 
 HOSTILE = {
@@ -317,6 +336,7 @@ HOSTILE = {
     "category is a list of 1": b'{"turns": ["a"], "category": ["b"]}',
     "entry_point is the text": b'{"turns": ["a"], "test": "def check(f): 1", "entry_point": "f()\\n"}',
     "tools is a list of 1; it must": b'{"turns": ["a"], "tools": [{"parameters": {}}]}',
+    "schema is an object; it": b'{"turns": ["a"], "schema": {"properties": {"b": {"type": 1}}}}',
     "tools is a list of 2": b'{"turns": ["a"], "tools": [{"name": "a"}, {"name": "\\ud800"}]}',
     "the id '1' is in line 1 already": b'{"turns": ["a"], "question_id": "1"}',
 }
