@@ -65,6 +65,10 @@ def test_at_the_k_of_the_run_the_plan_has_the_runs_tokens_a_pass(rule: str, seed
         fmean(step.kept >= 2 for step in trace.steps if step.kept >= 1)
     )
     assert 0 < run.beyond < 1
+    assert [each.extrapolated for each in plan[2:6]] == [False, False, True, True]
+    kept = next(step for step in trace.steps if step.kept)
+    cut = replace(kept, tokens=kept.tokens[:1])  # the text ends in its draft
+    assert acceptance_of(replace(trace, steps=(*trace.steps, cut))) == run
 
 
 def test_steps_without_drafts_count_in_the_tokens_a_pass_of_the_plan() -> None:
@@ -120,19 +124,26 @@ def test_costs_follow_from_times() -> None:
     run_times = Times(0.002, 0.012, 6.0)
     # no slope below the time of one token
     assert costs_of(run_times) == costs_of(run_times, 0.02)._replace(draft=0.002 / 0.012)
+    assert costs_of(run_times) == costs_of(run_times, 0.0) == costs_of(run_times, math.inf)
+    assert costs_of(Times(0.0, 0.012, 1.0), 0.01).slope == pytest.approx(0.2)
     costs = costs_of(run_times, 0.01)
     assert (
         costs.draft == pytest.approx(0.2)
         and costs.target(6) == pytest.approx(1.2)
         and costs.target(1) == 1
     )
-    measured = times_of(make_trace(new_tokens=100, k=4))
+    trace = make_trace(new_tokens=100, k=4)
+    measured = times_of(trace)
     assert (
         measured is not None
         and measured.width == 5
         and measured.draft_s == pytest.approx(0.0015)
         and measured.pass_s >= 0.009
     )
+    slow = times_of(
+        replace(trace, steps=tuple(replace(each, verify_s=9.0) for each in trace.steps))
+    )
+    assert slow is not None and slow.pass_s == 9.0
 
 
 def test_a_tree_is_planned_at_smaller_sizes() -> None:
@@ -219,3 +230,5 @@ def test_counts_of_many_runs_are_an_acceptance() -> None:
     assert acceptance.tokens(3) == pytest.approx(1 + 0.8 + 0.4 + 0.1)
     assert acceptance.tokens(4) == pytest.approx(2.3 + 0.1 * 13 / 22)
     assert acceptance_of_counts((), ()).tokens(2) == 1
+    none_below = acceptance_of_counts((8, 0, 0), (10, 10, 10)).rates
+    assert none_below == pytest.approx((0.8, 0, 8 / 18))

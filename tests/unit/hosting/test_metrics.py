@@ -81,9 +81,10 @@ def test_what_a_visitor_types_never_becomes_a_label() -> None:
     assert "zebra" not in repr(labels)
 
 
-def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
+@pytest.mark.parametrize("missing", [math.nan, math.inf, -1.0])
+def test_a_run_that_wrote_nothing_has_an_end_and_no_times(missing: float) -> None:
     trace = make_trace()
-    summary = replace(trace.summary, new_tokens=0, tv_sum=math.nan, ttft_s=math.nan, steps=0)
+    summary = replace(trace.summary, new_tokens=0, tv_sum=missing, ttft_s=math.nan, steps=0)
     metrics = observed(
         replace(
             trace, status=Status.FAILED, stop_reason=StopReason.ERROR, steps=(), summary=summary
@@ -91,7 +92,11 @@ def test_a_run_that_wrote_nothing_has_an_end_and_no_times() -> None:
     )
     names = {sample.name for sample in samples(metrics)}
     assert names and "vllm:time_to_first_token_seconds_count" not in names
-    assert value(metrics, "mars:total_variation_total", **BY | {"rule": "strict"}) == 0
+    strict = BY | {"rule": "strict"}
+    assert value(metrics, "mars:total_variation_total", **strict) == 0
+    endless = observed(replace(trace, summary=replace(trace.summary, ttft_s=math.inf)))
+    assert value(endless, "vllm:time_to_first_token_seconds_count", **strict) is None
+    assert value(endless, "vllm:e2e_request_latency_seconds_count", **strict) == 1
 
 
 def test_a_scrape_is_what_prometheus_reads_and_reads_the_queue() -> None:

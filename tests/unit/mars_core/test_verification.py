@@ -357,6 +357,8 @@ def test_mars_reference_keeps_an_impossible_runner_up_where_all_logits_are_negat
     u = picked([1], [1], uniform=[0.99, 0.99], size=2)
     root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
     assert (drafted.keep, drafted.p, root.tv, root.kl) == (1, 0, 1, math.inf)
+    root, drafted = decide(logits, draft, "mars-reference", Sampling(0.0), u).nodes  # strict
+    assert (drafted.keep, root.emit, root.tv) == (0, 0, 0)
     logits[0] += 5
     root, drafted = decide(logits, draft, "mars-reference", Sampling(1.0, top_k=1), u).nodes
     assert (drafted.keep, root.emit, root.tv, root.kl) == (0, 0, 0, 0)

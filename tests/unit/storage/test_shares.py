@@ -138,6 +138,11 @@ def test_link_goes_with_what_it_shows(world: World) -> None:
     mine = store.of("anna")
     tokens = [shared_by_anna(world, kind)[0] for kind in Shared]
     assert len(mine.shares()) == mine.counts().shares == len(Shared)
+    mine.delete(anna.comparison)
+    ended(store, tokens[0])
+    assert [share.kind for share in mine.shares()] == [Shared.STUDY]
+    mine.restore(anna.comparison)
+    assert store.through(tokens[0]).count() == 1
     mine.delete_study(anna.study)
     mine.delete_everything()
     assert everything_of(store)["shares"] == []

@@ -150,7 +150,11 @@ def test_the_same_text_needs_no_vote_and_is_counted(
     (pair,) = tally(services.store.vote_counts())
     assert (pair.first, pair.second, pair.votes, pair.same_text) == ("none", "strict", 0, 1)
     assert math.isnan(pair.win_rate) and all(map(math.isnan, pair.interval))
-    words = plain(same_strip(round_of()).parts)  # as for a pair of other tokens
+    other = round_of()
+    first, second = other.traces
+    assert not other.same_text
+    assert replace(other, traces=(first, replace(second, text=first.text))).same_text
+    words = plain(same_strip(other).parts)  # as for a pair of other tokens
     assert words == "Nothing to vote on: both rules wrote the same text with different tokens."
 
 
@@ -196,9 +200,20 @@ def test_results_count_rules_and_not_sides() -> None:
         VoteCount("strict", mars, Choice.BOTH_BAD, 1),
         VoteCount(mars, "typical", Choice.RIGHT, 2),
         VoteCount(mars, "strict", None, 1),
+        VoteCount("strict", "typical", Choice.TIE, 2),
+        VoteCount("strict", "typical", None, 3),
     ]
-    pair, other = tally(counts)
+    pair, same, other = tally(counts)
     assert pair == ("strict", mars, 1, 2, 1, 1, 1) and other == (mars, "typical", 0, 2, 0, 0, 0)
+    assert same == (
+        "strict",
+        "typical",
+        0,
+        0,
+        2,
+        0,
+        3,
+    )  # more rounds than the other with as many votes
     assert (pair.votes, pair.decided, pair.win_rate, pair.interval) == (5, 3, 2 / 3, wilson(2, 3))
     assert ordered("mars", "strict") == ("strict", "mars")
     assert ordered("strict", "none") == ("none", "strict")

@@ -126,6 +126,8 @@ def test_other_drafts_count_less_and_are_named_so() -> None:
     found = verdicts.best((SHIPPED, other), replace(CONFIG, drafter=tree))
     assert found is other and found.has_drafts(lane) and not SHIPPED.has_drafts(lane)
     assert verdicts.best((SHIPPED, other), CONFIG) is SHIPPED
+    few = replace(SHIPPED, prompts=29, seeds=50)
+    assert verdicts.best((few, SHIPPED), CONFIG) is SHIPPED
     assert replace(SHIPPED, temperature=0.0, drafts="model K=5 greedy").has_drafts(
         verdicts.Lane(CONFIG.rule, CONFIG.drafter)
     )

@@ -176,6 +176,8 @@ def test_harm_is_caught_and_no_harm_not_accused(
         (table(5, 0, 0, seeds=20), 0.98, RecoveryOutcome.TOO_FEW),
         (table(400, 0, 0), 0.98, RecoveryOutcome.SUPPORTED),
         (table(100, 0, 60), 0.955, RecoveryOutcome.NOT_SUPPORTED),
+        (table(29, 0, 0), 0.5, RecoveryOutcome.TOO_FEW),
+        (table(30, 0, 0), 0.5, RecoveryOutcome.SUPPORTED),
         (table(0, 0, 29), 0.98, RecoveryOutcome.TOO_FEW),
         (table(0, 0, 30), 0.98, RecoveryOutcome.NOT_SUPPORTED),
         (table(0, 3, 0, 9), 0.98, RecoveryOutcome.TOO_FEW),

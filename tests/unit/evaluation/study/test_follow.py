@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
@@ -32,7 +34,7 @@ from mars_core.types import DrafterConfig, DraftMode, RuleConfig, Trace
 from mars_playground.__main__ import main as mars
 from storage import RunStore
 from tests.traces import make_trace
-from tests.unit.evaluation.study.working import MARS, STRICT, run_study, small_plan
+from tests.unit.evaluation.study.working import MARS, STRICT, small_plan, study_in
 
 SAMPLED = DrafterConfig("model", None, 4, DraftMode.SAMPLED)
 LANES = (
@@ -47,9 +49,31 @@ def planned(session: Session) -> Plan:
     return small_plan(session, lanes=LANES, temperatures=(0.0, 1.0), repeats=2, max_new_tokens=20)
 
 
+@pytest.fixture(scope="module")
+def done(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return study_in(tmp_path_factory.mktemp("done"), planned(session), session)
+
+
 @pytest.fixture
-def study(store: RunStore, session: Session) -> str:
-    return run_study(store, planned(session), session)
+def url(done: Path, tmp_path: Path) -> str:
+    """Of a copy in which nothing was followed."""
+    return f"sqlite:///{shutil.copy(done, tmp_path)}"
+
+
+@pytest.fixture
+def study(store: RunStore) -> str:
+    return store.studies()[0].id
+
+
+@pytest.fixture(scope="module")
+def followed(
+    done: Path, session: Session, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunStore]:
+    """With all continuations."""
+    path = shutil.copy(done, tmp_path_factory.mktemp("followed"))
+    with RunStore(f"sqlite:///{path}") as store:
+        deque(follow_tokens(store, store.studies()[0].id, session, 3), maxlen=0)
+        yield store
 
 
 def by_hand(session: Session, run: Trace, start: int) -> tuple[list[int], list[float]]:
@@ -75,13 +99,13 @@ def check_meeting(found: Counterfactual, run: Trace, *texts: Sequence[int]) -> N
 
 @torch.inference_mode()
 def test_counterfactuals_are_those_of_the_target_alone(
-    store: RunStore, session: Session, study: str
+    followed: RunStore, session: Session
 ) -> None:
-    deque(follow_tokens(store, study, session, 3), maxlen=0)
-    run_ids = [run_id for row in store.results(study) for run_id in row.run_ids]
-    traces, followed = store.traces(run_ids), store.counterfactuals(run_ids)
+    (head,) = followed.studies()
+    run_ids = [run_id for row in followed.results(head.id) for run_id in row.run_ids]
+    traces = followed.traces(run_ids)
     checked = Counter[DraftMode]()
-    for run_id, tokens in followed.items():
+    for run_id, tokens in followed.counterfactuals(run_ids).items():
         run = traces[run_id]
         relaxed = [token for token in run.tokens if token.outcome == "relaxed"]
         assert [token.position for token in tokens] == [token.position for token in relaxed]
@@ -123,14 +147,13 @@ def test_what_is_saved_is_not_decoded_again(
     assert (none.tokens, none.done) == (0, rest.runs) and store.study(study)
 
 
-def test_texts_are_graded_by_their_suite(store: RunStore, session: Session, study: str) -> None:
-    deque(follow_tokens(store, study, session, 4), maxlen=0)
-    plan = planned(session)
+def test_texts_are_graded_by_their_suite(followed: RunStore, session: Session) -> None:
+    plan, (head,) = planned(session), followed.studies()
     graded = list[Counterfactual]()
-    for row in store.results(study):
+    for row in followed.results(head.id):
         suite = plan.suites[plan.task(row.task).suite]
         for turn, run_id in enumerate(row.run_ids):
-            for token in store.counterfactuals([run_id]).get(run_id, ()):
+            for token in followed.counterfactuals([run_id]).get(run_id, ()):
                 scored = bool(suite.metrics)
                 assert (
                     math.isnan(token.strict_score) is math.isnan(token.relaxed_score) is not scored
@@ -141,18 +164,17 @@ def test_texts_are_graded_by_their_suite(store: RunStore, session: Session, stud
 
 
 def test_a_report_has_shares_by_properties_of_the_tokens(
-    store: RunStore, session: Session, study: str
+    followed: RunStore, session: Session
 ) -> None:
-    assert not measure(store, study).followed
-    deque(follow_tokens(store, study, session, 4), maxlen=0)
-    report, plan = measure(store, study), planned(session)
-    ids = {(row.task, row.lane): row.run_ids for row in store.results(study)}
+    (head,) = followed.studies()
+    report, plan = measure(followed, head.id), planned(session)
+    ids = {(row.task, row.lane): row.run_ids for row in followed.results(head.id)}
     for lane, temperature in ((1, 1.0), (3, 1.0)):
         of_lane = [
             (token, plan.task(task).item)
             for (task, number), runs in ids.items()
             if number == lane and plan.task(task).temperature == temperature
-            for tokens in store.counterfactuals(runs).values()
+            for tokens in followed.counterfactuals(runs).values()
             for token in tokens
         ]
         rows = [
@@ -179,12 +201,14 @@ def test_a_report_has_shares_by_properties_of_the_tokens(
 
 def test_the_command_follows_a_study(
     url: str,
+    store: RunStore,
     session: Session,
     study: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("evaluation.study.launch.open_session", lambda *_: session)
+    assert not measure(store, study).followed
     command = ["eval", "follow", study[:8], "--db", url, "--quiet"]
     assert mars([*command, "--sample", "1", "--batch", "2"]) == 0
     assert re.search(r"[1-9]\d* relaxed tokens were followed; 0 failed", capsys.readouterr().err)

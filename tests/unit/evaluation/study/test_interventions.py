@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import math
-from collections import Counter, defaultdict, deque
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import redirect_stderr
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -16,13 +21,14 @@ from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.follow import intervene
 from mars_core.counterfactual import rejected_tokens, relaxed_alone
+from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, DraftMode, Outcome, RuleConfig, Sampling, Token, Trace
 from mars_playground.__main__ import main as mars
 from storage import RunStore
-from tests.live_pairs import config_for, decoded, random_pair
+from tests.live_pairs import random_pair, traced
 from tests.unit.evaluation.study.test_follow import by_hand, check_meeting, mean
-from tests.unit.evaluation.study.working import STRICT, run_study, small_plan
+from tests.unit.evaluation.study.working import STRICT, small_plan, study_in
 
 DRAFTER = STRICT.drafter
 SAMPLED = replace(DRAFTER, mode=DraftMode.SAMPLED)
@@ -44,9 +50,29 @@ def planned(session: Session) -> Plan:
     return small_plan(session, lanes=lanes, temperatures=(0.0, 1.0), repeats=2, interventions=100)
 
 
+@pytest.fixture(scope="module")
+def resumed(
+    session: Session, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[RunStore, str]]:
+    """A study that was resumed to intervene, and what that said."""
+    url = f"sqlite:///{study_in(tmp_path_factory.mktemp('done'), planned(session), session)}"
+    with RunStore(url) as store, pytest.MonkeyPatch.context() as patch:
+        (head,) = store.studies()
+        assert not measure(store, head.id).interventions
+        patch.setattr("evaluation.study.launch.open_session", lambda *_: session)
+        with redirect_stderr(io.StringIO()) as said:
+            assert mars(["eval", "resume", head.id, "--db", url, "--quiet"]) == 0
+        yield store, said.getvalue()
+
+
 @pytest.fixture
-def study(store: RunStore, session: Session) -> str:
-    return run_study(store, planned(session), session)
+def store(resumed: tuple[RunStore, str]) -> RunStore:
+    return resumed[0]
+
+
+@pytest.fixture
+def study(store: RunStore) -> str:
+    return store.studies()[0].id
 
 
 @torch.inference_mode()
@@ -54,7 +80,6 @@ def test_each_text_differs_from_that_of_strict_by_one_relaxed_token(
     store: RunStore, session: Session, study: str
 ) -> None:
     plan = planned(session)
-    deque(intervene(store, study, session, 3), maxlen=0)
     checked = Counter[float]()
     for row in store.results(study):
         saved, task = store.counterfactuals(row.run_ids), plan.task(row.task)
@@ -77,14 +102,32 @@ def test_each_text_differs_from_that_of_strict_by_one_relaxed_token(
     assert min(checked[0.0], checked[1.0]) >= 10, checked
 
 
-def test_what_is_saved_is_not_decoded_again(
-    store: RunStore, session: Session, study: str, monkeypatch: pytest.MonkeyPatch
+def test_resumed_the_command_intervenes_once(
+    resumed: tuple[RunStore, str], session: Session, study: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    *_, first = intervene(store, study, session, 3)
-    assert first.tokens and not first.failed and first.done == first.runs
+    store, said = resumed
+    decoded = re.search(r"([1-9]\d*) rejected tokens were relaxed alone; 0 failed", said)
     monkeypatch.setattr(session.pair.target, "forward", None)
     *_, again = intervene(store, study, session, 3)
-    assert (again.tokens, again.done) == (0, first.runs)
+    assert (again.tokens, again.done) == (0, again.runs)
+    ids = [run_id for row in store.results(study) for run_id in row.run_ids]
+    saved = sum(map(len, store.counterfactuals(ids).values()))
+    assert decoded is not None and int(decoded[1]) == saved
+
+
+PROMPTS = ("once", "a day", "the red bird", "7 + 8 =")
+
+
+@cache
+def pair() -> Pair:
+    return random_pair(noise=0.05, eos=frozenset())
+
+
+@cache
+def written(rule: str, temperature: float, seed: int) -> Trace:
+    options = {"prompt": PROMPTS[seed], "rule": rule, "seed": seed, "new": 40}
+    drafter, sampling = DrafterConfig("model", k=4), Sampling(temperature)
+    return traced(pair(), drafter, sampling, **options, **RULES.get(rule, {}))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -96,16 +139,10 @@ def test_a_rule_relaxes_first_what_is_read_from_the_text_of_strict(
     if temperature and name not in ("mars", "mars-gap"):
         assert not is_recorded(rule, temperature)
         return
-    pair, seen = random_pair(noise=0.05, eos=frozenset()), Counter[str]()
-    drafter = DrafterConfig("model", k=4)
-    for seed, prompt in enumerate(("once", "a day", "the red bird", "7 + 8 =")):
-
-        def run(rule: str, seed: int = seed, prompt: str = prompt, **values: float) -> Trace:
-            options = {"prompt": prompt, "rule": rule, "seed": seed, "new": 40}
-            config = config_for(pair, drafter, Sampling(temperature), **options, **values)
-            return decoded(pair, config)
-
-        strict, relaxed = run("strict"), run(name, **RULES[name])
+    seen = Counter[str]()
+    for seed in range(len(PROMPTS)):
+        strict = written("strict", temperature, seed)
+        relaxed = written(name, temperature, seed)
         happened = [t.position for t in relaxed.tokens if t.outcome is Outcome.RELAXED]
         first = min(happened, default=math.inf)
         for position, token in rejected_tokens(strict).items():
@@ -119,8 +156,6 @@ def test_a_rule_relaxes_first_what_is_read_from_the_text_of_strict(
 def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
     store: RunStore, session: Session, study: str
 ) -> None:
-    assert not measure(store, study).interventions
-    deque(intervene(store, study, session, 4), maxlen=0)
     plan, report, compared = planned(session), measure(store, study), 0
     for temperature in plan.temperatures:
         of_rule, of_others, near, every = (list[float]() for _ in range(4))
@@ -167,17 +202,3 @@ def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
         assert sum(ranks) == rows["all"].tokens
     assert compared
     assert "One relaxed token in strict's own text" in markdown_of(report)
-
-
-def test_the_command_intervenes_after_the_study_and_when_it_is_resumed(
-    url: str,
-    store: RunStore,
-    session: Session,
-    study: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr("evaluation.study.launch.open_session", lambda *_: session)
-    assert mars(["eval", "resume", study, "--db", url, "--quiet"]) == 0
-    assert "rejected tokens were relaxed alone; 0 failed" in capsys.readouterr().err
-    assert measure(store, study).interventions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -76,6 +77,14 @@ def run_study(store: RunStore, plan: Plan, session: Session) -> str:
     study_id = new_study(store, plan)
     deque(worker_of(store, study_id, plan, session).events(), maxlen=0)
     return study_id
+
+
+def study_in(folder: Path, plan: Plan, session: Session) -> Path:
+    """A closed database with one study that is done."""
+    path = folder / "runs.db"
+    with RunStore(f"sqlite:///{path}") as store:
+        run_study(store, plan, session)
+    return path
 
 
 def check_complete(store: RunStore, study_id: str, plan: Plan) -> None:
