@@ -98,6 +98,11 @@ class Accelerator(Protocol):
         started."""
         ...
 
+    def reserves_s(self, pair: PairSpec, new_tokens: Sequence[int]) -> int:
+        """Return the seconds of a visitor's quota that a job asks for, with the most new tokens of
+        each of its runs; 0 where there is no quota."""
+        ...
+
 
 class RecordedRun:
     """Builds the trace of a run from its events; available at any time, even if the computing

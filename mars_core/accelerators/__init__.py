@@ -43,6 +43,9 @@ class Local:
             with suppress(RuntimeError):  # the engine was shut down
                 self._engine.submit(events.close).result()
 
+    def reserves_s(self, pair: PairSpec, new_tokens: Sequence[int]) -> int:  # noqa: ARG002
+        return 0
+
 
 def _perform(
     pool: ModelPool, job: Job, stopped: Callable[[], bool]
@@ -121,10 +124,16 @@ class ZeroGpu:
 
     def granted(self, job: Job) -> Job:
         """Return the job with ``seconds`` set to the requested duration."""
-        pace = self._pace_s.get(job.pair.key, self.PACE_S)
-        tokens = sum(job.configs[run].max_new_tokens + self.WARM_UP for run in job.order)
-        needed = max(self.MIN_S, math.ceil(1.5 * pace * tokens))
-        return replace(job, seconds=min(needed, job.seconds, self.MAX_S))
+        needed = self._needed_s(job.pair, [job.configs[run].max_new_tokens for run in job.order])
+        return replace(job, seconds=min(needed, job.seconds))
+
+    def reserves_s(self, pair: PairSpec, new_tokens: Sequence[int]) -> int:
+        return self._needed_s(pair, new_tokens) + self.SET_UP_S
+
+    def _needed_s(self, pair: PairSpec, new_tokens: Sequence[int]) -> int:
+        tokens = sum(longest + self.WARM_UP for longest in new_tokens)
+        needed = math.ceil(1.5 * self._pace_s.get(pair.key, self.PACE_S) * tokens)
+        return min(max(self.MIN_S, needed), self.MAX_S)
 
     def _perform(self, job: Job, stop_path: str) -> Iterator[JobEvent]:
         """Runs in the forked process, which shares the file system."""
@@ -158,4 +167,5 @@ def _sentence(error: Exception) -> str:
     """Return the message of an exception of ``spaces`` as plain text: it may contain HTML links."""
     message = re.sub(r"<[^<>]*>", "", str(getattr(error, "message", error))).strip().splitlines()
     reason = (message or [type(error).__name__])[0][:300].rstrip(".")
-    return f"The GPU is not available or was taken away: {reason}."
+    spent = " Run the page yourself, or duplicate this Space, to go on." * ("quota" in reason)
+    return f"The GPU is not available or was taken away: {reason}.{spent}"

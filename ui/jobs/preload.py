@@ -50,18 +50,20 @@ def _rehearse(services: Services, spec: PairSpec) -> None:
     from mars_core.accelerators.perform import perform
 
     with suppress(*RUN_FAILURES):
-        configs = first_configs(spec, services.pool.get(spec), 8)
+        configs = first_configs(spec, services.pool.get(spec), 8, spec.prompts[0])
         for _ in perform(services.pool, Job(spec, configs, order=(0, 1)), lambda: False):
             pass
 
 
-def first_configs(spec: PairSpec, pair: Pair, max_new_tokens: int) -> tuple[RunConfig, ...]:
-    """Strict and MARS on the first example prompt, with the settings that the page begins with."""
+def first_configs(
+    spec: PairSpec, pair: Pair, max_new_tokens: int, prompt: str
+) -> tuple[RunConfig, ...]:
+    """Return strict and MARS on a prompt, with the settings that the page begins with."""
     from mars_core.session import Session
 
     return Session(pair).configs(
         Settings(
-            prompt=spec.prompts[0],
+            prompt=prompt,
             rules=(read_lane("strict"), read_lane("mars")),
             temperature=spec.temperature,
             max_new_tokens=max_new_tokens,

@@ -1,12 +1,13 @@
-"""The comparison that Compare shows before the first press: runs of the default pair with the
-settings that the page begins with.
+"""What Compare shows before the first press, and once one of the example prompts is chosen: stored
+runs of the default pair with the settings that the page begins with.
 
-``python -m ui.result.example`` makes them anew and writes the file, which a test compares with runs
-of its own.
+``python -m ui.result.example`` makes them anew and writes the files, one a prompt; a test compares
+the first with runs of its own.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,43 +17,53 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from mars_core.models import CATALOG, ModelPool
-from mars_core.types import RunConfig, Trace
+from mars_core.types import Trace
 from ui.jobs.preload import first_configs
 
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-FILE = Path(__file__).with_name("example.json")
+FOLDER = Path(__file__).with_name("examples")
+PROMPTS = CATALOG[0].prompts
 
 
-def stored() -> tuple[Trace, ...]:
-    return TypeAdapter(tuple[Trace, ...]).validate_json(FILE.read_bytes())
+def file(prompt: int) -> Path:
+    """Return the file of an example prompt, by its place among them."""
+    return FOLDER / f"{prompt + 1}.json.gz"
 
 
-def configs(pair: Pair) -> tuple[RunConfig, ...]:
-    return first_configs(CATALOG[0], pair, 128)
+def stored(prompt: int = 0) -> tuple[Trace, ...]:
+    """Return the runs of an example prompt: strict, then MARS."""
+    return TypeAdapter(tuple[Trace, ...]).validate_json(gzip.decompress(file(prompt).read_bytes()))
 
 
-def run_again() -> tuple[Trace, ...]:
-    """Repeat the same runs on the CPU in float32, each after a warm-up."""
+def loaded() -> Pair:
+    """Load the default pair as the examples were made: on the CPU in float32."""
+    return ModelPool(device="cpu", dtype="float32").get(CATALOG[0])
+
+
+def run_again(pair: Pair, prompt: int = 0) -> tuple[Trace, ...]:
+    """Repeat the runs of an example prompt, each after a warm-up."""
     from mars_core.session import Session
 
-    pair = ModelPool(device="cpu", dtype="float32").get(CATALOG[0])
     session = Session(pair)
     for _ in range(2):
-        runs = [session.start(config) for config in configs(pair)]
+        configs = first_configs(CATALOG[0], pair, 128, PROMPTS[prompt])
+        runs = [session.start(config) for config in configs]
         for run in runs:
             for _step in run:
                 pass
     return tuple(run.trace() for run in runs)
 
 
-def write(traces: Sequence[Trace]) -> None:
-    FILE.write_text(
-        json.dumps([asdict(trace) for trace in traces], separators=(",", ":")) + "\n",
-        encoding="utf-8",
-    )
+def write(prompt: int, traces: Sequence[Trace]) -> None:
+    """Write the file of an example prompt."""
+    text = json.dumps([asdict(trace) for trace in traces], separators=(",", ":"))
+    FOLDER.mkdir(exist_ok=True)
+    file(prompt).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 if __name__ == "__main__":
-    write(run_again())
+    pair = loaded()
+    for number in range(len(PROMPTS)):
+        write(number, run_again(pair, number))

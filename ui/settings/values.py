@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from mars_core.drafting import DRAFTERS, described
+from mars_core.jobs import Accelerator
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
@@ -201,8 +202,11 @@ def field_value(name: str, value: Any) -> dict[str, Any]:
     return {name: value if as_is else kind.text(value)}
 
 
-def settings_label(values: EnteredValues, catalog: Sequence[PairSpec]) -> str:
-    """Return what the values request, in one line; or what is wrong with them."""
+def settings_label(
+    values: EnteredValues, catalog: Sequence[PairSpec], accelerator: Accelerator
+) -> str:
+    """Return what the values request, in one line, with what it takes of the visitor's quota where
+    there is one; or what is wrong with them."""
     try:
         settings = read_settings(values)
         spec = settings.spec(catalog)
@@ -216,7 +220,10 @@ def settings_label(values: EnteredValues, catalog: Sequence[PairSpec]) -> str:
         f"T = {settings.temperature:g} · {settings.max_new_tokens} tokens · seed {settings.seed}"
     )
     drafts = drafts if kind.chains else kind.drafts
-    return f"Settings:  {lanes}  ·  {spec.title}  ·  {drafts}  ·  {numbers}"
+    runs = len(settings.rules) * max(1, settings.repeats)
+    reserved = accelerator.reserves_s(spec, [settings.max_new_tokens] * runs)
+    cost = f"  ·  asks for {reserved} s of your GPU quota" if reserved else ""
+    return f"Settings:  {lanes}  ·  {spec.title}  ·  {drafts}  ·  {numbers}{cost}"
 
 
 def lane_with_theta(lanes: Sequence[EnteredValues], theta: float) -> dict[str, Any]:

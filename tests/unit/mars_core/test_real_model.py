@@ -78,8 +78,7 @@ def test_it_is_the_file_with_the_hash_and_it_answers(loaded: Callable[[str], Pai
 
 def test_the_stored_example_is_what_the_engine_makes(loaded: Callable[[str], Pair]) -> None:
     """After a change of the default pair or the engine: ``python -m ui.result.example``."""
-    loaded("float32")
-    for new, old in zip(example.run_again(), example.stored(), strict=True):
+    for new, old in zip(example.run_again(loaded("float32")), example.stored(), strict=True):
         assert (new.text, new.config.rule, new.config.sampling) == (
             old.text,
             old.config.rule,

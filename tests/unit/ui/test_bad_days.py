@@ -42,6 +42,7 @@ from ui.jobs.services import Services
 from ui.public.latest import Latest
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
+from ui.settings.values import settings_label, settings_values
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.study.form import StudyForm
@@ -332,6 +333,9 @@ def test_the_requested_time_follows_from_the_job_and_the_pace(
     ]
     (spec,) = zero.catalog
     config = traces_of(zero.store)[0].config
+    told = settings_label(settings_values(LONG), zero.catalog, zero.accelerator)
+    asked = granted(Job(spec, (replace(config, max_new_tokens=3900),), (0, 0))).seconds
+    assert told.endswith(f"asks for {asked + ZeroGpu.SET_UP_S} s of your GPU quota")
     longest = Job(spec, (replace(config, max_new_tokens=10**6),), (0,))
     assert (
         granted(longest).seconds == ZeroGpu.MAX_S

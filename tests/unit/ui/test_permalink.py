@@ -16,7 +16,8 @@ from starlette.responses import HTMLResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from mars_core.models import BUNDLED_PAIR
+from display.sources import to_json
+from mars_core.models import BUNDLED_PAIR, CATALOG
 from mars_core.rules import RULES
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.links import address_words
@@ -50,6 +51,27 @@ def opened(opening: Opening, displayed: Any = None, **words: Any) -> dict[Any, A
 
 def sentence(opening: Opening, updates: dict[Any, Any]) -> str:
     return read_panel(updates[opening.view.strip]).one(".mars-strip").text.strip()
+
+
+def test_an_example_prompt_shows_its_stored_result_where_there_is_one(
+    store: RunStore,
+    page: gr.Blocks,  # noqa: ARG001
+) -> None:
+    services = services_of(store, catalog=CATALOG)
+    tab = CompareTab(services, address_component())
+
+    def chosen(pair: str, index: object) -> dict[Any, Any]:
+        values = to_json({"values": {"pair": pair}})
+        return tab.show_example(values, gr.EventData(None, {"index": index}))
+
+    for index, prompt in enumerate(CATALOG[0].prompts):
+        updates = chosen(CATALOG[0].key, index)
+        assert json.loads(updates[tab.note])["prompt"] == prompt
+        assert updates[tab.displayed] is None and json.loads(updates[tab.view.lanes[0]])["rows"]
+        strip = read_panel(updates[tab.view.strip]).one(".mars-strip")
+        assert strip.attributes["data-state"] == "example" and "press Compare" in strip.text
+    for pair, index in ((CATALOG[-1].key, 0), (CATALOG[0].key, 99), (CATALOG[0].key, "0")):
+        assert set(chosen(pair, index)) == {tab.displayed}
 
 
 @pytest.fixture

@@ -147,7 +147,7 @@ def test_a_trace_is_read_from_its_json(stored: tuple[Trace, ...]) -> None:
     view = ended_view(trace, "mine")
     assert json.loads(token_view(view).value)["run"] == "mine"
     with pytest.raises(ValueError, match="steps"):
-        read_trace(json.dumps(json.loads(example.FILE.read_bytes())[0] | {"steps": 5}))
+        read_trace(json.dumps(asdict(trace) | {"steps": 5}))
 
 
 @pytest.fixture(scope="module")

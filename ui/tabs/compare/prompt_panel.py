@@ -90,7 +90,7 @@ class PromptPanel:
         self.followed: list[Any] = [self.preset, self.chips, *self.below]
 
     def _label(self, values: EnteredValues) -> str:
-        return settings_label(values, self.services.catalog)
+        return settings_label(values, self.services.catalog, self.services.accelerator)
 
     def fill(self, values: EnteredValues, prompt: str | None) -> Updates:
         """Fill in the values, the prompt unless it is None, and what follows from the pair."""

@@ -3,7 +3,7 @@ from their parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 import gradio as gr
@@ -12,16 +12,17 @@ from evaluation.report.verdicts import Verdicts
 from mars_core.models import CATALOG
 from mars_core.types import Trace
 from ui.jobs.services import Services
+from ui.kit.address import FIRST, address_patch
 from ui.kit.assets import asset
 from ui.kit.components import message_strip
-from ui.kit.events import LATEST, Updates
+from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import lane_labels
 from ui.result import example
 from ui.result.result import ComparisonResult, ended_result
 from ui.result.view import ResultView
 from ui.settings.parameters import PRESETS
-from ui.settings.values import MOST_LANES, parse
-from ui.sharing import wire_share
+from ui.settings.values import LINK_NAMES, MOST_LANES, parse
+from ui.sharing import HIDDEN, wire_share
 from ui.tabs.compare.arrange import (
     CompareParts,
     empty_lane,
@@ -29,7 +30,7 @@ from ui.tabs.compare.arrange import (
     set_lanes,
     wire_lanes,
 )
-from ui.tabs.compare.opening import Opening
+from ui.tabs.compare.opening import OF_RESULT, Opening
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.safety import assured
@@ -41,9 +42,9 @@ class CompareTab(CompareParts):
     def __init__(self, services: Services, address: gr.HTML) -> None:
         self.services, self.prompt_panel = services, PromptPanel(services)
         self.verdicts = Verdicts()
-        traces = dict(enumerate(example.stored()))
+        stored = example.stored()
         self.note = gr.HTML(
-            request_json(traces[0].config.prompt.text, {}),
+            request_of(stored),
             html_template='<p class="mars-request" role="status" hidden></p>',
             js_on_load=asset("request.js", "tabs/compare"),
             apply_default_css=False,
@@ -55,9 +56,7 @@ class CompareTab(CompareParts):
             tuple(map(empty_lane, range(MOST_LANES))),
             continues=True,
         )
-        example_ = example_result(traces)
-        strip = assured(example_.strip, services, self.verdicts)
-        self.view.begin_with(replace(example_, strip=strip))
+        self.view.begin_with(self.example_of(stored))
         self.displayed = gr.State(None)
         self.address = address
 
@@ -66,6 +65,8 @@ class CompareTab(CompareParts):
         self.prompt_panel.wire()
         preset = [self.prompt_panel.preset, component]
         self.prompt_panel.preset.input(self.apply, preset, [component, *self.view.cards], **LATEST)
+        chosen = [*self.view.outputs, self.view.sharing, self.displayed, self.note, self.address]
+        self.prompt_panel.chips.select(self.show_example, component, chosen, **LATEST)
         wire_lanes(self)
         Running(**vars(self)).wire()
         Opening(**vars(self)).wire()
@@ -78,11 +79,41 @@ class CompareTab(CompareParts):
         lanes = [{"rule": rule, **parameters} for rule, parameters in preset.rules]
         return set_lanes(self.prompt_panel.panel, self.view, {**values, **preset.fields}, lanes)
 
+    def show_example(self, value: str | None, event: gr.EventData) -> Updates:
+        """Show the stored result of the example prompt that was chosen, where there is one."""
+        values, index = parse(value), event_data(event).get("index")
+        known = self.prompt_panel.panel.spec(values) == CATALOG[0]
+        if not known or not isinstance(index, int) or not 0 <= index < len(example.PROMPTS):
+            return {self.displayed: gr.skip()}
+        stored = example.stored(index)
+        result = self.example_of(stored)
+        empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
+        updates = self.view.update(result.strip, result.lanes + empty)
+        return updates | {
+            **self.view.show(result.details),
+            self.view.sharing: HIDDEN.html(),
+            self.displayed: None,
+            self.note: request_of(stored),
+            self.address: address_patch(FIRST, dict.fromkeys((*OF_RESULT, *LINK_NAMES), "")),
+        }
 
-def example_result(traces: Mapping[int, Trace]) -> ComparisonResult:
-    """Return the stored example as a result that says what it is."""
-    labels = lane_labels([trace.config for trace in traces.values()])
-    result = ended_result(traces, "example", labels, side=EXAMPLE)
+    def example_of(self, stored: Sequence[Trace]) -> ComparisonResult:
+        """Return stored runs as a result that says what it is."""
+        result = example_result(stored)
+        return replace(result, strip=assured(result.strip, self.services, self.verdicts))
+
+
+def request_of(stored: Sequence[Trace]) -> str:
+    """Return what stored runs were asked for with, for request.js."""
+    rules = [trace.config.rule for trace in stored]
+    lanes = [{"rule": rule.name, **rule.parameters} for rule in rules]
+    return request_json(stored[0].config.prompt.text, {"lanes": lanes})
+
+
+def example_result(stored: Sequence[Trace]) -> ComparisonResult:
+    """Return stored runs as a result whose strip and lanes are marked as an example."""
+    labels = lane_labels([trace.config for trace in stored])
+    result = ended_result(dict(enumerate(stored)), "example", labels, side=EXAMPLE)
     return replace(
         result,
         strip=replace(result.strip, state="example"),
