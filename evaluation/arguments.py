@@ -88,6 +88,11 @@ _PLAN: OptionTable = (
         "--reference": _list(
             "the right answer to a --prompt, in their order; '' where it is not known", "TEXT"
         ),
+        "--lengths": _text(
+            "ask every prompt after stories that fill it to so many tokens, 64 to 16384, one or "
+            "more, separated by commas (of servers: about as many)",
+            metavar="TOKENS",
+        ),
         "--name": _text("a name for the study"),
         "--rules": _text(
             f"of {', '.join(RULES)} (default {RULES_OF_STUDY}); with --server also server "

@@ -62,7 +62,7 @@ class Suite:
     """Items that are reported as one group. ``sha256``: of the file, empty for a built-in suite.
 
     ``metrics``: names of evaluation.scoring, the first is the main one; empty: not scored. In a
-    mixed suite: those of all items.
+    mixed suite: those of all items. ``tokens``: of every first prompt, at most; 0: as they are.
     """
 
     name: str
@@ -70,3 +70,4 @@ class Suite:
     source: str = ""  # path or built-in name, for display
     sha256: str = ""
     metrics: tuple[str, ...] = ()
+    tokens: int = 0

@@ -14,6 +14,7 @@ from evaluation.plan.lane import (
     with_placebos,
     with_sharpened,
 )
+from evaluation.plan.lengths import LEAST, MOST, with_lengths
 from evaluation.plan.models import Models, Served
 from evaluation.plan.plan import Plan
 from evaluation.suites.read import read_suite
@@ -27,6 +28,8 @@ from mars_core.settings.setting import kinds
 from mars_core.types import MAX_DRAFT, SERVER, DrafterConfig, DraftMode, ModelRef, RuleConfig
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from mars_core.models import Pair, PairSpec
 
 RULES_OF_STUDY, _SERVED_RULES, _TWO_SERVERS = "none,strict,mars", "strict,mars", "strict,server"
@@ -41,7 +44,7 @@ def read_plan_options(options: argparse.Namespace, pair: Pair) -> Plan:
     settings = settings_named(options, *_SHARED)
     lanes = _lanes(options, names, _drafters(options, settings, pair.spec), pair.spec)
     chosen = lanes if options.no_placebos else _with_controls(options, lanes)
-    return _plan(options, settings, models, chosen)
+    return _plan(options, settings, models, chosen, tokenizer=pair.tokenizer)
 
 
 def _with_controls(options: argparse.Namespace, lanes: tuple[Lane, ...]) -> tuple[Lane, ...]:
@@ -102,6 +105,7 @@ def _plan(
     models: Models,
     lanes: tuple[Lane, ...],
     served: Served | None = None,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Plan:
     limit = options.limit and kinds(Plan)["limit"].read(options.limit, "limit")
     suites = [
@@ -111,7 +115,7 @@ def _plan(
         suites.append(typed_suite(options.prompt, options.reference))
     if not suites:
         raise ValueError("There is nothing to run; give --suite or --prompt.")
-    return Plan(
+    plan = Plan(
         name=options.name or ", ".join(suite.name for suite in suites),
         models=models,
         suites=tuple(suites),
@@ -122,6 +126,8 @@ def _plan(
         **planned(replace(settings, protect=()) if served else settings),
         **{name: each for name in kinds(Plan) if (each := getattr(options, name)) is not None},
     )
+    lengths = read_integers(options.lengths, "--lengths", LEAST, MOST) if options.lengths else ()
+    return with_lengths(plan, lengths, tokenizer)
 
 
 def _lanes(

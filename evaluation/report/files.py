@@ -21,7 +21,7 @@ from evaluation.recovery import PlaceboTest
 from evaluation.report.document.build import document
 from evaluation.report.document.purpose import measured_of
 from evaluation.report.measured import METRICS, Measured, Score
-from evaluation.report.rows import PromptRow
+from evaluation.report.rows import LengthRow, PromptRow
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
 from evaluation.scoring.metrics import formats
@@ -51,8 +51,9 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
 RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
 _MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", *PLACEBOS)
 _TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow, "worst")
+_MATRIX = ("tau", "tokens_per_s", "over_none")  # fields of LengthRow
 _SCORED = (*fields(Score), *fields(PlaceboTest))
-_INTERVALS = {*METRICS, *(each.name for each in _SCORED if each.type == "Interval")}
+_INTERVALS = {*METRICS, *_MATRIX, *(each.name for each in _SCORED if each.type == "Interval")}
 
 
 def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
@@ -144,7 +145,19 @@ def prompts_table(report: Report) -> Iterator[Sequence[Any]]:
         yield [report.id, *_names_of(report, row), *_values(row, _PROMPT), *row.worst]
 
 
-def _names_of(report: Report, row: Measured | PromptRow) -> tuple[str, str, ShiftKind]:
+def matrix_table(report: Report) -> Iterator[Sequence[Any]]:
+    """Header, and one row per category, prompt length and lane with its K: τ and speed."""
+    cells = ("prompts", "runs", "read")
+    heads = "study", "category", "prompt_tokens_at_most", "temperature", *LANE_NAMES, "k"
+    yield (*heads, "prompts", "runs", "prompt_tokens", *_spread(_MATRIX))
+    for row in report.lengths:
+        lane = report.plan.lanes[row.lane]
+        k = lane.drafter.k if lane.drafts and not lane.drafter.tree else None
+        place = [report.id, row.group, row.length, row.temperature, *_names_of(report, row), k]
+        yield [*place, *_values(row, (*cells, *_MATRIX))]
+
+
+def _names_of(report: Report, row: Measured | PromptRow | LengthRow) -> tuple[str, str, ShiftKind]:
     """Under ``LANE_NAMES``."""
     lane = report.plan.lanes[row.lane]
     return lane.name, lane.drafts, lane.tv_kind(row.temperature)
@@ -154,6 +167,7 @@ TABLES: dict[str, Callable[[RunStore, Report], Iterator[Sequence[Any]]]] = {
     "results.csv": lambda store, report: results_table(store, report.id),
     "measured.csv": lambda _, report: measured_table(report),
     "prompts.csv": lambda _, report: prompts_table(report),
+    "matrix.csv": lambda _, report: matrix_table(report),
 }
 
 
@@ -181,8 +195,8 @@ def purpose_json(report: Report) -> str:
 
 
 def write_report(store: RunStore, report: Report, folder: Path) -> tuple[Path, ...]:
-    """Write ``report.html``, ``report.md``, ``results.csv``, ``measured.csv``, ``prompts.csv`` and
-    the plan; return their paths.
+    """Write ``report.html``, ``report.md``, ``results.csv``, ``measured.csv``, ``prompts.csv``,
+    ``matrix.csv`` and the plan; return their paths.
 
     Raises OSError where they cannot be written.
     """

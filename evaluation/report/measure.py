@@ -22,6 +22,7 @@ from evaluation.report.measuring.followed import followed_rows
 from evaluation.report.measuring.grid import Grid, grid, groups, items_of
 from evaluation.report.measuring.interventions import intervention_rows
 from evaluation.report.measuring.lanes import measured
+from evaluation.report.measuring.lengths import length_rows
 from evaluation.report.measuring.loads import errors, load_rows, predicted
 from evaluation.report.measuring.placebos import placebo_rows
 from evaluation.report.rows import LoadRow, PromptRow, VoteRow
@@ -75,6 +76,7 @@ def measure(store: RunStore, study_id: str) -> Report:
         placebos=tuple(placebo_rows(results, every)),
         sharpened=tuple(row for each in suites for row in sharpened_rows(results, *each)),
         curves=tuple(row for each in suites for row in curve_rows(results, *each)),
+        lengths=tuple(length_rows(results)),
         certificate=certify(plan, stored) if plan.advice else None,
         differences=differences(plan, stored) if plan.matching else (),
     )

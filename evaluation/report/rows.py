@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from display.format import MISSING, count, number, percent, points, probability, signed
+from display.format import MISSING, count, number, percent, points, probability, ratio, signed
 from evaluation.plan.lane import Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.metrics import column
@@ -168,6 +168,22 @@ class CurveRow(SettingRow):
 
     def name(self, plan: Plan) -> str:  # noqa: ARG002
         return f"{self.rule}, {self.other}"
+
+
+@dataclass(frozen=True, slots=True)
+class LengthRow(SettingRow):
+    """A lane on prompts of one length, over the tasks that all lanes completed. ``group``: a
+    category, or empty."""
+
+    length: int = column("Prompt", count, "tokens, at most")
+    prompts: int = column("Prompts", count)
+    runs: int = column("Runs", count)
+    read: float = column(
+        "read", lambda tokens: count(round(tokens)), "prompt tokens of a run, mean"
+    )
+    tau: Interval = column("τ")
+    tokens_per_s: Interval = column("Tokens/s")
+    over_none: Interval = column("Over none", ratio, "tokens/s over none's at this length")
 
 
 OTHERS, NEAR = "minus others", "minus others of its ranks"

@@ -17,6 +17,7 @@ from evaluation.report.rows import (
     CurveRow,
     FollowedRow,
     InterventionRow,
+    LengthRow,
     LoadRow,
     PlaceboRow,
     PromptRow,
@@ -49,6 +50,7 @@ class Report:
     placebos: tuple[PlaceboRow, ...] = ()
     sharpened: tuple[SharpenedRow, ...] = ()
     curves: tuple[CurveRow, ...] = ()
+    lengths: tuple[LengthRow, ...] = ()
     certificate: Certificate | None = None  # of a study for advice
     differences: tuple[LaneDifference, ...] = ()  # of rules at equal τ
 

@@ -16,7 +16,7 @@ You may call these functions:
 
 Answer with a call and nothing else, in this form:
 <tool_call>
-{{"name": "FUNCTION", "arguments": {{"ARGUMENT": "VALUE"}}}}
+{{"name": <name of the function>, "arguments": <object with its arguments>}}
 </tool_call>"""
 
 

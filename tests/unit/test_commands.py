@@ -75,6 +75,8 @@ RUN = {
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
     "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars --batch 1,4,8,16 --k 1,3,5 "
     "--no-placebos": f"{SMALL} --batch 1,2 --k 1,2",
+    "mars eval run --pair smollm2-135m --suite instructions --limit 20 --lengths 512,1024,2048 --rules none,strict,mars "
+    "--no-placebos": f"--pair bundled {SMALL} --lengths 80,160",
     "mars eval plan STUDY": "",
     ".venv/bin/mars eval report latest": "",
     "mars publish site --tag best": "",

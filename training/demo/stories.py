@@ -4,6 +4,8 @@ forms."""
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 
 from training.demo import lexicon
 from training.demo.lexicon import sentence
@@ -199,3 +201,15 @@ def _cast(rng: random.Random) -> dict[str, str]:
         "Sub": pronouns["sub"].capitalize(),
         "Pos": pronouns["pos"].capitalize(),
     }
+
+
+def passages(characters: int = 96_000, seed: int = 1) -> str:
+    """Return stories for long prompts, a line each."""
+    rng, lines = random.Random(seed), list[str]()
+    while sum(map(len, lines)) < characters:
+        lines.append(story(rng)[1])
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(passages(), encoding="utf-8")

@@ -11,6 +11,7 @@ from evaluation.plan.plan import PLAN, Plan
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
+from evaluation.report.document.lengths import length_section
 from evaluation.report.document.loads import load_pictures, load_section
 from evaluation.report.document.panels import plots
 from evaluation.report.document.prompts import Texts, prompt_section
@@ -48,6 +49,7 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
         prompt_section(report, texts),
         lanes["speed"],
         load_section(report),
+        length_section(report, pictures=pictures),
         *(lanes[name] for name in ("scores", "likeness", "positions")),
         vote_section(report),
         plan_section(report),

@@ -128,6 +128,7 @@ def test_a_report_is_written_completely_or_not_at_all(
         "results.csv",
         "measured.csv",
         "prompts.csv",
+        "matrix.csv",
         "plan.json",
     ]
     assert {path.name for path in paths} == set(names)
