@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from display.format import displayable
 from display.palette import NEUTRAL
+from display.placing import beside_marks
 from display.plot import Data, FigurePart, Plot, axis, drawn
 
 ROW_PX, COLUMNS, WIDTH = 300, 2, 0.46  # the width of a panel is a share of the figure's
-CAPTION_PX, FOOT_PX = 26, 58  # above and below the axes of a panel
+FIGURE_PX = 600  # of the axes of the narrowest figure
+CAPTION_PX, FOOT_PX, LEGEND_PX = 26, 58, 32  # above and below the axes of a panel
 DODGE = 0.014  # of an axis between marks of series that have the same x
 MarkValue = tuple[float, float, float]  # a value and both ends of its interval, nan where unknown
 
@@ -35,25 +37,26 @@ class Look(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A value on both axes with its name in words."""
+    """A value on both axes with its name in words. ``name``: what stands beside it."""
 
     look: Look
     x: MarkValue
     y: MarkValue
     text: str
+    name: str = ""
 
 
 class Panel(NamedTuple):
     """One pair of axes, each as ``spanning`` gives it; the caption is that of ``y``. ``lines``: marks
-    that are joined. ``marks``: None for those of the lines. ``level``: axis across which a line
-    stands, at which value, and its name."""
+    that are joined. ``marks``: None for those of the lines. ``level``: where a line lies across, and
+    its name."""
 
     caption: str
     x: FigurePart
     y: FigurePart
     lines: Sequence[Sequence[Mark]]
     marks: Sequence[Mark] | None = None
-    level: tuple[str, float, str] | None = None
+    level: tuple[float, str] | None = None
 
 
 def at(value: float) -> MarkValue:
@@ -112,36 +115,44 @@ def plain(text: str) -> str:
 
 
 def panels_plot(
-    title: str, panels: Sequence[Panel], legend: Iterable[tuple[Look, str]], data: Data
+    title: str,
+    panels: Sequence[Panel],
+    legend: Iterable[tuple[Look, str]],
+    data: Data,
+    row_px: int = ROW_PX,
 ) -> Plot:
-    """Draw the panels under one legend."""
-    rows = math.ceil(len(panels) / COLUMNS)
+    """Draw the panels under one legend; a single one as wide as the figure."""
+    rows, share = math.ceil(len(panels) / COLUMNS), WIDTH if len(panels) > 1 else 1.0
     traces = [
         {"type": "scatter", "mode": "markers", "x": [None], "y": [None], "hoverinfo": "skip"}
         | {"name": plain(name), "marker": look.marker}
         for look, name in legend
     ]
+    above = LEGEND_PX if traces else 0
     axes = dict[str, FigurePart]()
     shapes, annotations = list[FigurePart](), list[FigurePart]()
     for index, panel in enumerate(panels):
         number = str(index + 1) if index else ""
         row, column = divmod(index, COLUMNS)
-        left, px = column * (1 - WIDTH), 1 / (ROW_PX * rows)
+        left, px = column * (1 - WIDTH), 1 / (row_px * rows)
         domain = [1 - (row + 1) / rows + FOOT_PX * px, 1 - row / rows - CAPTION_PX * px]
-        axes[f"xaxis{number}"] = panel.x | {"anchor": f"y{number}", "domain": [left, left + WIDTH]}
+        axes[f"xaxis{number}"] = panel.x | {"anchor": f"y{number}", "domain": [left, left + share]}
         axes[f"yaxis{number}"] = panel.y | {"anchor": f"x{number}", "domain": domain}
-        on = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        traces += [each | on for each in _traces(panel)]
-        above = {"text": f"<b>{plain(panel.caption)}</b>", "x": 0, "y": 1, "xanchor": "left"}
-        annotations.append(_within(number) | above | {"yanchor": "bottom", "showarrow": False})
+        traces += [
+            each | {f"{name}axis": f"{name}{number}" for name in "xy"} for each in _traces(panel)
+        ]
+        caption = {"text": f"<b>{plain(panel.caption)}</b>", "x": 0, "y": 1, "xanchor": "left"}
+        annotations.append(_within(number) | caption | {"yanchor": "bottom", "showarrow": False})
+        size = FIGURE_PX * share, row_px - CAPTION_PX - FOOT_PX
+        annotations += [each | _on(number) for each in _names(panel, size)]
         if panel.level:
             line, note = _level(number, *panel.level)
             shapes.append(line)
             annotations.append(note)
     figure = drawn(
         traces,
-        height=ROW_PX * rows + 60,
-        margin={"l": 8, "r": 8, "t": 40, "b": 8},
+        height=row_px * rows + 28 + above,
+        margin={"l": 8, "r": 8, "t": 8 + above, "b": 8},
         hovermode="closest",
         shapes=shapes,
         annotations=annotations,
@@ -150,20 +161,29 @@ def panels_plot(
     return Plot(figure, data, displayable(title))
 
 
+def _names(panel: Panel, size: tuple[float, float]) -> Iterable[FigurePart]:
+    """Return the names that stand beside the marks of a panel of this ``size`` in pixels."""
+    marks = [each for each in panel.marks or () if each.name]
+    ends = [(each.x, each.y, plain(each.name)) for each in marks]
+    level = panel.level and panel.level[0]
+    return beside_marks(ends, panel.x["range"], panel.y["range"], size, level) if ends else ()
+
+
+def _on(number: str) -> FigurePart:
+    return {"xref": f"x{number}", "yref": f"y{number}"}
+
+
 def _within(number: str) -> FigurePart:
     return {"xref": f"x{number} domain", "yref": f"y{number} domain"}
 
 
-def _level(number: str, name: str, value: float, text: str) -> tuple[FigurePart, FigurePart]:
-    """Return a dashed line across a panel with its name at the upper or left end."""
-    other = "y" if name == "x" else "x"
-    where = _within(number) | {f"{name}ref": f"{name}{number}"}
-    line = {"type": "line", f"{name}0": value, f"{name}1": value, f"{other}0": 0, f"{other}1": 1}
+def _level(number: str, value: float, text: str) -> tuple[FigurePart, FigurePart]:
+    """Return a dashed line across a panel with its name below the left end."""
+    where = _within(number) | {"yref": f"y{number}"}
+    line = {"type": "line", "y0": value, "y1": value, "x0": 0, "x1": 1}
     looks = {"line": {"color": NEUTRAL, "width": 1, "dash": "dash"}}
-    upright = name == "x"
-    anchors = {"xanchor": "right", "yanchor": "top"} if upright else {"xanchor": "left"}
-    note = {"text": plain(text), "showarrow": False, name: value, other: int(upright)}
-    return where | line | looks, where | {"yanchor": "bottom"} | note | anchors
+    note = {"text": plain(text), "showarrow": False, "x": 0, "y": value, "xanchor": "left"}
+    return where | line | looks, where | note | {"yanchor": "top"}
 
 
 def _traces(panel: Panel) -> Iterable[FigurePart]:

@@ -136,7 +136,7 @@ def certify(plan: Plan, stored: Iterable[StoredResult], step: int = 1) -> Certif
     assert advice is not None
     tested: list[Candidate] = []
     for lane, prediction in zip(compared(plan), advice.predictions, strict=True):
-        name = plan.lanes[lane].name
+        name = plan.lanes[lane].title
         if tested and tested[-1].outcome is not CandidateOutcome.SUPPORTED:
             tested.append(Candidate(lane, name, prediction, CandidateOutcome.NOT_TESTED))
         else:
@@ -161,7 +161,7 @@ def _tested(
     rule, strict = pairs[np.isfinite(pairs).all(axis=1)].T
     return Candidate(
         lane,
-        plan.lanes[lane].name,
+        plan.lanes[lane].title,
         prediction,
         decided(rule, strict, plan.items - done, plan.margin, advice.alpha),
         done,

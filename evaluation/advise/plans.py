@@ -120,7 +120,7 @@ def matched(plan: Plan, session: Session, quantity: str, target: float, note: No
         every = decoded(part, session, compared(part))
         reached = dict(zip(settings, map(measure, every.values()), strict=True))
         for name, value in reached.items():
-            note(f"{Lane(settings[name], drafter).name}: {quantity} {number(value)}")
+            note(f"{Lane(settings[name], drafter).title}: {quantity} {number(value)}")
         return reached
 
     settings, reached = calibrated(runs, names, target, target / measure(ended[strict]), tried)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from display.names import rule_label
 from mars_core.drafting import described
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.rules.placebo import ALWAYS, PLACEBO, RANDOM
@@ -84,6 +85,21 @@ class Lane:
             f"{name}={value_text(value)}" for name, value in self.parameters.items()
         )
         return f"{self.rule_name}({parameters})" if parameters else self.rule_name
+
+    @property
+    def title(self) -> str:
+        """The same as people say it: ``MARS θ = 0.9``, ``Placebo of MARS θ = 0.9``."""
+        return self._titled(self.parameters)
+
+    @property
+    def rule_title(self) -> str:
+        """The same without parameters."""
+        return self._titled({})
+
+    def _titled(self, parameters: Parameters) -> str:
+        label = rule_label((self.imitates or self.rule).name, parameters)
+        among = f" among the {self.best} best" if self.best else ""
+        return f"Placebo of {label}{among}" if self.imitates else label
 
     @property
     def drafts(self) -> str:

@@ -217,7 +217,7 @@ class Plan:
     def title(self, lane: Lane) -> str:
         """Return the rule, with its drafter if the plan has several."""
         several = len({each.drafts for each in self.lanes} - {""}) > 1
-        return f"{lane.name} ({lane.drafts})" if several and lane.drafts else lane.name
+        return f"{lane.title} ({lane.drafts})" if several and lane.drafts else lane.title
 
     def setting(self, lane: Lane, group: str, temperature: float) -> str:
         """Return the title, with the suite and the temperature if the plan has several."""

@@ -91,7 +91,7 @@ class SettingRow:
     group: str
 
     def name(self, plan: Plan) -> str:
-        return plan.lanes[self.lane].name
+        return plan.lanes[self.lane].title
 
     def setting(self, plan: Plan) -> dict[str, str]:
         """Return the first cells of its table by their heads."""

@@ -45,21 +45,23 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
 ) -> None:
     page = window.page
     page.locator(f'.mars-study-entry[data-key="{study}"]').click()
-    expect(page.locator("#quality-first h2").first).to_have_text("Verdict")
+    expect(page.locator("#quality-first h2").first).to_have_text("What is kept, and what is gained")
+    expected(page, "#quality-first p.mq-open").to_contain_text("of strict’s score")
     expect(page).to_have_url(re.compile(f"tab=quality&study={study}"))
-    chart = page.locator("#quality-charts [data-name=chart-1-tradeoff]")
+    chart = page.locator("#quality-first [data-name=chart-kept]")
     expect(
-        chart.get_by_role("img", name=re.compile("Speed-up over none against Recovery"))
+        chart.get_by_role("img", name=re.compile("Recovery over Speed-up over the target alone"))
     ).to_be_visible()
-    chart.scroll_into_view_if_needed()
+    expect(chart.locator(".annotation-text", has_text="MARS θ = 0.9").first).to_be_attached()
     expect(
         chart.locator(".mars-figure[data-state=drawn] .scatterlayer .trace").first
     ).to_be_attached()
     for format, beginning in (("png", b"\x89PNG"), ("svg", b"<svg"), ("csv", b"group,rule")):
         with page.expect_download() as download:
             button(chart, f"as {format.upper()}").click()
-        assert download.value.suggested_filename == f"mars-chart-1-tradeoff.{format}"
+        assert download.value.suggested_filename == f"mars-chart-kept.{format}"
         assert download.value.path().read_bytes().startswith(beginning)
+    page.locator("#quality-prompts summary").click()
     page.locator("#quality-prompts tbody tr", has_text="<script>").first.get_by_role(
         "button"
     ).click()
@@ -83,7 +85,7 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
     expect(page.locator("#quality-first table").first).to_be_visible()
     expected(page, "#quality-strip .mars-strip").to_have_attribute("data-state", "done")
     page.wait_for_function("document.documentElement.scrollWidth <= 360")
-    widths = page.locator("#quality-charts .mars-figure").first.evaluate(
+    widths = page.locator("#quality-first .mars-figure").first.evaluate(
         "node => [node.clientWidth, node.scrollWidth]"
     )
     assert widths[0] < 360 < widths[1]  # the chart scrolls within its box

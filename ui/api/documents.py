@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from display.names import rule_title
 from mars_core.drafting import offered
 from mars_core.models import ModelPool, PairSpec
 from mars_core.models.catalog import SMALL_TREE
@@ -18,7 +19,7 @@ from mars_core.rules import RULES, Siblings
 from mars_core.types import Outcome, PrefixToken, RunConfig, Status, Token, Trace
 from storage import StoredComparison, StoredRun
 from storage.export.cells import finite
-from ui.kit.labels import exact_text, lane_label, rule_title
+from ui.kit.labels import exact_text, lane_label
 from ui.result.result import run_speeds
 from ui.result.sentence import divergence
 from ui.result.speed import speed_ratio

@@ -23,7 +23,7 @@ def planner_plot(title: str, plan: Sequence[PlannedDraft], unit: str, colour: st
     speed = _panel(plan, unit, over, ratios, colour, ticksuffix="×")
     panels = (
         _panel(plan, unit, "Tokens per target pass", tokens, colour),
-        speed._replace(level=("y", 1.0, "without drafts")),
+        speed._replace(level=(1.0, "without drafts")),
     )
     keys = [(Look(colour), _DRAFTED[unit]), (Look(colour, hollow=True), "extrapolated")]
     legend = keys if plan[-1].extrapolated else keys[:1]

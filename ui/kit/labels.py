@@ -1,14 +1,15 @@
-"""Names of rules, parameters and states as the page writes them."""
+"""Names of runs, models and states as the page writes them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from display.format import MISSING, displayable, plural
+from display.names import rule_label, rule_title, value_text
 from mars_core.drafting import DRAFTERS, described
-from mars_core.rules import PLAIN, RULES, split_values
+from mars_core.rules import PLAIN
 from mars_core.types import (
     PROTECTED,
     SERVER,
@@ -20,7 +21,6 @@ from mars_core.types import (
 )
 
 LANE_NAMES = ("Baseline", "Lane 2", "Lane 3", "Lane 4")
-_SYMBOLS = {each.name: each.symbol for rule in RULES.values() for each in rule.parameters}
 STOP_TITLES = {
     StopReason.EOS: "ended by itself",
     StopReason.STOP_STRING: "ended at a stop string",
@@ -32,41 +32,10 @@ STOP_TITLES = {
 }
 
 
-def rule_title(name: str) -> str:
-    rule = RULES.get(name)
-    return rule.title if rule else "Served model" if name == SERVER else name
-
-
 def drafter_title(kind: str) -> str:
     """Return ``N-gram lookup``, to stand alone."""
     title = described(kind).title
     return title[:1].upper() + title[1:]
-
-
-def parameter_title(name: str) -> str:
-    return _SYMBOLS.get(name, name)
-
-
-def value_text(value: object) -> str:
-    """Return the value; ``?`` where there is none."""
-    return "?" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def parameters_text(values: Mapping[str, object]) -> str:
-    """``θ = 0.9``."""
-    return ", ".join(f"{parameter_title(name)} = {value_text(values[name])}" for name in values)
-
-
-def rule_label(name: str, values: Mapping[str, object]) -> str:
-    """``MARS θ = 0.9``."""
-    return f"{rule_title(name)} {parameters_text(values)}".strip()
-
-
-def stored_rule_label(stored: str) -> str:
-    """Return the label of ``mars(theta=0.9)``, as the store has it."""
-    name, _, values = stored.removesuffix(")").partition("(")
-    pairs = (value.partition("=") for value in split_values(values) if value)
-    return rule_label(name, {key: value for key, _, value in pairs})
 
 
 def lane_label(config: RunConfig) -> str:

@@ -44,17 +44,18 @@ from typing import Any
 import gradio as gr
 
 from display import format as format_
+from display import names
 from display.render import pages
 from ui.kit import labels
 from ui.kit.assets import script, with_constants
 
 _TEMPLATES = pages(("ui", ""))
-_TEMPLATES.globals |= {"format": format_, "labels": labels}
+_TEMPLATES.globals |= {"format": format_, "labels": labels, "names": names}
 
 
 def render(template: str, /, **values: Any) -> str:
     """Return the HTML of a template, named by its path below ``ui``, or by its name if it is one of
-    a report's document. It has ``format`` (display.format) and ``labels`` (ui.kit.labels) to write
+    a report's document. It has ``format`` and ``names`` (of display) and ``labels`` (ui.kit.labels) to write
     values with. Whatever text they hold is escaped and displayable; a form field that must hold it
     unchanged has ``{{ value | e }}``, a ``data-value`` ``'{{ value | tojson }}'`` in single quotes."""
     html = _TEMPLATES.get_template(template).render(values)

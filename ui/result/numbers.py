@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from display.blocks import Head, ReportTable, TableCell
 from display.format import MISSING, bounded, count, duration, memory, number, plural, share
+from display.names import parameters_text, rule_title
 from evaluation.statistics import over
 from mars_core.drafting import described
 from mars_core.rules import RULES
@@ -17,15 +18,7 @@ from mars_core.settings.setting import Number, Words
 from mars_core.settings.table import OF_RUNS, value_in
 from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
 from mars_core.types.trace import SUMMARY_FIELDS
-from ui.kit.labels import (
-    draft_length,
-    exact_text,
-    lane_label,
-    parameters_text,
-    rule_title,
-    run_names,
-    setting,
-)
+from ui.kit.labels import draft_length, exact_text, lane_label, run_names, setting
 from ui.kit.values import Check
 from ui.result.speed import SpeedRatio
 from ui.token_view.tiles import RELAXED_BOUND, lane_check, relaxed_bound

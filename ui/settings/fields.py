@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from display.names import parameter_title, rule_title
 from mars_core.drafting import described, offered
 from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
@@ -19,7 +20,7 @@ from mars_core.rules.expression import VARIABLES
 from mars_core.settings import CHAIN, KINDS, Settings
 from mars_core.settings.setting import Flag, Number, SettingKind, Text, Words
 from mars_core.types import SERVER, DraftMode
-from ui.kit.labels import LANE_NAMES, drafter_title, parameter_title, rule_title
+from ui.kit.labels import LANE_NAMES, drafter_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of

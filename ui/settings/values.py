@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from display.names import rule_label
 from mars_core.drafting import DRAFTERS, described
 from mars_core.jobs import Accelerator
 from mars_core.models import CUSTOM, PairSpec
@@ -26,7 +27,6 @@ from mars_core.settings.setting import Flag, Number, Protected, SettingKind, Wor
 from mars_core.text.files import lines_of
 from mars_core.types import SERVER, RunConfig, TreeShape
 from storage import StoredComparison
-from ui.kit.labels import rule_label
 from ui.kit.lengths import check_lengths
 
 EnteredValues = Mapping[str, Any]

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from display.format import number, visible
+from display.names import rule_title
 from mars_core.rules import RULES
 from mars_core.types import UNKNOWN, DraftMode, Outcome, RuleConfig, RunConfig, Step, Token, Trace
-from ui.kit.labels import rule_title
 
 
 def relaxed_story(token: Token, rule: RuleConfig, *, sampled: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""A report as a document: the verdict first, then the caveats, then the numbers."""
+"""A report as a document: what is kept in one picture, the verdict, the caveats, then the numbers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from display.blocks import Bullets, Paragraph, Picture, ReportDocument, Section
 from display.format import count, plural
+from display.plot import Plot
 from evaluation.item import Suite
 from evaluation.plan.plan import PLAN, Plan
 from evaluation.report.document.cells import margin
 from evaluation.report.document.chart import charts
 from evaluation.report.document.followed import followed_section
+from evaluation.report.document.kept import kept_section, main_group
 from evaluation.report.document.lengths import length_section
 from evaluation.report.document.loads import load_pictures, load_section
 from evaluation.report.document.panels import plots
@@ -27,6 +29,7 @@ CHARTS_LEAD = (
     "line joins the lanes of at least 5 runs that no other beats on both axes."
 )
 KINDS = {
+    "kept": "What is kept over the speed",
     "parameter": "Quality and speed over the parameter",
     "tradeoff": "Speed-up against its cost",
     "tau": "τ ratio against its cost",
@@ -39,12 +42,21 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
     None, for a terminal, leaves out texts and pictures."""
     pictures = texts is not None
     lanes = lane_sections(report)
+    every = charts(report) if pictures else ()
+    drawn = {
+        f"chart-{number}-{kind}": plot
+        for number, chart in enumerate(every, start=1)
+        for kind, plot in plots(chart).items()
+    }
+    group = main_group(report)
+    main = next((f"chart-{at}-kept" for at, each in enumerate(every, 1) if each.group == group), "")
     sections = (
+        kept_section(report, group, drawn.pop(main, None)),
         *first_sections(report),
         *row_sections(report),
         warning_section(report),
         overview_section(report),
-        picture_section(report) if pictures else None,
+        picture_section(report, drawn) if pictures else None,
         followed_section(report, pictures=pictures),
         prompt_section(report, texts),
         lanes["speed"],
@@ -104,12 +116,10 @@ def warning_section(report: Report) -> Section | None:
     )
 
 
-def picture_section(report: Report) -> Section | None:
-    """Draw the charts of every suite that has them, and of all suites together."""
+def picture_section(report: Report, drawn: Mapping[str, Plot]) -> Section | None:
+    """Return the other pictures. ``drawn``: those of charts, by name."""
     pictures = tuple(
-        Picture(f"chart-{number}-{kind}", KINDS[kind], plot)
-        for number, chart in enumerate(charts(report), start=1)
-        for kind, plot in plots(chart).items()
+        Picture(name, KINDS[name.rpartition("-")[2]], plot) for name, plot in drawn.items()
     )
     pictures += tuple(load_pictures(report.throughputs))
     return Section("charts", CHARTS, pictures, CHARTS_LEAD) if pictures else None

@@ -28,6 +28,7 @@ from mars_core.types import Parameters, ShiftKind, numbers
 COLOURS = (*LANES, "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
 # by drafter; hollow from the second temperature on
 SHAPES = ("circle", "square", "diamond", "triangle-up")
+PLACEBO = "cross"  # in the colour of the rule that it imitates
 SHARES: FigurePart = {"tickformat": "~%"}
 TIMES: FigurePart = {"ticksuffix": "×"}
 HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
@@ -70,7 +71,7 @@ class Series(NamedTuple):
     """Points of one rule, drafter and temperature. ``parameter``: what varies, empty where nothing
     does."""
 
-    rule: str
+    rule: str  # as people say it
     drafts: str
     temperature: str
     parameter: str
@@ -90,13 +91,14 @@ class Series(NamedTuple):
 
 class Chart(NamedTuple):
     """``group``: what was measured. ``margin``: the recovery that is enough. ``quantities``: those
-    that are known of any point."""
+    that are known of any point. ``placebos``: series that relax as much at random."""
 
     group: str
     margin: float
     amount: str  # prompts × seeds
     quantities: tuple[ChartQuantity, ...]
     series: tuple[Series, ...]
+    placebos: tuple[Series, ...] = ()
 
     @property
     def varied(self) -> tuple[Series, ...]:
@@ -130,7 +132,7 @@ class Chart(NamedTuple):
                 point.tv_kind,
                 *(end for each in self.quantities for end in each.of(point)),
             )
-            for series in self.series
+            for series in (*self.series, *self.placebos)
             for point in (series.every if series in varied else series.points)
         ]
 
@@ -145,7 +147,7 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
     def recovery(row: Measured) -> Interval:
         return row.main_score.recovery if row.main_score else BLANK
 
-    speed = f"Speed-up over {BASELINE if plan.none is None else 'none'}"
+    speed = f"Speed-up over {BASELINE if plan.none is None else 'the target alone'}"
     yield ChartQuantity("speedup", speed, ratio, TIMES, lambda row: row.speedup_over(plan))
     yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, cost=-1)
     for name, metric in METRICS.items():
@@ -163,7 +165,7 @@ def _chart(report: Report, group: str) -> Chart:
         for row in report.measured
         if row.group == group
         and plan.lanes[row.lane].drafts
-        and not plan.lanes[row.lane].imitates
+        and not plan.lanes[row.lane].best
         and math.isfinite(row.tau.value)
     ]
     by_series: dict[tuple[str, str, str, float], list[Measured]] = {}
@@ -171,22 +173,24 @@ def _chart(report: Report, group: str) -> Chart:
         key = _series(plan, plan.lanes[row.lane])
         by_series.setdefault((*key, row.temperature), []).append(row)
     at = {(row.temperature, row.lane): row for row in rows}
-    rules, series = list(dict.fromkeys((BASELINE, *(rule for rule, *_ in by_series)))), []
-    for (rule, drafts, parameter, temperature), group_rows in by_series.items():
-        first = group_rows[0]
+    rules = list(dict.fromkeys((BASELINE, *(plan.lanes[row.lane].rule.name for row in rows))))
+    series, placebos = list[Series](), list[Series]()
+    for (_, drafts, parameter, temperature), group_rows in by_series.items():
+        first = plan.lanes[group_rows[0].lane]
         baselines = {plan.baseline(row.lane) for row in group_rows}
         baseline = baselines.pop() if len(baselines) == 1 else None
         strict = None if baseline is None else at.get((temperature, baseline))
         points = [_point(plan, row, parameter) for row in group_rows]
-        series.append(
+        shape = SHAPES[report.drafts.index(first.drafts) % len(SHAPES)]
+        (placebos if first.imitates else series).append(
             Series(
-                rule=rule,
+                rule=first.rule_title,
                 drafts=drafts,
                 temperature=f"T = {temperature:g}",
                 parameter=parameter,
                 look=Look(
-                    COLOURS[rules.index(rule) % len(COLOURS)],
-                    SHAPES[report.drafts.index(plan.lanes[first.lane].drafts) % len(SHAPES)],
+                    COLOURS[rules.index((first.imitates or first.rule).name) % len(COLOURS)],
+                    PLACEBO if first.imitates else shape,
                     plan.temperatures.index(temperature) > 0,
                 ),
                 points=tuple(sorted(points, key=lambda point: point.x)),
@@ -196,7 +200,7 @@ def _chart(report: Report, group: str) -> Chart:
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
     amount = f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
     known = [each for each in _quantities(plan) if any(map(each.known, rows))]
-    return Chart(group, plan.margin, amount, tuple(known), tuple(series))
+    return Chart(group, plan.margin, amount, tuple(known), tuple(series), tuple(placebos))
 
 
 def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
@@ -223,5 +227,5 @@ def _several(parameters: Sequence[Parameters]) -> list[str]:
 def _point(plan: Plan, row: Measured, parameter: str) -> Point:
     lane = plan.lanes[row.lane]
     values = {"K": float(lane.drafter.k), **numbers(lane.parameters)}
-    label = f"{lane.name}, K={lane.drafter.k}" if parameter == "K" else lane.name
+    label = f"{lane.title}, K = {lane.drafter.k}" if parameter == "K" else lane.title
     return Point(values.get(parameter, math.nan), label, row, lane.tv_kind(row.temperature))

@@ -78,7 +78,7 @@ def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:
 
 
 def _name(plan: Plan, lane: int, temperature: float) -> str:
-    return f"{plan.lanes[lane].name}, T = {temperature:g}"
+    return f"{plan.lanes[lane].title}, T = {temperature:g}"
 
 
 def _panel(

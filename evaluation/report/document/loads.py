@@ -212,5 +212,5 @@ def _families(rows: Sequence[LoadRow]) -> dict[Family, list[LoadRow]]:
     families = dict[Family, list[LoadRow]]()
     for row in rows:
         if row.lane.drafts:
-            families.setdefault((row.lane.name, row.lane.family), []).append(row)
+            families.setdefault((row.lane.title, row.lane.family), []).append(row)
     return families

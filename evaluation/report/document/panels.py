@@ -1,11 +1,12 @@
-"""The charts of a report: every quantity over the varied parameter, and speed-up against what it
-costs."""
+"""The charts of a report: what is kept over the speed, and every quantity over the varied
+parameter."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+from display.names import parameter_title
 from display.palette import NEUTRAL
 from display.panels import (
     Look,
@@ -26,6 +27,7 @@ from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Poin
 STRICT = 0.22  # of the axis, between the last value and strict
 LEAST_RUNS = 5  # of a lane on the Pareto front; of fewer the noise of their times decides
 GAINS = {"speedup": "tradeoff", "tau_ratio": "tau"}
+KEPT_PX = 380
 
 
 def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
@@ -48,23 +50,30 @@ def front(options: Sequence[tuple[float, float]]) -> tuple[int, ...]:
 
 
 def plots(chart: Chart) -> dict[str, Plot]:
-    """Draw ``parameter`` where one varies, strict at the right; where a cost is known ``tradeoff`` and
-    ``tau``, speed-up and τ ratio against it, one mark a lane, with both intervals. The τ ratio
-    repeats exactly, also where the times are noise."""
+    """Draw ``kept`` where a cost is known: the first one, such as recovery, over the speed, every
+    lane and its placebo with its name beside it; ``parameter`` where one varies, strict at the
+    right; ``tradeoff`` and ``tau``, further costs over speed-up and τ ratio, one mark a lane, with
+    both intervals. The τ ratio repeats exactly, also where the times are noise."""
     data, drawn, varied = Data(chart.heads, chart.rows), dict[str, Plot](), chart.varied
+    costs = [each for each in chart.quantities if each.cost]
+    gains = [each for each in chart.quantities if each.name in GAINS] if costs else []
+    if gains:
+        title = f"{costs[0].title} over {gains[0].title}. {chart.title}"
+        panel = _tradeoff(chart, gains[0], costs[0], named=True)
+        drawn["kept"] = panels_plot(title, [panel], _shapes(chart.series), data, KEPT_PX)
     if varied:
         rows = [point.measured for series in varied for point in series.every]
         known = [each for each in chart.quantities if any(map(each.known, rows))]
-        title = (
-            f"{', '.join(each.title for each in known)} over {varied[0].parameter}. {chart.title}"
-        )
+        over = parameter_title(varied[0].parameter)
+        title = f"{', '.join(each.title for each in known)} over {over}. {chart.title}"
         panels = [_over_parameter(chart, each) for each in known]
         drawn["parameter"] = panels_plot(title, panels, _keys(varied), data)
-    if costs := [each for each in chart.quantities if each.cost]:
-        names = " and ".join(each.title for each in costs)
-        for gain in [each for each in chart.quantities if each.name in GAINS]:
-            panels = [_tradeoff(chart, gain, each) for each in costs]
-            title = f"{gain.title} against {names}. {chart.title}"
+    for gain in gains:
+        if others := costs[gain is gains[0] :]:
+            panels = [_tradeoff(chart, gain, each) for each in others]
+            title = (
+                f"{' and '.join(each.title for each in others)} over {gain.title}. {chart.title}"
+            )
             drawn[GAINS[gain.name]] = panels_plot(title, panels, _keys(chart.series), data)
     return drawn
 
@@ -87,35 +96,42 @@ def _over_parameter(chart: Chart, quantity: ChartQuantity) -> Panel:
             lines.append([_mark(series, point, x, [quantity]) for point, x in known])
     return Panel(
         quantity.title,
-        ticked(ticks, varied[0].parameter),
+        ticked(ticks, parameter_title(varied[0].parameter)),
         spanning(reached(values, *level), **quantity.ticks),
         lines,
-        level=("y", level[0], f"margin {margin(level[0])}") if level else None,
+        level=(level[0], f"margin {margin(level[0])}") if level else None,
     )
 
 
-def _tradeoff(chart: Chart, gain: ChartQuantity, cost: ChartQuantity) -> Panel:
+def _tradeoff(
+    chart: Chart, gain: ChartQuantity, cost: ChartQuantity, *, named: bool = False
+) -> Panel:
+    """``named``: with the placebos, and names beside the marks."""
     level = _level(chart, cost)
+    every = (*chart.series, *chart.placebos) if named else chart.series
     points = [
-        (series, point, cost.of(point), gain.of(point))
-        for series in chart.series
+        (series, point)
+        for series in every
         for point in series.points
-        if cost.known(point.measured)
+        if cost.known(point.measured) and gain.known(point.measured)
     ]
-    marks = [_mark(series, point, price, [gain, cost]) for series, point, price, _ in points]
+    marks = [
+        _mark(series, point, gain.of(point), [cost, gain])._replace(name=point.label * named)
+        for series, point in points
+    ]
     enough = [
-        (cost.cost * price.value if point.measured.runs >= LEAST_RUNS else math.nan, worth.value)
-        for _, point, price, worth in points
+        (cost.cost * cost.of(point).value, gain.of(point).value)
+        if point.measured.runs >= LEAST_RUNS and series in chart.series
+        else (math.nan, math.nan)
+        for series, point in points
     ]
     return Panel(
-        gain.title,
-        spanning(
-            reached((each[2] for each in points), *level), cost.title, share=0.05, **cost.ticks
-        ),
-        spanning(reached(each[3] for each in points), **gain.ticks),
+        cost.title,
+        spanning(reached(each.x for each in marks), gain.title, share=0.05, **gain.ticks),
+        spanning(reached((each.y for each in marks), *level), **cost.ticks),
         [[marks[index]._replace(look=Look(NEUTRAL)) for index in front(enough)]],
         marks,
-        ("x", level[0], f"margin {margin(level[0])}") if level else None,
+        (level[0], f"margin {margin(level[0])}") if level else None,
     )
 
 
@@ -135,14 +151,18 @@ def _level(chart: Chart, quantity: ChartQuantity) -> list[float]:
 
 
 def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
-    """Colours of rules, then shapes, then what is filled; the latter two only where there are
-    several."""
+    """Return the colours of rules, then shapes."""
     colours = [
         (Look(colour), rule)
         for rule, colour in {series.rule: series.look.colour for series in drawn}.items()
     ]
+    return colours + _shapes(drawn)
+
+
+def _shapes(drawn: Sequence[Series]) -> list[tuple[Look, str]]:
+    """Return the shapes of drafters, then what is filled, each only where there are several."""
     shapes = {series.drafts: Look(NEUTRAL, series.look.shape) for series in drawn}
     fills = {series.temperature: Look(NEUTRAL, hollow=series.look.hollow) for series in drawn}
-    return colours + [
+    return [
         (look, name) for each in (shapes, fills) if len(each) > 1 for name, look in each.items()
     ]

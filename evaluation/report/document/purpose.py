@@ -161,7 +161,7 @@ def matching_section(report: Report) -> Section:
         score = row.main_score.value if row.main_score else None
         rows.append(
             (
-                TableCell(plan.lanes[lane].name),
+                TableCell(plan.lanes[lane].title),
                 TableCell(number(before)),
                 spread(reached),
                 spread(score, percent) if score else TableCell(MISSING),
@@ -169,7 +169,7 @@ def matching_section(report: Report) -> Section:
         )
     pairs = tuple(
         (
-            TableCell(f"{plan.lanes[each.lane].name} {MINUS} {plan.lanes[each.other].name}"),
+            TableCell(f"{plan.lanes[each.lane].title} {MINUS} {plan.lanes[each.other].title}"),
             spread(each.difference, points),
             TableCell(between(each.anytime, points)),
             TableCell(count(each.prompts)),

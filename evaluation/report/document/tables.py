@@ -61,7 +61,7 @@ def _mean(name: str, text: str, help: str = "") -> Column:
 
 
 COLUMNS: Mapping[str, Column] = {
-    "rule": (Head("Rule"), lambda row: TableCell(row.lane.name)),
+    "rule": (Head("Rule"), lambda row: TableCell(row.lane.title)),
     "drafter": (Head("Drafter"), lambda row: TableCell(row.lane.drafts or MISSING)),
     "group": (
         Head("Group", "suite, or suite/category"),
@@ -276,5 +276,5 @@ def _overview(report: Report, temperature: float) -> ReportTable:
 def _less(lane: Lane, row: Measured) -> str:
     """Write the note for a lane that was measured on fewer runs than its column head states."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
-    name = f"{lane.name} {lane.drafts}".strip()
+    name = f"{lane.title} {lane.drafts}".strip()
     return f"{name} on {row.group}: {cells.amount(row).text}, {plural(row.runs, 'run')}{failed}"

@@ -107,7 +107,7 @@ def _of_rule(number: int, lane: Lane, temperature: float) -> _Class:
     def near(token: Token) -> bool:
         return token.rank <= (most or 0) and within(token)
 
-    return _Class(lane.name, number, has, within, near if most else None)
+    return _Class(lane.title, number, has, within, near if most else None)
 
 
 def _row(lane: int, temperature: float, of: _Class, every: Sequence[_Rejection]) -> InterventionRow:

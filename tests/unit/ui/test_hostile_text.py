@@ -22,7 +22,7 @@ from ui.kit.address import Address, address_component
 from ui.result.result import ended_result
 from ui.tabs.account.panel import look
 from ui.tabs.history.tab import HistoryTab
-from ui.tabs.study.panels import charts_html, first_html, prompts_html, rest_html
+from ui.tabs.study.panels import first_html, prompts_html, rest_html
 from ui.tabs.votes.view import Round, question_view, tally, tally_html
 from ui.token_view.reading import LONGEST, markdown_html
 from ui.token_view.view import ended_view
@@ -66,7 +66,7 @@ def of_votes(_: RunStore) -> Iterator[str]:
 
 def of_studies(_: RunStore) -> Iterator[str]:
     for report in (reports.make_report(), reports.bare(reports.make_report())):
-        parts = (first_html, rest_html, prompts_html, charts_html)
+        parts = (first_html, rest_html, prompts_html)
         yield from filter(None, (part(report) for part in parts))
 
 

@@ -95,7 +95,7 @@ def reports(store: RunStore, clock: Clock) -> StudyReports:
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
     html = studies_html(services_of(store), study)
-    assert f'data-opened="{study}"' in html and "mars eval run" in html
+    assert f'data-opened="{study}"' in html
     assert "<img" not in html and "<script" not in html
     rows = {re.findall('"id": "(.*?)"', entry)[0]: entry for entry in html.split("<li>")[1:]}
     assert (
@@ -111,8 +111,8 @@ def test_a_database_without_studies_opens_the_example(tmp_path: Path) -> None:
         html = studies_html(services_of(empty), "")
         public = studies_html(services_of(empty, public=True), "")
         chosen = studies_html(services_of(empty), EXAMPLE)
-    assert f'data-first="{EXAMPLE}"' in html and html.count("<li>") == 1 and "mars eval run" in html
-    assert f'data-first="{EXAMPLE}"' in public and "mars eval" not in public
+    assert f'data-first="{EXAMPLE}"' in html and html.count("<li>") == 1
+    assert f'data-first="{EXAMPLE}"' in public
     assert f'data-opened="{EXAMPLE}"' in chosen and "data-first" not in chosen
 
 

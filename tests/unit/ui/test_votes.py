@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from display.format import number
+from display.names import stored_rule_label
 from evaluation.statistics import wilson
 from mars_core.rules import PLAIN
 from mars_core.settings import Settings, read_lane
@@ -20,7 +21,6 @@ from storage import Choice, RunStore, Search, Source, StorageError, VoteCount
 from tests.traces import make_trace
 from tests.unit.ui.helpers import FORM, failing, keep, write_answers
 from ui.jobs.services import Services
-from ui.kit.labels import stored_rule_label
 from ui.kit.values import plain
 from ui.public.latest import Latest
 from ui.public.visitors import Visitor

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import gradio as gr
 
+from display.names import rule_label
 from display.sources import to_json
 from evaluation.report.verdicts import Verdicts
 from mars_core.rules import RULES
 from storage import StorageError
 from ui.jobs.services import Services
 from ui.kit.events import LATEST, Updates, event_data
-from ui.kit.labels import rule_label
 from ui.result.result import by_column, reopened
 from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES

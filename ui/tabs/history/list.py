@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from display.format import count, plural, ratio
+from display.names import stored_rule_label
 from evaluation.statistics import over
 from mars_core.rules import PLAIN
 from mars_core.types import Status
 from storage import FilterChoices, RunStore
 from ui.kit.address import BY_MODEL, EVERYTHING, SEARCH, SORTS, Address, read_address, to_search
-from ui.kit.labels import drafter_title, model_title, setting, stored_rule_label
+from ui.kit.labels import drafter_title, model_title, setting
 from ui.kit.panel import render
 
 PAGE = 20  # comparisons on one page of the list

@@ -27,7 +27,7 @@ def estimated(services: Services, form: StudyForm) -> str:
     size = advice_size(job, item) if job.advises else study_size(job.plan, item)
     takes = services.duration_of(job.spec, tokens)
     can = advice_decides(job.plan) if job.advises else decides(job.plan, item)
-    return f"{size}, at most {count(tokens)} new tokens; {takes} {can}"
+    return f"{can} {size}, at most {count(tokens)} new tokens; {takes}"
 
 
 def study_size(plan: Plan, item: str) -> str:
@@ -54,9 +54,10 @@ def advice_decides(plan: Plan) -> str:
 
 def decides(plan: Plan, item: str) -> str:
     """Say what so many prompts can decide, whatever the answers are."""
-    prompts, ratios = plural(plan.items, item), "It measures speed-up and τ ratio with intervals"
+    ratios = "Measures speed-up and τ ratio"
     if not any(suite.metrics for suite in plan.suites):
         return f"{ratios}; nothing is scored."
     if plan.items < LEAST_PROMPTS:
-        return f"{ratios}. It decides nothing about scores: {prompts}, {LEAST_PROMPTS} needed."
+        needed = f"{plural(plan.items, item)}, {LEAST_PROMPTS} needed"
+        return f"{ratios}; decides nothing about scores: {needed}."
     return f"{ratios}. {prompts_needed(plan)}"

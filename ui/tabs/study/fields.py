@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from display.names import parameter_title, rule_title
 from evaluation.plan.lane import BASELINE
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import QUESTIONS, TYPED
@@ -12,7 +13,7 @@ from mars_core.drafting import offered
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig
-from ui.kit.labels import drafter_title, parameter_title, rule_title
+from ui.kit.labels import drafter_title
 from ui.settings.fields import Fields
 from ui.settings.parameters import default_theta, suggestion
 from ui.settings.values import EnteredValues

@@ -11,6 +11,7 @@ from operator import eq
 from typing import NamedTuple
 
 from display.format import plural
+from display.names import parameter_title
 from evaluation.advise.certificate import compared
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
@@ -38,7 +39,6 @@ from mars_core.text.files import lines_of
 from mars_core.types import MAX_DRAFT, DrafterConfig, RuleConfig, number_text
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
-from ui.kit.labels import parameter_title
 from ui.settings.values import EnteredValues, as_text, parse, read_settings, taken
 
 MAX_RUNS = 2000

@@ -29,6 +29,10 @@ LEAD = (
     "Every rule runs on the same prompts, seeds and drafters as strict. Several values of one "
     "parameter, or of K, are a sweep: its curves are drawn while it runs."
 )
+COMMAND = (
+    " A large study is started on the command line, where no closed tab ends it: mars eval run "
+    "--suite instructions --limit 60 --rules none,strict,mars --theta 0.9,0.97"
+)
 
 
 class QualityLayout:
@@ -45,7 +49,7 @@ class QualityLayout:
             elem_id="study-start",
             elem_classes=["mars-panel"],
         ) as self.form:
-            text_panel("mars-page", LEAD)
+            text_panel("mars-page", LEAD + ("" if services.public else COMMAND))
             self.panel = SettingsPanel(services, "study", describe, thresholds=thresholds)
             self.typed = panel_component(elem_id="study-typed")
             with gr.Row(elem_classes=["mars-prompt-panel-line"]):
@@ -59,29 +63,28 @@ class QualityLayout:
         # not visible=False: Gradio loses the properties of a component that is updated before it
         # was ever mounted
         with gr.Column(elem_classes=[RESULT, "mars-quality", "mars-away"]) as self.result:
+            with gr.Row(elem_classes=["mars-bar", "mars-quality-filters"]):
+                self.filters = [
+                    gr.Dropdown(
+                        [(every, EVERY)], value=EVERY, label=label, elem_id=f"quality-{name}"
+                    )
+                    for label, name, every in (
+                        ("Suite", "suite", "all suites"),
+                        ("Temperature", "temperature", "all"),
+                        ("Drafter", "drafts", "all"),
+                    )
+                ]
+            self.first = panel_component(elem_id="quality-first")
             with gr.Column(elem_classes=["mars-panel"]):
-                with gr.Row(elem_classes=["mars-bar", "mars-quality-filters"]):
-                    self.filters = [
-                        gr.Dropdown(
-                            [(every, EVERY)], value=EVERY, label=label, elem_id=f"quality-{name}"
-                        )
-                        for label, name, every in (
-                            ("Suite", "suite", "all suites"),
-                            ("Temperature", "temperature", "all"),
-                            ("Drafter", "drafts", "all"),
-                        )
-                    ]
                 self.downloads = downloads_component("quality-downloads")
                 self.sharing = share_component(SCOPE)
-            self.first = panel_component(elem_id="quality-first")
-            self.charts = panel_component(elem_id="quality-charts")
             self.prompts = study_panel("", "quality-prompts")
             self.texts = panel_component(elem_id="quality-texts")
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
             self.rest = panel_component(elem_id="quality-rest")
         self.timer = gr.Timer(5.0, active=False)
         line = [self.studies, self.strip, self.resume, self.stop.button, self.result, *self.filters]
-        report = [self.first, self.charts, self.prompts, self.texts, *self.pair.outputs, self.rest]
+        report = [self.first, self.prompts, self.texts, *self.pair.outputs, self.rest]
         self.outputs = [
             *line,
             self.downloads,

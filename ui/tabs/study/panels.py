@@ -1,4 +1,4 @@
-"""The prompts before the start; the panels of a report, as escaped HTML: its sections, the charts,
+"""The prompts before the start; the panels of a report, as escaped HTML: its sections,
 the prompts, one of them in full; and the part of the report that its filters select."""
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from display.format import count, displayable, plural
 from evaluation.advise.usage import uses
 from evaluation.plan.lane import Lane
 from evaluation.report.document.build import document
-from evaluation.report.document.chart import charts
 from evaluation.report.document.prompts import HEADS, Texts, opened, prompt_cells
 from evaluation.report.measured import Measured
 from evaluation.report.rows import PromptRow
@@ -23,8 +22,8 @@ from ui.tabs.study.form import StudyForm
 
 KEYS = {spec.key for spec in CATALOG}
 MOST_PROMPTS = 200  # prompts on the page; all are in the CSV
-FIRST = ("certificate", "matched", "verdict", "warnings", "table")
-APART = (*FIRST, "charts", "prompts")  # what is not folded
+FIRST = ("kept", "certificate", "matched", "table")
+APART = (*FIRST, "prompts")  # what is not folded with the rest
 _render = partial(render, "tabs/study/quality.html.jinja")  # a part of the tab's template
 
 
@@ -40,7 +39,7 @@ def typed_html(form: StudyForm) -> str:
 
 
 def first_html(report: Report) -> str:
-    """Return what stands above the charts: facts, verdict, warnings, the paper's table."""
+    """Return what is not folded: the sentence with its picture, the paper's table, facts."""
     full, compare = document(report, {}), compare_address(report)
     sections = [section for section in full.sections if section.name in FIRST]
     return _render(part="first", facts=full.facts, sections=sections, compare=compare)
@@ -55,16 +54,8 @@ def compare_address(report: Report) -> str:
     return uses(plan, plan.lanes[certificate.chosen.lane])["page"]
 
 
-def charts_html(report: Report) -> str:
-    """Return the report's figures; nothing where there are none."""
-    sections = document(report, {}).sections
-    section = next((each for each in sections if each.name == "charts"), None)
-    varied = any(chart.varied for chart in charts(report))
-    return _render(part="charts", section=section, varied=varied) if section else ""
-
-
 def rest_html(report: Report) -> str:
-    """Return what stands below the prompts, each to be unfolded."""
+    """Return everything else, each to be unfolded."""
     sections = document(report, {}).sections
     return _render(part="rest", sections=[each for each in sections if each.name not in APART])
 

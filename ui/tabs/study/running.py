@@ -211,7 +211,7 @@ class _Following:
         plan, total, most = self.plan, self.plan.runs, "at most " if self.plan.advice else ""
         number, task = total - self.left + self.done, plan.task(event.task)
         lane = plan.lanes[event.lane]
-        way = ", ".join(filter(None, (lane.name, lane.drafts, f"T = {task.temperature:g}")))
+        way = ", ".join(filter(None, (lane.title, lane.drafts, f"T = {task.temperature:g}")))
         text = (
             f"Run {count(min(number + 1, total))} of {most}{count(total)}: {way}, prompt "
             f"{count(task.item + 1)} of {count(len(plan.suites[task.suite].items))}"

@@ -16,8 +16,6 @@ from ui.kit.components import Strip, message_strip
 from ui.kit.panel import panel_component, render
 
 LOOKED_AT = 5  # unfinished studies of which is looked up whether they run
-COMMAND = "mars eval run --suite instructions --limit 60 --rules none,strict,mars --theta 0.9,0.97"
-
 
 EXAMPLE_HEAD = StudyHead(
     EXAMPLE,
@@ -58,7 +56,6 @@ def studies_html(services: Services, selected: str, share: str = "") -> str:
         message=message,
         selected=selected,
         share=share,
-        command="" if services.public else COMMAND,
         first=EXAMPLE if rows == [(EXAMPLE_HEAD, "example")] and not selected else "",
     )
 

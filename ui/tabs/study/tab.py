@@ -30,7 +30,6 @@ from ui.tabs.study.form import read_study
 from ui.tabs.study.layout import RESULT, QualityLayout
 from ui.tabs.study.panels import (
     EVERY,
-    charts_html,
     filter_choices,
     first_html,
     narrowed,
@@ -48,9 +47,8 @@ MEASURING = message_strip("Measuring …", "running")
 STARTING = message_strip("Starting; if something else is running, this waits for it …", "running")
 BROKE = message_strip("The job could not begin; check the fields, then try again.", "failed")
 ABOUT_EXAMPLE = message_strip(
-    "An example: questions and instructions to SmolLM2 135M, MARS beside random relaxation of as "
-    "many tokens of each text, decoded in batches on a CPU. Start a study above to measure your own "
-    "settings; the prompts and texts of this one are in the full report, docs/results.md."
+    "An example: 300 questions and instructions to SmolLM2 135M, in batches on a CPU; its prompts "
+    "and texts are in docs/results.md. Start a study above to measure your own settings."
 )
 FAILURES = (ValueError, StorageError)
 
@@ -262,7 +260,6 @@ class QualityTab(QualityLayout):
         part = narrowed(report, *filters)
         panels = {
             self.first: first_html,
-            self.charts: charts_html,
             self.prompts: prompts_html,
             self.rest: rest_html,
         }

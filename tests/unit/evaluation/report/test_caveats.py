@@ -81,16 +81,16 @@ ODD: dict[str, Callable[[], Report]] = {
     r"^18 of .* do so at a numeric tie": lambda: reported(
         changed(NONE, relative={"same": False, "cause": "numeric", "divergence": 3})
     ),
-    "^strict differs from none in 18 of 18 runs": lambda: reported(
+    "^Strict differs from none in 18 of 18 runs": lambda: reported(
         changed(STRICT, relative={"same_as_none": False})
     ),
-    r"^max_new_tokens 256 cut 100 % of the texts of mars\(theta=0.9\)": lambda: reported(
+    r"^max_new_tokens 256 cut 100 % of the texts of MARS θ = 0.9": lambda: reported(
         changed(MARS, {"ended": False})
     ),
     "Nothing on sums could be scored": unscored,
     "no lane none": without_none,
     r"several values of dtype \(float32; bfloat16\)": on_cards,
-    f"longer texts, .*{re.escape(LANES[HARM].name)} on sums \\(τ × ": lambda: reported(
+    f"longer texts, .*{re.escape(LANES[HARM].title)} on sums \\(τ × ": lambda: reported(
         plan=study_plan(items=40, repeats=1, temperatures=(0.0,))
     ),
     "no verdict on stories, of 1 prompt: below 30": lambda: reported(
@@ -151,7 +151,7 @@ def test_a_judgement_counts_where_both_orders_agree() -> None:
         for at, one in enumerate(both)
     ]
     (row,) = reported(judged=tuple(judgements)).judged
-    assert row == VoteRow("mars(theta=0.9)", 2, 1, 3, row.share)
+    assert row == VoteRow("MARS θ = 0.9", 2, 1, 3, row.share)
     assert row.share.value == pytest.approx(2 / 3)
 
 

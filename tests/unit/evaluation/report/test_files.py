@@ -107,7 +107,7 @@ def test_a_tv_that_is_a_bound_or_missing_says_so_in_reports_and_files() -> None:
         assert [cell.text.startswith("≤") for cell in cells] == [
             bool(mark) for mark in kinds.values()
         ]
-        texts = panels_of(plots(charts(changed)[0])["tradeoff"])["TV per token"]
+        texts = panels_of(plots(charts(changed)[0])["tradeoff"], by_caption=True)["TV per token"]
         bounds = sorted("TV per token ≤" in text for text in texts)
         assert bounds == sorted(bool(mark) for mark in kinds.values())
         (prompt,) = parsed(csv_text(prompts_table(changed)))
@@ -148,7 +148,7 @@ def test_markdown_names_the_figures_in_the_file_beside_it(store: RunStore, tmp_p
     inside = [each for token in tokens for each in token.children or []]
     links = [unquote(str(each.attrGet("href"))) for each in inside if each.type == "link_open"]
     names = [link.removeprefix(f"{path.stem}.html#") for link in links]
-    assert names[:3] == ["chart-1-parameter", "chart-1-tradeoff", "chart-1-tau"]
+    assert names[:3] == ["chart-kept", "chart-1-kept", "chart-1-parameter"]
     assert all(f'id="{name}"' in page for name in names)
     assert "no longer in the database" in text
     assert "chart-" not in markdown_of(make_report())

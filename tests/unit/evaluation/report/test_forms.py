@@ -157,13 +157,11 @@ def test_the_verdict_comes_first_and_the_worst_before_the_rest(report: Report) -
         report, measured=tuple(changed if row is best else row for row in report.measured)
     )
     full_document = document(report, {})
-    assert [section.name for section in full_document.sections][:3] == [
-        "verdict",
-        "warnings",
-        "table",
+    assert [section.name for section in full_document.sections][:4] == [
+        *("kept", "verdict", "warnings", "table"),
     ]
     costs, table, *_ = _tables(full_document)
-    rule, *_ = (row for row in costs.rows if row[0].text == "mars(theta=0.84)")
+    rule, *_ = (row for row in costs.rows if row[0].text == "MARS θ = 0.84")
     heads = [f"{head.group} {head.text}".strip() for head in costs.heads]
     assert heads[5:] == [
         *("Score", "Per right answer tokens", "Per right answer of the reasoning"),
@@ -231,7 +229,7 @@ def test_every_measured_number_has_its_interval_and_its_amount(
 def test_what_is_missing_is_said(full_document: ReportDocument, report: Report) -> None:
     """Failed runs, tasks that are not done, everything."""
     assert "1 failed" in markdown(full_document)
-    assert "Measured on less: mars(theta=0.9) model K=5 on gsm8k" in html(full_document)
+    assert "Measured on less: MARS θ = 0.9 model K=5 on gsm8k" in html(full_document)
     first = document(replace(report, tasks_done=7), {}).facts[0]
     assert first.startswith("Not finished: 7 of 480 tasks")
     assert "Not finished" not in "".join(full_document.facts)

@@ -41,7 +41,7 @@ def test_the_load_from_which_on_drafts_do_not_pay(gains: tuple[float, ...], word
     rows += [row(load, 2, 0.7) for load in loads] + [row(load, 0, 1) for load in loads]
     sentence, table = best_blocks(rows)
     assert isinstance(sentence, Paragraph)
-    assert sentence.text.partition(" For vLLM")[0] == f"mars, model, T = 0: {words}."
+    assert sentence.text.partition(" For vLLM")[0] == f"MARS, model, T = 0: {words}."
     assert isinstance(table, ReportTable)
     marks = {True: "good", False: "open" if gains[1] > 0.9 else "bad"}
     assert table.rows[0][2].text == f"K=5: {gains[0]:.2f}×"

@@ -44,7 +44,7 @@ def with_random(lost: float, **changed: Any) -> tuple[Plan, list[StoredResult]]:
 
 
 def paragraphs(report: Report) -> list[str]:
-    blocks = document(report, {}).sections[0].blocks
+    blocks = document(report, {}).sections[1].blocks
     return [each.text for each in blocks if isinstance(each, Paragraph)]
 
 
@@ -73,7 +73,7 @@ def test_a_rule_is_compared_with_the_lanes_that_imitate_it() -> None:
         assert text.startswith(f"In {settings} settings {words}")
         assert ("among those of the ranks" in text) is (text in (rank, few_of_rank))
     ends = r"[\d.]+ % \[[\d.]+, [\d.]+\]"
-    name = re.escape(f"{LANES[HARM].name} on sums at temperature 0")
+    name = re.escape(f"{LANES[HARM].title} on sums at temperature 0")
     assert re.search(rf"{name}: {ends}, a difference of up to [\d.]+ % is possible;", not_shown)
     assert re.search(rf" on stories .*{ends} of 20 prompts;", few)
     assert "6 comparisons" in family and "Holm" in family
@@ -128,7 +128,7 @@ def test_a_rule_that_relaxed_nothing_is_compared_with_nothing() -> None:
     few, shown, _, _, nothing, *_ = paragraphs(report)
     assert shown.startswith("In 2 of 4 settings the rule scores more than random")
     assert nothing.startswith("In 4 of 8 settings the rule relaxed no token: ")
-    assert LANES[HARM].name not in few + shown and LANES[HARM].name in nothing
+    assert LANES[HARM].title not in few + shown and LANES[HARM].title in nothing
     assert {
         row.main_score and row.main_score.placebo for row in report.measured if row.lane == HARM
     } == {None}

@@ -127,8 +127,8 @@ def test_a_study_is_reported_and_exported(
     capsys.readouterr()
     assert mars(f"eval report latest --db {url}") == 0
     printed = capsys.readouterr().out
-    assert "placebo as mars(theta=0.9)" in printed and "| always |" in printed
-    assert "mars(theta=0.9)" in printed and "too few prompts" in printed
+    assert "Placebo of MARS θ = 0.9" in printed and "| Keep all drafts |" in printed
+    assert "MARS θ = 0.9" in printed and "too few prompts" in printed
     assert "mars eval run --plan plan.json" in printed
     files = f"--folder {tmp_path}/report --markdown {tmp_path}/r.md"
     assert mars(f"eval report latest --db {url} {files}") == 0

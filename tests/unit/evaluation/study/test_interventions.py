@@ -191,13 +191,13 @@ def test_a_report_compares_a_rule_with_the_other_rejections_of_the_text(
         assert rows["all"].tokens == sum(map(len, items.values()))
         assert rows["all"].logprob.value == pytest.approx(mean(every))
         assert math.isnan(rows["all"].logprob_others.value)  # there are no others
-        rule = rows[plan.lanes[1].name]
+        rule = rows[plan.lanes[1].title]
         assert rule.rule == 1 and rule.logprob.value == pytest.approx(mean(of_rule))
         assert rule.logprob_others.value == pytest.approx(mean(of_others))
         expected = mean(near) if near else math.nan
         assert rule.logprob_near.value == pytest.approx(expected, nan_ok=True)
         compared += len(near)
-        assert (plan.lanes[2].name in rows) is (temperature == 0)
+        assert (plan.lanes[2].title in rows) is (temperature == 0)
         ranks = [row.tokens for name, row in rows.items() if name.startswith("rank")]
         assert sum(ranks) == rows["all"].tokens
     assert compared
