@@ -144,7 +144,7 @@ def test_the_example_is_the_study_of_the_documentation() -> None:
     options = parser().parse_args(["eval", *shlex.split(command[1])])
     models = report.plan.models
     refs = {f"{each}_ref": getattr(models, each) for each in ("target", "draft", "head")}
-    pair: Any = SimpleNamespace(spec=CATALOG[0], classifier_ref=None, **refs)
+    pair: Any = SimpleNamespace(spec=CATALOG[0], classifier_ref=None, tokenizer=None, **refs)
     plan = read_plan_options(options, pair).averaged
     chosen, published = (
         replace(each, lanes=tuple(lane for lane in each.lanes if not lane.is_control))
