@@ -8,9 +8,20 @@ from evaluation.progress import printable, show_progress
 
 
 def show(text: str) -> None:
+    """Write a result in which control characters may stand."""
+    write(printable(text))
+
+
+def write(text: str) -> None:
     """Write a result, whatever the encoding of the output."""
     encoding = sys.stdout.encoding or "utf-8"  # a file or pipe may use an encoding without τ
-    sys.stdout.write(printable(text).encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stdout.flush()
+
+
+def note(*lines: object) -> None:
+    """Write what is said beside the result."""
+    sys.stderr.writelines(f"{line}\n" for line in lines)
 
 
 def report_bad_input(error: ValueError) -> int:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -18,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from display.format import shorten
 from evaluation.options import (
     read_choosing_options,
     read_plan_options,
@@ -26,8 +24,9 @@ from evaluation.options import (
 )
 from evaluation.served.client import ServerError
 from evaluation.study.worker import Work
-from mars_core.numbers import read_integers
 from mars_core.settings.command_line import settings_named
+from mars_playground.output import note, write
+from mars_playground.results import COMMANDS, find_study
 from storage import RunStore, StorageError
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def main(options: Namespace) -> int:
         with RunStore(options.db or os.environ.get("MARS_DATABASE_URL") or None) as store:
             return _COMMANDS[options.command](options, store)
     except (ValueError, StorageError, ServerError, OSError) as error:  # ModelError is a ValueError
-        _note(error)
+        note(error)
         return 2 if options.command == "check" or isinstance(error, ValueError) else 1
 
 
@@ -88,7 +87,7 @@ def _begun(
     options: Namespace, store: RunStore, spec: PairSpec, session: Session, plan: Plan
 ) -> int:
     study_id = _stored(store, plan, session)
-    _print(study_id)
+    write(study_id)
     return 0 if options.plan_only else _work(options, Work(store, study_id), plan, spec, session)
 
 
@@ -111,18 +110,18 @@ def _choose(options: Namespace, store: RunStore) -> int:
     if plan.loads:
         raise ValueError(f"--batch is {options.batch}; it takes one number here, or auto.")
     if advise:
-        plan = advised(plan, session, options.alpha, _note)
+        plan = advised(plan, session, options.alpha, note)
     elif options.speed is None:
-        plan = matched(plan, session, "tau", options.tau, _note)
+        plan = matched(plan, session, "tau", options.tau, note)
     else:
-        plan = matched(plan, session, "speedup", options.speed, _note)
+        plan = matched(plan, session, "speedup", options.speed, note)
     study_id = _stored(store, plan, session)
-    _note(study_id)
+    note(study_id)
     status = _work(options, Work(store, study_id), plan, spec, session)
     if not status:
         report = measure(store, study_id)
         as_json = advise and options.json
-        _print(purpose_json(report) if as_json else markdown(purpose_document(report)))
+        write(purpose_json(report) if as_json else markdown(purpose_document(report)))
     return status
 
 
@@ -139,7 +138,7 @@ def _planned(
     plan = read(options, session.pair)
     if options.skip_long:
         short = without_long(plan, session)
-        _note(
+        note(
             f"{plan.items - short.items:,} of {plan.items:,} items do not fit into the context and "
             "are skipped."
         )
@@ -158,7 +157,7 @@ def _stored(store: RunStore, plan: Plan, session: Session) -> str:
 
     check(plan, session)
     study_id = store.new_study(plan.name, plan.as_dict(), plan.tasks)
-    _note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair), *_needed(plan))
+    note(*threshold_lines([lane.rule for lane in plan.lanes], session.pair), *_needed(plan))
     return study_id
 
 
@@ -182,8 +181,8 @@ def _serve(options: Namespace, store: RunStore, plan: Plan, study_id: str = "") 
     with ServedEngine(plan, os.environ) as engine:
         check(plan, engine)
         if not study_id:
-            _print(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
-            _note(*_needed(plan))
+            write(study_id := store.new_study(plan.name, plan.as_dict(), plan.tasks))
+            note(*_needed(plan))
             if options.plan_only:
                 return 0
         work = Work(store, study_id)
@@ -195,11 +194,11 @@ def _resume(options: Namespace, store: RunStore) -> int:
     from evaluation.plan.plan import read_plan
     from evaluation.study.check import check_sampler
 
-    study_id = _find(store, options.study)
+    study_id = find_study(store, options.study)
     plan = read_plan(store.study(study_id).plan)
     check_sampler(plan, store, study_id)
     if options.failed:
-        _note(f"{store.reopen_failed(study_id):,} tasks are open again.")
+        note(f"{store.reopen_failed(study_id):,} tasks are open again.")
     if plan.served:
         return _serve(options, store, plan, study_id)
     return _work(options, Work(store, study_id), plan, plan.models.spec())
@@ -247,7 +246,7 @@ def _intervene(options: Namespace, work: Work, plan: Plan, session: Session) -> 
             progress = intervene(work.store, work.study_id, session, plan.batch)
             return _followed(progress, "rejected tokens were relaxed alone", quiet=options.quiet)
     except KeyboardInterrupt:
-        _note(f"Stopped. Continue with: mars eval resume {work.study_id}")
+        note(f"Stopped. Continue with: mars eval resume {work.study_id}")
         return INTERRUPTED
 
 
@@ -259,74 +258,7 @@ def _followed(tokens: Iterable[FollowProgress], what: str, *, quiet: bool) -> in
         for progress in tokens:
             bar.total, bar.n = progress.runs, progress.done
             bar.refresh()
-    _note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
-    return 1 if progress.failed else 0
-
-
-def _list(_: Namespace, store: RunStore) -> int:
-    for study in store.studies():
-        done = f"{study.done:,}/{study.tasks:,} tasks"
-        _print(
-            f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}"
-        )
-    return 0
-
-
-def _report(options: Namespace, store: RunStore) -> int:
-    from evaluation.report.files import markdown_of, write_markdown, write_report
-    from evaluation.report.measure import measure
-
-    report = measure(store, _find(store, options.study))
-    if options.markdown:
-        _note(*write_markdown(report, Path(options.markdown), store))
-    if options.folder:
-        _note(*write_report(store, report, Path(options.folder)))
-    if not options.markdown and not options.folder:
-        _print(markdown_of(report))
-    return 0
-
-
-def _plan(options: Namespace, store: RunStore) -> int:
-    from display.render import markdown
-    from evaluation.report.document.loads import predicted_document
-    from evaluation.report.files import write_document
-    from evaluation.report.measure import predict
-    from mars_core.types import MAX_DRAFT
-
-    sizes = read_integers(options.batch, "--batch", 1)
-    ks = read_integers(options.k, "--k", 1, MAX_DRAFT)
-    prediction = predict(store, _find(store, options.study), sizes, ks)
-    document = predicted_document(*prediction, pictures=bool(options.markdown))
-    if options.markdown:
-        _note(*write_document(document, Path(options.markdown)))
-    else:
-        _print(markdown(document))
-    return 0
-
-
-def _export(options: Namespace, store: RunStore) -> int:
-    from evaluation.report.shapes import write_answers
-
-    _note(*write_answers(store, _find(store, options.study), Path(options.folder)))
-    return 0
-
-
-def _judge(options: Namespace, store: RunStore) -> int:
-    """Judge pairs of answers by a language model. Exit status 1 where a question failed. Raises
-    ValueError without a key."""
-    from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
-
-    settings = read_settings(os.environ, url=options.url, model=options.model)
-    if settings is None:
-        raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
-    if options.limit is not None and options.limit < 1:
-        raise ValueError(f"--limit is {options.limit}; it must be 1 or more.")
-    with Endpoint(settings) as endpoint:
-        for progress in judge_study(
-            store, _find(store, options.study), endpoint, limit=options.limit
-        ):
-            answered = f"{progress.judged:,} of {progress.total:,} questions answered"
-            _note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
+    note(f"{progress.tokens:,} {what}; {progress.failed:,} failed.")
     return 1 if progress.failed else 0
 
 
@@ -339,7 +271,7 @@ def _follow(options: Namespace, store: RunStore) -> int:
 
     if options.sample is not None and options.sample < 1:
         raise ValueError(f"--sample is {options.sample}; it must be 1 or more.")
-    study_id = _find(store, options.study)
+    study_id = find_study(store, options.study)
     plan = followed_plan(store, study_id)
     session = open_session(options, plan.models.spec())
     check_models(plan, session.pair)
@@ -348,45 +280,11 @@ def _follow(options: Namespace, store: RunStore) -> int:
     return _followed(progress, "relaxed tokens were followed", quiet=options.quiet)
 
 
-def _delete(options: Namespace, store: RunStore) -> int:
-    store.delete_study(_find(store, options.study))
-    return 0
-
-
 _COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
     "advise": _choose,
     "run": _run,
     "match": _choose,
     "resume": _resume,
-    "list": _list,
-    "report": _report,
-    "plan": _plan,
-    "export": _export,
-    "judge": _judge,
     "follow": _follow,
-    "delete": _delete,
+    **COMMANDS,
 }
-
-
-def _find(store: RunStore, name: str) -> str:
-    """Return the id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises
-    ValueError for none or several matches."""
-    studies = store.studies(limit=10_000)
-    if name == "latest" and studies:
-        return studies[0].id
-    matches = [study.id for study in studies if name and study.id.startswith(name)]
-    if len(matches) == 1:
-        return matches[0]
-    raise ValueError(
-        f"The study is {name[:64]!r}, and {len(matches)} studies in this database match; name "
-        "exactly one."
-    )
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def _note(*lines: object) -> None:
-    sys.stderr.writelines(f"{line}\n" for line in lines)

@@ -89,5 +89,5 @@ def compiled(arch: int) -> Iterator[dict[str, Any]]:
 
 
 def _unpacked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("mars_core.decoder.linear._can_pack", lambda: False)
-    patch.setattr("mars_core.decoder.linear.halvable", lambda _: False)
+    patch.setattr("mars_core.decoder.packing._can_pack", lambda: False)
+    patch.setattr("mars_core.decoder.packing.halvable", lambda _: False)

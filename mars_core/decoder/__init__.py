@@ -20,8 +20,8 @@ from mars_core.decoder.cache import (
     synchronise,
 )
 from mars_core.decoder.fast_cache import FastCache, is_fast
-from mars_core.decoder.linear import rounding
 from mars_core.decoder.modules_cache import ModulesCache
+from mars_core.decoder.packing import rounding
 from mars_core.decoder.prepare import prepare
 
 __all__ = [

@@ -17,7 +17,8 @@ from transformers.activations import SiLUActivation
 
 from mars_core.decoder.architectures import LLAMA, Architecture
 from mars_core.decoder.attention import Heads, attend
-from mars_core.decoder.linear import PlainLinear, freeze, joined
+from mars_core.decoder.linear import PlainLinear, freeze
+from mars_core.decoder.packing import joined
 
 Attend = Callable[[Tensor, Tensor], Tensor]
 Change = Callable[[Tensor], Tensor]

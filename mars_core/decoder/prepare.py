@@ -17,7 +17,8 @@ from transformers import PreTrainedModel
 from mars_core.decoder.architectures import Architecture, architecture, number
 from mars_core.decoder.attention import Heads
 from mars_core.decoder.layer import FastLayer, core_of, norm_of, rotary_of
-from mars_core.decoder.linear import QuantisedLinear, float32_output, is_plain, pack, rounding
+from mars_core.decoder.linear import QuantisedLinear
+from mars_core.decoder.packing import float32_output, is_plain, pack, rounding
 
 _TRIED = 7  # tokens
 _WINDOWED = "sliding_attention"  # a kind of layers; those of a model without kinds are all of it

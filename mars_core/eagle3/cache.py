@@ -12,7 +12,7 @@ from mars_core.decoder.attention import Heads
 from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
 from mars_core.decoder.layer import core_of, norm_of
-from mars_core.decoder.linear import pack
+from mars_core.decoder.packing import pack
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
 from mars_core.decoder.store import Store
 from mars_core.eagle3.head import Eagle3Head, HeadLayer

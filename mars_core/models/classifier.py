@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import PlannedModel, Progress, json_description, weight_files, weights
+from mars_core.models.progress import Progress
+from mars_core.models.source import PlannedModel, json_description, weight_files, weights
 from mars_core.types import ModelRef
 
 KIND = "token-classifier"  # model_type in config.json

@@ -41,12 +41,9 @@ from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import description
 from mars_core.models.gguf.kept import lacks_levels, stored_dtype
 from mars_core.models.idle import Engines
+from mars_core.models.progress import Progress
 from mars_core.models.reading import Reading
-from mars_core.models.source import (
-    PlannedModel,
-    Progress,
-    label,
-)
+from mars_core.models.source import PlannedModel, label
 from mars_core.models.vocabulary import ModelPlan, draftable, end_ids, read_tokenizer
 from mars_core.text.detokenize import Pieces
 from mars_core.types import ModelRef

@@ -30,7 +30,7 @@ from mars_core.models.memory import (
     pick_device,
     pick_dtype,
 )
-from mars_core.models.source import Progress
+from mars_core.models.progress import Progress
 from mars_core.panics import contained
 from mars_core.text.templates import prepare
 from mars_core.types import ModelRef

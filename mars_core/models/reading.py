@@ -24,7 +24,8 @@ from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import weights
 from mars_core.models.gguf.kept import lacks_levels
 from mars_core.models.memory import free_bytes
-from mars_core.models.source import GGUF, Progress, label, reported, size_of, weight_files
+from mars_core.models.progress import Progress, reported
+from mars_core.models.source import GGUF, label, size_of, weight_files
 from mars_core.models.vocabulary import ModelPlan
 from mars_core.types import ModelRef
 

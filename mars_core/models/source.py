@@ -9,19 +9,16 @@ and never opened; those of a head, where there are no safetensors, are read as t
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.utils import validate_repo_id
-from tqdm.auto import tqdm
 
 import mars_core.demo
 from mars_core.lazy import torch
@@ -29,9 +26,9 @@ from mars_core.models import smollm2
 from mars_core.models.checks.untrusted import check_config_file, shard_files
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.memory import bytes_each, gigabytes, needed
+from mars_core.models.progress import Progress, bar_class
 from mars_core.types import ModelRef
 
-Progress = Callable[[str], None]
 Config = TypeVar("Config")
 # Names of folders inside this package.
 BUNDLED = ("bundled/target", "bundled/draft", "bundled/eagle3", "bundled/classifier")
@@ -274,34 +271,3 @@ def snapshot(ref: ModelRef, patterns: list[str], progress: Progress) -> Path:
     files: dict[str, Any] = {"allow_patterns": patterns, "ignore_patterns": _ELSEWHERE}
     with explained(ref):
         return Path(snapshot_download(ref.name, revision=ref.revision, tqdm_class=bar, **files))
-
-
-def bar_class(describe: Callable[[Any], str], progress: Progress) -> type[Any]:
-    """Return a tqdm class without output: every half second ``progress`` gets the result of
-    ``describe``, unless that is empty."""
-
-    class Bar(tqdm):  # type: ignore[misc]
-        monitor_interval = 0  # no monitor thread
-
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **{**kwargs, "file": io.StringIO(), "mininterval": 0.5})
-
-        def display(self, *_args: Any, **_kwargs: Any) -> None:
-            if message := describe(self):
-                progress(message)
-
-    return Bar
-
-
-@contextmanager
-def reported(stage: str, progress: Progress) -> Iterator[type[Any]]:
-    """Converts transformers' progress bars to messages; yields the class of these bars."""
-    from transformers.utils import logging  # imported here: the page starts without it
-
-    bar = bar_class(lambda bar: f"{stage}: {bar.n} of {bar.total}", progress)
-    progress(stage)
-    previous = logging.set_tqdm_hook(lambda _factory, args, kwargs: bar(*args, **kwargs))
-    try:
-        yield bar
-    finally:
-        logging.set_tqdm_hook(previous)

@@ -20,7 +20,7 @@ import torch.distributed as dist
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from mars_core.decoder import input_embedding
-from mars_core.decoder.linear import pack
+from mars_core.decoder.packing import pack
 from mars_core.eagle3.head import Eagle3Head
 from training.head.learning import Learner, Learning, batches
 from training.head.model import (

@@ -10,9 +10,9 @@ from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models.eagle.checkpoint import load_head
 from mars_core.models.eagle.config import read_config
 from mars_core.models.errors import ModelError, explained
+from mars_core.models.progress import Progress
 from mars_core.models.source import (
     PlannedModel,
-    Progress,
     json_description,
     label,
     size_of,

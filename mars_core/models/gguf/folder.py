@@ -22,16 +22,8 @@ from mars_core.models import smollm2, source
 from mars_core.models.catalog import PairSpec
 from mars_core.models.checks.untrusted import check_count
 from mars_core.models.errors import ModelError, explained
-from mars_core.models.source import (
-    GGUF,
-    SOURCE,
-    Progress,
-    folder_of,
-    is_local,
-    label,
-    size_of,
-    snapshot,
-)
+from mars_core.models.progress import Progress
+from mars_core.models.source import GGUF, SOURCE, folder_of, is_local, label, size_of, snapshot
 from mars_core.types import ModelRef
 
 # Libraries that only GGUF files need are imported below: other models run without them.

@@ -27,7 +27,8 @@ from mars_core.models.errors import ModelError
 from mars_core.models.gguf.file import Header, Stored, known_header
 from mars_core.models.gguf.kinds import FORMS, levels_of, numbers_of
 from mars_core.models.memory import gigabytes
-from mars_core.models.source import SOURCE, Progress, label
+from mars_core.models.progress import Progress
+from mars_core.models.source import SOURCE, label
 from mars_core.types import ModelRef
 
 # of transformers' processors of tensors: those that keep the numbers of a row together

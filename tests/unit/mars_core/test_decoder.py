@@ -21,15 +21,8 @@ from mars_core.decoder import CacheSize, PassShapes, is_fast, open_cache, prepar
 from mars_core.decoder.attention import Heads, attend
 from mars_core.decoder.cache import CHUNK
 from mars_core.decoder.fast_cache import FastCache
-from mars_core.decoder.linear import (
-    PackedLinear,
-    PlainLinear,
-    TiedLinear,
-    WideLinear,
-    float32_output,
-    joined,
-    pack,
-)
+from mars_core.decoder.linear import PackedLinear, PlainLinear, TiedLinear, WideLinear
+from mars_core.decoder.packing import float32_output, joined, pack
 from mars_core.verification import ancestors
 from tests.checkpoints import CONTEXT, FAST, KINDS, random_ids, tiny_config, tiny_model
 
@@ -389,14 +382,14 @@ def test_without_onednn_layers_stay_what_they_are(monkeypatch: pytest.MonkeyPatc
         model(x), wanted
     )
     assert type(joined([nn.Linear(4, 4), nn.Linear(4, 4)])) is PlainLinear
-    monkeypatch.setattr("mars_core.decoder.linear.halvable", lambda _weight: False)
+    monkeypatch.setattr("mars_core.decoder.packing.halvable", lambda _weight: False)
     half = nn.Linear(4, 3, dtype=torch.bfloat16)
     assert float32_output(half, torch.bfloat16) is half
 
 
 @pytest.mark.parametrize("large", [True, False])
 def test_a_large_tied_table_is_in_memory_once(monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
-    monkeypatch.setattr("mars_core.decoder.linear._SMALL", 0 if large else 2**26)
+    monkeypatch.setattr("mars_core.decoder.packing._SMALL", 0 if large else 2**26)
     config = tiny_config("llama", tie_word_embeddings=True)
     model = (
         AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
@@ -437,8 +430,8 @@ def tensors(values: Any) -> list[Tensor]:
 def test_a_layer_takes_few_kernels(kind: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pass over several tokens, as on a GPU: with plain products in half precision, masks of
     one width, and queries that are not copied. Each is a launch there."""
-    monkeypatch.setattr("mars_core.decoder.linear._can_pack", lambda: False)
-    monkeypatch.setattr("mars_core.decoder.linear.halvable", lambda _: False)
+    monkeypatch.setattr("mars_core.decoder.packing._can_pack", lambda: False)
+    monkeypatch.setattr("mars_core.decoder.packing.halvable", lambda _: False)
     counts = []
     for layers in (1, 2):
         model = built(kind, num_hidden_layers=layers).bfloat16()

@@ -16,14 +16,8 @@ from gguf import GGMLQuantizationType as Kind
 from torch import nn
 
 from mars_core.decoder import is_fast, quantised
-from mars_core.decoder.linear import (
-    HalfLinear,
-    PackedLinear,
-    QuantisedLinear,
-    halvable,
-    joined,
-    pack,
-)
+from mars_core.decoder.linear import HalfLinear, PackedLinear, QuantisedLinear
+from mars_core.decoder.packing import halvable, joined, pack
 from mars_core.decoder.quantised import (
     Form,
     Int4,

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig
 
-from mars_core.decoder.linear import pack
+from mars_core.decoder.packing import pack
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.models import ModelPool, custom_pair
 from mars_core.models.errors import ModelError

@@ -1,0 +1,111 @@
+"""What is done with the results of studies: ``mars eval list | report | plan | export | judge |
+delete``."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+from display.format import shorten
+from mars_core.numbers import read_integers
+from mars_playground.output import note, write
+from storage import RunStore
+
+
+def _list(_: Namespace, store: RunStore) -> int:
+    for study in store.studies():
+        done = f"{study.done:,}/{study.tasks:,} tasks"
+        write(
+            f"{study.id}  {study.created_at:%Y-%m-%d %H:%M} UTC  {done}  {shorten(study.name, 80)}"
+        )
+    return 0
+
+
+def _report(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.files import markdown_of, write_markdown, write_report
+    from evaluation.report.measure import measure
+
+    report = measure(store, find_study(store, options.study))
+    if options.markdown:
+        note(*write_markdown(report, Path(options.markdown), store))
+    if options.folder:
+        note(*write_report(store, report, Path(options.folder)))
+    if not options.markdown and not options.folder:
+        write(markdown_of(report))
+    return 0
+
+
+def _plan(options: Namespace, store: RunStore) -> int:
+    from display.render import markdown
+    from evaluation.report.document.loads import predicted_document
+    from evaluation.report.files import write_document
+    from evaluation.report.measure import predict
+    from mars_core.types import MAX_DRAFT
+
+    sizes = read_integers(options.batch, "--batch", 1)
+    ks = read_integers(options.k, "--k", 1, MAX_DRAFT)
+    prediction = predict(store, find_study(store, options.study), sizes, ks)
+    document = predicted_document(*prediction, pictures=bool(options.markdown))
+    if options.markdown:
+        note(*write_document(document, Path(options.markdown)))
+    else:
+        write(markdown(document))
+    return 0
+
+
+def _export(options: Namespace, store: RunStore) -> int:
+    from evaluation.report.shapes import write_answers
+
+    note(*write_answers(store, find_study(store, options.study), Path(options.folder)))
+    return 0
+
+
+def _judge(options: Namespace, store: RunStore) -> int:
+    """Judge pairs of answers by a language model. Exit status 1 where a question failed. Raises
+    ValueError without a key."""
+    from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
+
+    settings = read_settings(os.environ, url=options.url, model=options.model)
+    if settings is None:
+        raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
+    if options.limit is not None and options.limit < 1:
+        raise ValueError(f"--limit is {options.limit}; it must be 1 or more.")
+    with Endpoint(settings) as endpoint:
+        for progress in judge_study(
+            store, find_study(store, options.study), endpoint, limit=options.limit
+        ):
+            answered = f"{progress.judged:,} of {progress.total:,} questions answered"
+            note(f"{answered}, {progress.unclear:,} unclear, {progress.failed:,} failed")
+    return 1 if progress.failed else 0
+
+
+def _delete(options: Namespace, store: RunStore) -> int:
+    store.delete_study(find_study(store, options.study))
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Namespace, RunStore], int]] = {
+    "list": _list,
+    "report": _report,
+    "plan": _plan,
+    "export": _export,
+    "judge": _judge,
+    "delete": _delete,
+}
+
+
+def find_study(store: RunStore, name: str) -> str:
+    """Return the id of the study ``name``: ``latest``, an id, or a unique prefix of one. Raises
+    ValueError for none or several matches."""
+    studies = store.studies(limit=10_000)
+    if name == "latest" and studies:
+        return studies[0].id
+    matches = [study.id for study in studies if name and study.id.startswith(name)]
+    if len(matches) == 1:
+        return matches[0]
+    raise ValueError(
+        f"The study is {name[:64]!r}, and {len(matches)} studies in this database match; name "
+        "exactly one."
+    )
