@@ -28,7 +28,7 @@ SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
             ],
         ),
         ("bench.exact", {"--prompts": "1", "--max-new-tokens": "8"}, ["n-grams, continued"]),
-        ("bench.history", {"--comparisons": "60", "--rounds": "1"}, ["SQLite: slowest action"]),
+        ("bench.history", {"--comparisons": "20", "--rounds": "1"}, ["SQLite: slowest action"]),
         (
             "bench.noise",
             {"--prompts": "1", **SMALL},

@@ -102,7 +102,7 @@ def recorded(trace: Trace) -> list[object]:
 @pytest.mark.parametrize("name", EVERY_DRAFT)
 def test_a_run_is_the_same_whoever_runs_beside_it(pair: Pair, name: str) -> None:
     dice = random.Random(name)
-    configs = drawn(pair, EVERY_DRAFT[name], dice, 9)
+    configs = drawn(pair, EVERY_DRAFT[name], dice, 6)
     alone = [recorded(decoded(pair, config)) for config in configs]
     for slots in (dice.randint(2, 5), 16):
         order = dice.sample(range(len(configs)), len(configs))

@@ -9,6 +9,7 @@ import pytest
 
 from evaluation.advise.certificate import CandidateOutcome, certify
 from evaluation.advise.conduct import in_sequence
+from evaluation.advise.tuning import shuffled
 from evaluation.plan.plan import read_plan
 from evaluation.report.files import markdown_of, purpose_json, write_report
 from evaluation.report.measure import measure
@@ -76,6 +77,10 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
         for _ in zip(events, range(6), strict=False):  # it stops in the middle
             pass
         events.close()
+    begun = {result.task for result in store.results(again)}
+    for task in shuffled(plan)[4:16]:  # what another worker has done meanwhile
+        for lane, result in store.task_results(head.id, task).items() if task not in begun else ():
+            store.save_result(again, task, lane, (), result.data, order=lane, worker="")
     assert resumable(store, again)  # from the page too
     assert mars(f"eval resume {again} --quiet --threads 1 --dtype float32 --db {url}") == 0
     assert certify(plan, store.results(again)) == certificate

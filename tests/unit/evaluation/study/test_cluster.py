@@ -91,9 +91,9 @@ def test_a_study_on_ray_is_the_study_of_this_process(
     plan += " --placebo-seeds 1"
     assert session.pair.draft is not None
     texts = []
-    for way in ("--ray --batch 2", "--ray --plan-only", ""):
+    for way in ("--ray --batch 2 --plan-only", ""):  # Ray is started once: that takes longest
         assert mars(f"eval run {plan} --quiet {way}") == 0
-        if "only" in way:
+        if way:
             assert mars(f"eval resume latest --ray --quiet --threads=1 --db {url}") == 0
         with RunStore(url) as store:
             study = capsys.readouterr().out.strip()
@@ -101,4 +101,4 @@ def test_a_study_on_ray_is_the_study_of_this_process(
             assert store.open_tasks(study) == () and len(results) == 24  # with placebos
             records = store.records([run for result in results for run in result.run_ids])
             texts.append([record.text for record in records])
-    assert texts[0] == texts[1] == texts[2]
+    assert texts[0] == texts[1]
