@@ -10,7 +10,7 @@ from mars_core.types import PromptConfig, Status, Trace
 
 HISTORIES: Mapping[str, str] = {  # name → title
     "own": "Each lane goes on from its own answers",
-    "baseline": "All lanes go on from the leftmost lane’s answers",
+    "baseline": "All go on from the leftmost lane that answered",
 }
 
 
@@ -23,15 +23,21 @@ def follow_ups(
     if history not in HISTORIES:
         known = " or ".join(HISTORIES)
         raise ValueError(f"history is {quoted(history)}; it must be {known}.")
-    sources = range(len(traces)) if history == "own" else (0,) * len(traces)
-    return tuple(_next(traces[lane], question, lane) for lane in sources)
-
-
-def _next(trace: Trace | None, question: str, lane: int) -> PromptConfig:
-    ended = trace is not None and trace.status is Status.COMPLETED
-    if trace is None or trace.status is Status.FAILED or not (ended or trace.text):
-        why = "was not started" if trace is None else "failed" if trace.error else "wrote nothing"
+    answered = [_answered(trace) for trace in traces]
+    if not any(answered):
+        raise ValueError("No lane has an answer to go on from; press Compare first.")
+    if history == "own" and not all(answered):
         raise ValueError(
-            f"Lane {lane + 1} {why} in this turn, so that it has no answer to go on from."
+            f"Lane {answered.index(None) + 1} has no answer to go on from in this turn; let "
+            "all lanes go on from the leftmost that answered."
         )
-    return trace.config.prompt.then(answer(trace), question)
+    leftmost = next(filter(None, answered))
+    sources = answered if history == "own" else [leftmost] * len(traces)
+    return tuple(each.config.prompt.then(answer(each), question) for each in sources if each)
+
+
+def _answered(trace: Trace | None) -> Trace | None:
+    """Return the run if its text is an answer: that of a failed run is none."""
+    ended = trace is not None and trace.status is Status.COMPLETED
+    stopped = trace is not None and trace.status is Status.CANCELLED and trace.text
+    return trace if ended or stopped else None

@@ -130,15 +130,19 @@ class Session:
     def asked(self, settings: Settings, turns: Sequence[PromptConfig]) -> tuple[RunConfig, ...]:
         """Return the configuration of each lane for its turn of a conversation. Raises
         ValueError."""
-        if not (settings.chat and self.pair.tokenizer.chat_template):
-            which = "this is a base model" if settings.chat else "chat is off"
-            raise ValueError(
-                f"There is no follow-up without a chat template, which says who wrote what: {which}."
-            )
+        self.check_turns(settings.chat)
         configs = self.configs(replace(settings, prefix=()))
         return tuple(
             replace(config, prompt=turn) for config, turn in zip(configs, turns, strict=True)
         )
+
+    def check_turns(self, chat: bool = True) -> None:
+        """Raises ValueError where nothing says to the model who wrote what."""
+        if not (chat and self.pair.tokenizer.chat_template):
+            which = "this is a base model" if chat else "chat is off"
+            raise ValueError(
+                f"There is no follow-up without a chat template, which says who wrote what: {which}."
+            )
 
     def check(self, config: RunConfig) -> Checked:
         """Validates and encodes, without allocating caches. Raises ValueError with one sentence

@@ -43,7 +43,7 @@ class Comparison:
         """Ask a follow-up, with the same settings; returns the next turn of the conversation.
 
         ``history``: ``own``: every run goes on from its own answers; ``baseline``: all go on from
-        those of the first. Raises ValueError where a run failed, or without a chat template.
+        those of the first that answered. Raises ValueError where a run failed, or without a chat template.
         """
         turns = follow_ups(self.traces, prompt, history)
         return _run(

@@ -155,7 +155,7 @@ def described(services: Services, query: Mapping[str, str]) -> tuple[str, str] |
         return None
     configs = [run.trace.config for run in stored.runs]
     facts = [" | ".join(lane_labels(configs)), *map(settings_line, configs[:1])]
-    return shorten(stored.name or stored.prompt.text, 80), displayable(" · ".join(facts))
+    return shorten(stored.name or stored.turns[0].prompt.text, 80), displayable(" · ".join(facts))
 
 
 def consent_line(services: Services) -> gr.HTML | None:

@@ -19,6 +19,7 @@ from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     SLOW,
     STRIP,
+    axe_problems,
     button,
     compare,
     details_tab,
@@ -180,6 +181,53 @@ def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
         while time.monotonic() < ends and not _latest_states(server):
             time.sleep(0.2)
         assert _latest_states(server)[-1] is Status.CANCELLED
+
+
+def test_a_conversation_goes_on_with_every_key_after_a_reload_and_where_it_was_stopped(
+    window: Window,
+) -> None:
+    page, turns = window.page, window.page.locator("#compare-turns")
+    expected(page, "#follow-up").to_be_hidden()  # of the example
+    page.fill("#prompt textarea", "Once upon a time")
+    compare(page, tokens=12)
+    field = page.get_by_label("Follow-up")
+    expect(field).to_be_disabled()  # a pair without a chat template
+    expected(page, "#follow-up").to_contain_text("There is no follow-up without a chat template")
+    pick(page, "Model pair", "Sums")
+    compare(page, tokens=12)
+    first = [lane_text(page, lane) for lane in (0, 1)]
+    field.fill(f"And {HOSTILE}?")
+    field.press("Enter")
+    expect(turns).to_contain_text("Turn 2.")
+    expect(field).to_have_value("")
+    expect(field).to_be_focused()
+    wait_for(page, "done")
+    turns.locator("summary").click()
+    expect(turns.locator("li .mars-turn-question")).to_have_text("Once upon a time")
+    assert turns.locator("li div p").all_inner_texts() == first
+    assert page.evaluate("window.ran") is None and axe_problems(page) == {}
+    second = [lane_text(page, lane) for lane in (0, 1)]
+    page.reload()
+    expect(turns).to_contain_text("Turn 2.")
+    wait_for(page, "done")
+    assert [lane_text(page, lane) for lane in (0, 1)] == second
+    expected(page, "#prompt textarea").to_have_value("Once upon a time")
+    page.get_by_label("The conversation so far").click()
+    page.get_by_role("option", name="leftmost").click()
+    field.fill(SLOW)
+    field.press("Control+Enter")
+    expect(turns).to_contain_text("Turn 3. All lanes go on from the same answers.")
+    page.wait_for_selector(".mars-lane[data-state=running] .tok")
+    page.click("#stop")
+    assert "Stopped" in wait_for(page, "cancelled")
+    page.set_viewport_size(ViewportSize(width=390, height=844))
+    field.fill("The end?")
+    page.get_by_role("button", name="Ask").click()
+    expect(turns).to_contain_text("Turn 4.")
+    wait_for(page, "done")
+    turns.locator("summary").click()
+    expect(turns).to_contain_text("stopped after")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_a_model_that_cannot_be_loaded_is_named_and_offered_again(window: Window) -> None:

@@ -100,6 +100,7 @@ def _settings(config: RunConfig) -> Document:
         "processors": finite(config.sampling.processors.chosen),
         "max_new_tokens": config.max_new_tokens,
         "seed": config.seed,
+        "history": [each._asdict() for each in config.prompt.history],
         "thinking": config.prompt.thinking,
         "exact": exact_text(config),
         "prefix": config.prefix,

@@ -37,16 +37,16 @@ Promise.race([drawn, new Promise((done) => setTimeout(done, 3000))]).then(() => 
   begin();
   trigger("select");
 });
-// Stop takes the place of Compare, with the focus, and gives both back.
+// Stop takes the place of what was pressed, with the focus, and gives both back.
 const focus = (id) => document.getElementById(id).focus({ preventScroll: true });
-let held = false; // by Compare when it was pressed
+let held; // the focus, by the button that was pressed
 for (const state of ["done", "cancelled", "failed"])
   document.addEventListener("mars:compare-" + state, () => {
-    if (held && ["stop", ""].includes(document.activeElement.id)) focus("compare");
+    if (held && ["stop", ""].includes(document.activeElement.id)) focus(held);
   });
 // The result of what was pressed comes into sight: the settings are folded, in a small window it stands below.
 document.addEventListener("mars:compare-running", () => {
-  held = document.activeElement.id === "compare";
+  held = ["compare", "follow-up-ask"].find((id) => id === document.activeElement.id);
   if (held) focus("stop");
   document.querySelector("#settings").open = false;
   const block = matchMedia("(max-width: 640px), (max-height: 600px)").matches ? "start" : "nearest";
@@ -61,7 +61,8 @@ document.addEventListener("focusout", ({ target }) => {
   }, 100);
 });
 document.addEventListener("keydown", (event) => {
-  const run = document.querySelector("#compare");
+  const asks = event.target.closest?.("#follow-up");
+  const run = document.querySelector(asks ? "#follow-up-ask" : "#compare");
   if (
     event.key === "Enter" &&
     (event.ctrlKey || event.metaKey) &&

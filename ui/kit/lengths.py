@@ -13,6 +13,7 @@ TEXTS: Mapping[str, int] = {
     "html": 4_000_000,
     "prompt": 1_000_000,
     "votes-prompt": 1_000_000,
+    "follow-up-question": 1_000_000,
     "prompts": 200_000,  # of a study
     "references": 200_000,
     "system": 100_000,

@@ -92,7 +92,7 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
     result, reader = reopened(stored), reader_component(scope=SCOPE, runs=False)
     views, details = result.lanes if stored.runs else (), result.details
     texts = (
-        ("prompt", "Prompt", stored.prompt.text),
+        ("prompt", "Prompt", stored.turns[0].prompt.text),
         ("system", "System prompt", stored.prompt.system),
     )
     facts = f"{stored.created_at:%Y-%m-%d %H:%M} UTC", stored.id, *stored.tags
@@ -106,6 +106,7 @@ def _body(stored: StoredComparison, components: Components, *, figures: bool) ->
             for name, title, text in texts
             if text
         ],
+        "turns": Markup(result.turns),
         "reader": components.add(reader, reader.value) if stored.runs else "",
         "lanes": [
             components.add(lane_component(view, scope=SCOPE, lane=lane), view.json())

@@ -18,6 +18,7 @@ from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details, details_of
 from ui.result.sentence import broken_sentence, divergence, verdict
 from ui.result.speed import SpeedRatio, speed_ratio
+from ui.result.turns import turns_html
 from ui.token_view.tiles import LaneCounts, counts_of
 from ui.token_view.view import LaneView, TokenRow, ended_view
 
@@ -29,6 +30,7 @@ class ComparisonResult:
     strip: Strip
     lanes: tuple[LaneView, ...]
     details: Details | None
+    turns: str = ""  # HTML of those before
 
 
 def ended_result(
@@ -77,8 +79,15 @@ def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> Comp
         zip(traces, lane_labels([trace.config for trace in traces.values()]), strict=True)
     )
     of_all = [labels.get(column, OTHER) for column in range(len(columns))]
-    name = "/".join([stored.id, *(["-".join(map(str, lanes))] if lanes else [])])
-    return ended_result(traces, name, of_all, speeds=speeds)
+    name = turn_name(stored.id, stored.earlier)
+    name = "/".join([name, *(["-".join(map(str, lanes))] if lanes else [])])
+    turns = turns_html(stored.earlier, [trace.config for trace in traces.values()])
+    return replace(ended_result(traces, name, of_all, speeds=speeds), turns=turns)
+
+
+def turn_name(comparison: str, earlier: Sequence[StoredComparison]) -> str:
+    """Return what is unique to a turn of a comparison, after ``earlier`` ones."""
+    return f"{comparison}-{len(earlier)}" if earlier else comparison
 
 
 class ColumnRuns(NamedTuple):
@@ -118,7 +127,9 @@ def speed_of(run: Trace | Repeat) -> float:
 
 def title_of(stored: StoredComparison) -> str:
     """Return what a comparison is called: its name, or how its prompt begins."""
-    return shorten(stored.name or stored.prompt.text or "a comparison without a prompt", 80)
+    return shorten(
+        stored.name or stored.turns[0].prompt.text or "a comparison without a prompt", 80
+    )
 
 
 def _positions(traces: Mapping[int, Trace]) -> dict[int, int]:

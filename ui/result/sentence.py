@@ -221,6 +221,8 @@ def divergence_text(left: Trace, right: Trace) -> str:
 
 
 def _cause(difference: Divergence, left: Trace, right: Trace) -> Sentence:
+    if difference.cause is Cause.HISTORY:
+        return (SentencePart("their answers in the turns before differ."),)
     if _relaxed_on_the_left(difference, right):
         left, right = right, left
     if left.config.served != right.config.served:

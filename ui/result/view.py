@@ -58,7 +58,7 @@ class LaneCards:
 class ResultView(LaneCards):
     """The components of one result, laid out, and how values become updates of them. ``details``:
     what stands below the lanes in tabs, hidden until there is something; ``below``: what changes
-    there."""
+    there. ``asks``: a row below the texts, where new runs can be requested."""
 
     def __init__(
         self,
@@ -66,14 +66,18 @@ class ResultView(LaneCards):
         strip: Strip,
         lane_views: tuple[LaneView, ...],
         *,
-        continues: bool = False,
+        asks: gr.Row | None = None,
     ) -> None:
+        continues = asks is not None
         self.strip = strip_component(strip, scope=scope)
+        self.turns = static_component(elem_id=f"{scope}-turns")
         self.reader = reader_component(scope=scope, runs=continues)
         super().__init__(scope, lane_views, FIRST_LANES, continues=continues)
         self.scope, self.tabs = scope, dict[str, gr.HTML]()  # by title
         self.counterfactual = static_component(elem_id=f"{scope}-counterfactual")
         self.counterfactual.visible = False
+        if asks:
+            asks.render()  # type: ignore[no-untyped-call]
         ribbon_component(scope=scope)
         # the terms that a first visitor meets above
         terms = "".join(f"<span>{TERMS[key].symbol}{help_html(key)}</span>" for key in HELPED)
@@ -93,7 +97,7 @@ class ResultView(LaneCards):
             *(self.details, self.counterfactual, *self.tabs.values()),
             self.planner.panel,
         ]
-        self.outputs: list[Any] = [self.strip, *self.lanes, *self.below]
+        self.outputs: list[Any] = [self.strip, self.turns, *self.lanes, *self.below]
 
     def _fill(self, title: str, scope: str) -> None:
         if title == "When does it pay?":
@@ -110,9 +114,12 @@ class ResultView(LaneCards):
             for name in changed.keys() - {"__type__"}:
                 setattr(component, name, changed[name])
 
-    def update(self, strip: Strip | None, lanes: tuple[LaneView | None, ...]) -> Updates:
-        """Line and lanes; None leaves a component as it is."""
+    def update(
+        self, strip: Strip | None, lanes: tuple[LaneView | None, ...], turns: str | None = None
+    ) -> Updates:
+        """Line, lanes and HTML of the turns before; None leaves a component as it is."""
         changed: Updates = {self.strip: strip.html()} if strip else {}
+        changed |= {} if turns is None else {self.turns: turns}
         return changed | {self.lanes[i]: view.json() for i, view in enumerate(lanes) if view}
 
     def show(self, details: Details | None) -> Updates:

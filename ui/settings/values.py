@@ -236,8 +236,8 @@ def lane_with_theta(lanes: Sequence[EnteredValues], theta: float) -> dict[str, A
 
 
 def stored_settings(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Settings:
-    """Return the settings of Compare that repeat this comparison, without a continuation. Raises
-    ValueError where it has no run, or goes on from earlier turns."""
+    """Return the settings of Compare that repeat the first turn of this comparison, without a
+    continuation. Raises ValueError where it has no run, or that turn is not there."""
     config = richest(stored)
     if config is None:
         raise ValueError("This comparison has no run, so that there are no settings to load.")
@@ -245,14 +245,15 @@ def stored_settings(stored: StoredComparison, catalog: Sequence[PairSpec]) -> Se
         raise ValueError(
             "This is a run of a server, whose models are not loaded here; Compare cannot repeat it."
         )
-    if config.prompt.history:
+    if len(config.prompt.history) > len(stored.earlier):
         raise ValueError(
-            f"This is turn {len(config.prompt.history) + 1} of a conversation; Compare has no "
-            "field for the turns before."
+            f"This is turn {len(config.prompt.history) + 1} of a conversation whose first turn is "
+            "not in this comparison."
         )
     settings = settings_of([run.trace.config for run in stored.runs], catalog)
     repeats = 1 + len(stored.repeats) // len(stored.runs) if stored.repeats else 0
-    return replace(settings, repeats=repeats, prefix=())
+    prompt = stored.turns[0].prompt.text
+    return replace(settings, prompt=prompt, repeats=repeats, prefix=())
 
 
 def few(stored: StoredComparison, wanted: Collection[str]) -> StoredComparison:

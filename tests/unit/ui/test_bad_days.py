@@ -43,8 +43,8 @@ from ui.public.latest import Latest
 from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.values import settings_label, settings_values
+from ui.tabs.compare.continuation import ContinuationRequest
 from ui.tabs.compare.frames import DisplayedComparison, Frame
-from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.study.form import StudyForm
 from ui.tabs.study.running import StudyFrame, started
 from ui.tabs.votes.round import Rounds

@@ -22,8 +22,8 @@ from ui.jobs.services import Services
 from ui.kit.components import Strip
 from ui.kit.values import plain
 from ui.public.limits import PRIVATE_LIMITS, Limits
+from ui.tabs.compare.continuation import ContinuationRequest
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.tabs.compare.handlers import ContinuationRequest
 from ui.tabs.votes.round import Rounds
 
 FORM = replace(LONG_FORM, max_new_tokens=8)

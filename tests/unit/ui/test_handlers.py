@@ -28,11 +28,9 @@ from ui.kit.values import plain
 from ui.result.result import reopened
 from ui.result.sentence import divergence
 from ui.tabs.compare import handlers
+from ui.tabs.compare.continuation import ContinuationRequest
 from ui.tabs.compare.frames import DisplayedComparison, Frame
-from ui.tabs.compare.handlers import (
-    ContinuationRequest,
-    run_counterfactual,
-)
+from ui.tabs.compare.handlers import run_counterfactual
 from ui.tabs.compare.running import Running
 from ui.tabs.history.list import listing
 
@@ -171,7 +169,7 @@ def test_a_page_that_lost_the_connection_can_run_again() -> None:
     parts: Any = SimpleNamespace(
         stop="stop", update=lambda strip, _: {"strip": strip}, show=lambda _: {"details": 1}
     )
-    running, details = Running(*[parts] * 7), cast(Any, object())
+    running, details = Running(*[parts] * 8), cast(Any, object())
     changed: dict[Any, Any] = running.after(
         "visitor", message_strip("Run 1 of 2", "running").html()
     )

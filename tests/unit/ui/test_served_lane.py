@@ -22,7 +22,7 @@ from tests.streaming_server import Streaming, chunk, position, stream_events
 from tests.unit.ui.helpers import FORM, latest, run_comparison, strip_text
 from ui.jobs.services import Services
 from ui.settings.values import read_link, read_settings, settings_values, stored_settings
-from ui.tabs.compare.handlers import ContinuationRequest, continuation_config
+from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.tab import CompareTab
 from ui.token_view.view import FIELDS

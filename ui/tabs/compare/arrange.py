@@ -24,6 +24,7 @@ from ui.result.view import ResultView
 from ui.settings.fields import DEFAULT_RULES
 from ui.settings.panel import SettingsPanel
 from ui.settings.values import LEAST_LANES, MOST_LANES, EnteredValues, applied, lanes_of, parse
+from ui.tabs.compare.follow_up import FollowUp
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.safety import assured
@@ -39,6 +40,7 @@ class CompareParts:
     prompt_panel: PromptPanel
     displayed: gr.State
     view: ResultView
+    follow_up: FollowUp
     note: gr.HTML
     address: gr.HTML
     verdicts: Verdicts

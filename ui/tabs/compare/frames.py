@@ -11,11 +11,13 @@ from mars_core.jobs import Wrote
 from mars_core.models import PairSpec
 from mars_core.rules import shift_kind
 from mars_core.types import RunConfig, ShiftKind, Status, Trace
+from storage import StoredComparison
 from ui.jobs.driver import DriverEvent, Ready, Saved, Started, Waiting
 from ui.kit.components import Strip, message_strip
 from ui.kit.labels import lane_labels, run_names
 from ui.result.details import Details
-from ui.result.result import ended_result, headlines, speed_of
+from ui.result.result import ended_result, headlines, speed_of, turn_name
+from ui.result.turns import turns_html
 from ui.token_view.tiles import LaneCounts, lane_check, stat_tiles
 from ui.token_view.view import LaneView, TokenRow, ended_view, prefix_rows, row_flags, token_rows
 
@@ -43,13 +45,15 @@ class DisplayedComparison:
 class Frame:
     """What changes on the page: the strip, lanes by column (None: as it was), the details once a
     comparison ended, and ``displayed``. ``opens``: another result begins, whose details are not there
-    yet. ``counterfactual``: HTML of the panel of a relaxed token."""
+    yet, and ``turns`` HTML of those before. ``counterfactual``: HTML of the panel of a relaxed
+    token."""
 
     strip: Strip | None = None
     lanes: tuple[LaneView | None, ...] = ()
     details: Details | None = None
     displayed: DisplayedComparison | None = None
     opens: bool = False
+    turns: str | None = None
     counterfactual: str = ""
 
 
@@ -68,7 +72,8 @@ class WritingLane:
 @dataclass(slots=True)
 class Lanes:
     """The columns of the page; owned by the generator that runs them. A continuation has the
-    columns that were there, in ``saved`` and ``traces``, and runs one more after them."""
+    columns that were there, in ``saved`` and ``traces``, and runs one more after them.
+    ``earlier``: the turns before."""
 
     pair: PairSpec
     comparison: str = ""
@@ -87,6 +92,7 @@ class Lanes:
         default_factory=dict
     )  # column → tokens/s of its run and its repeats
     rounds: int = 0
+    earlier: tuple[StoredComparison, ...] = ()
 
     def frame(self, event: DriverEvent) -> Frame | None:
         match event:
@@ -113,7 +119,7 @@ class Lanes:
         side = f"Not saved: {self.unsaved}" if self.unsaved else "Saved to History"
         ended = ended_result(
             self.traces,
-            self.comparison,
+            self.name,
             self.labels,
             side=side,
             rows=self.rows,
@@ -132,6 +138,10 @@ class Lanes:
         return max(ended) if ended and len(ended) == len(self.configs) else math.inf
 
     @property
+    def name(self) -> str:
+        return turn_name(self.comparison, self.earlier)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         return lane_labels(self.configs)
 
@@ -143,11 +153,13 @@ class Lanes:
             chip, note = ("waiting", LATER.format(TURNS[turn])) if turn else ("warming up", FIRST)
             column, note = self.first + run, CONTINUES if self.first else note
             lanes[column] = LaneView(self.labels[column], "waiting", chip, empty=note)
-        displayed = DisplayedComparison(
-            self.comparison, self.pair, (*self.saved, *[None] * len(batch.configs))
-        )
-        self.saved += batch.lanes
-        return Frame(self._running(WARMING), tuple(lanes), displayed=displayed, opens=True)
+        there, self.saved = self.saved, self.saved + batch.lanes
+        asked = bool(self.earlier) and not self.first  # lanes that have a run in an earlier turn
+        shown = self.saved if asked else (*there, *[None] * len(batch.configs))
+        displayed = DisplayedComparison(self.comparison, self.pair, shown)
+        turns = turns_html(self.earlier, self.configs)
+        strip = self._running(WARMING)
+        return Frame(strip, tuple(lanes), displayed=displayed, opens=True, turns=turns)
 
     def _start(self, event: Started) -> None:
         self.writing = WritingLane(
@@ -222,7 +234,7 @@ class Lanes:
         return self._lane(None, column, ended_view(event.trace, self._name(column), rows=rows))
 
     def _name(self, column: int) -> str:
-        return f"{self.comparison}/{self.saved[column]}"
+        return f"{self.name}/{self.saved[column]}"
 
     def _lane(self, strip: Strip | None, column: int, view: LaneView) -> Frame:
         lanes = tuple(view if other == column else None for other in range(len(self.configs)))

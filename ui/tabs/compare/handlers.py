@@ -4,18 +4,17 @@ a test without a browser. Continuations from before and after a relaxed token ar
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from evaluation.conversation import follow_ups
 from mars_core.counterfactual import continued, relaxed_positions
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, follow
 from mars_core.settings import Settings
-from mars_core.settings.recorded import OTHER_SAMPLER
-from mars_core.telemetry import spent_before
-from mars_core.types import RuleConfig, RunConfig, Trace
+from mars_core.settings.recorded import OTHER_SAMPLER, settings_of
+from mars_core.types import RunConfig, Trace
 from storage import StoredComparison
 from ui.jobs.admission import RUNNING, JobError, admit, check_configs, job_errors
 from ui.jobs.driver import INTERVAL_S, Batch, DriverEvent, Waiting, drive, with_models
@@ -23,7 +22,8 @@ from ui.jobs.services import Services
 from ui.kit.components import message_strip
 from ui.result.panels.counterfactual import counterfactual_html
 from ui.result.result import by_column, reopened
-from ui.settings.values import AUTO_REPEATS, AUTO_S, MOST_LANES
+from ui.settings.values import AUTO_REPEATS, AUTO_S
+from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
 from ui.tabs.compare.frames import DisplayedComparison, Frame, Lanes
 
 if TYPE_CHECKING:
@@ -32,35 +32,63 @@ if TYPE_CHECKING:
 
 def run_comparison(services: Services, settings: Settings, visitor: str) -> Iterator[Frame]:
     """Run the lanes one after the other and say what came of it. Raises JobError."""
-    spec, repeats = admit(services, settings), settings.repeats
-    lanes = Lanes(spec)
+    lanes = Lanes(admit(services, settings))
+    yield from _compared(services, settings, visitor, lanes, lambda it: it.configs(settings), ())
+
+
+def run_follow_up(
+    services: Services,
+    displayed: DisplayedComparison,
+    question: str,
+    history: str,
+    visitor: str,
+) -> Iterator[Frame]:
+    """Ask the lanes that are displayed a follow-up, with the settings of their runs; saved as the
+    next turn of their comparison. ``history``: of HISTORIES. Raises JobError."""
+    with job_errors(services):
+        stored = services.store.load(displayed.comparison)
+        known = {run.lane: run.trace for turn in stored.turns for run in turn.runs}
+        saved = tuple(lane for lane in displayed.lanes if lane in known)
+        if len(saved) < len(displayed.lanes):
+            raise ValueError("A lane has no run to go on from; press Compare first.")
+        configs = [known[lane].config for lane in saved]
+        longest = max(len(config.prefix) + config.max_new_tokens for config in configs)
+        of_runs = settings_of(configs, services.catalog)
+        settings = replace(of_runs, prompt=question, max_new_tokens=longest, repeats=0)
+        traces = {run.lane: run.trace for run in stored.runs}
+        turns = follow_ups([traces.get(lane) for lane in saved], question, history)
+    admit(services, settings)
+    lanes = Lanes(displayed.pair, stored.id, earlier=stored.turns)
+    yield from _compared(
+        services, settings, visitor, lanes, lambda it: it.asked(settings, turns), saved
+    )
+
+
+def _compared(
+    services: Services,
+    settings: Settings,
+    visitor: str,
+    lanes: Lanes,
+    configs_of: Callable[[Session], tuple[RunConfig, ...]],
+    saved_as: tuple[int, ...],
+) -> Iterator[Frame]:
+    """Run lanes with these configurations, short ones several times. ``saved_as``: as of a
+    Batch."""
+    repeats, before = settings.repeats, sum(turn.executed for turn in lanes.earlier)
 
     def read(session: Session) -> Iterator[Batch]:
-        configs = session.configs(settings)
-        yield Batch(configs, services.rounds(configs, max(1, repeats)))
+        configs = configs_of(session)
+        order = services.rounds(configs, max(1, repeats))
+        first = Batch(configs, order, comparison=lanes.comparison, saved_as=saved_as, before=before)
+        yield first
         local = services.accelerator.loads  # elsewhere a visitor's quota pays for another job
         if not repeats and local and len(configs) > 1 and lanes.slowest_s < AUTO_S:
-            order = services.rounds(configs, AUTO_REPEATS - 1)
-            yield Batch(configs, order, comparison=lanes.comparison, before=len(configs), warm=True)
+            order, ran = services.rounds(configs, AUTO_REPEATS - 1), before + len(configs)
+            yield replace(first, order=order, comparison=lanes.comparison, before=ran, warm=True)
 
     runs, longest = len(settings.rules) * max(1, repeats), settings.max_new_tokens
-    jobs = drive(services, visitor, spec, read, runs=runs, new_tokens=longest)
+    jobs = drive(services, visitor, lanes.pair, read, runs=runs, new_tokens=longest)
     yield from _frames(lanes, jobs)
-
-
-@dataclass(frozen=True, slots=True)
-class ContinuationRequest:
-    """One more run of the comparison that is displayed: ``column`` up to output position ``index``,
-    continued with ``token``; or, with ``theta``, its latest run that has a θ (else its last, under
-    MARS) with another; or, ``rejected``, what would have followed without the relaxed token at
-    ``index``. ``nonce`` distinguishes two equal requests."""
-
-    column: int = 0
-    index: int = 0
-    token: int = 0
-    theta: float | None = None
-    rejected: bool = False
-    nonce: float = field(default_factory=random.random)
 
 
 def run_one_more(
@@ -76,7 +104,8 @@ def run_one_more(
         traces = by_column(stored, displayed.lanes).traces
         columns = [traces.get(column) for column in range(len(displayed.lanes))]
         config = continuation_config(columns, continuation)
-    lane = 1 + max(run.lane for run in stored.runs)  # after all that the comparison ever had
+    # after all that the comparison ever had
+    lane = 1 + max(run.lane for turn in stored.turns for run in turn.runs)
     yield from _further(
         services, displayed, visitor, stored, Batch((config,), (0,), saved_as=(lane,))
     )
@@ -108,8 +137,7 @@ def _further(
     traces, speeds = by_column(stored, displayed.lanes)
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
     known = batch.configs if batch.saved_as == saved else ()
-    ran = len(stored.runs) + len(stored.repeats)
-    batch = replace(batch, comparison=stored.id, before=ran)
+    batch = replace(batch, comparison=stored.id, before=stored.executed)
     jobs = drive(
         services,
         visitor,
@@ -120,47 +148,8 @@ def _further(
     )
     rounds = len(speeds[0]) if known else 0
     lanes = Lanes(displayed.pair, stored.id, saved, traces, known, rounds=rounds, speeds=speeds)
+    lanes.earlier = stored.earlier
     yield from _frames(lanes, jobs)
-
-
-def continuation_config(
-    columns: Sequence[Trace | None], continuation: ContinuationRequest
-) -> RunConfig:
-    """Return the configuration of the new run; ``columns``: what the lanes show. Raises ValueError."""
-    known = [trace for trace in columns if trace is not None]
-    source = columns[continuation.column] if 0 <= continuation.column < len(columns) else None
-    if not known or (continuation.theta is None and source is None):
-        raise ValueError("There is no run to continue in this lane; press Compare first.")
-    if len(known) < len(columns) or len(columns) >= MOST_LANES:
-        raise ValueError(
-            f"All {MOST_LANES} lanes are in use or one is empty; remove one, then try again."
-        )
-    here = [trace.config for trace in known if not trace.config.served]
-    if not here or (source is not None and source.config.served):
-        raise ValueError("A server wrote this lane; only one that is decoded here goes on.")
-    if continuation.theta is not None or source is None:
-        config = next(
-            (config for config in reversed(here) if "theta" in config.rule.parameters), here[-1]
-        )
-        name = config.rule.name if "theta" in config.rule.parameters else "mars"
-        return replace(config, rule=RuleConfig(name, {"theta": continuation.theta or 0.0}))
-    ids, index = (*source.config.prefix, *source.token_ids), continuation.index
-    if not 0 <= index < len(ids):
-        raise ValueError(
-            f"The output position is {index}; this run has positions 0 to {len(ids) - 1}."
-        )
-    longest = len(source.config.prefix) + source.config.max_new_tokens - index - 1
-    if longest < 1:
-        raise ValueError(
-            f"Position {index} is the last that these settings allow; raise “Max new tokens” to go "
-            "on from it."
-        )
-    return replace(
-        source.config,
-        prefix=(*ids[:index], continuation.token),
-        max_new_tokens=longest,
-        spent=spent_before(source, index),
-    )
 
 
 def _frames(lanes: Lanes, jobs: Generator[DriverEvent, None, None]) -> Iterator[Frame]:

@@ -14,6 +14,7 @@ from mars_core.settings.links import address_words
 from mars_core.settings.recorded import OTHER_SAMPLER
 from storage import Shared, StorageError, StoredComparison
 from ui.jobs.admission import chosen_pair
+from ui.jobs.driver import start_session
 from ui.jobs.services import Services
 from ui.kit.address import FIRST, Address, address_patch, read_address
 from ui.kit.components import message_strip
@@ -52,18 +53,18 @@ class Opening(CompareParts):
         )
         panel, linked = self.prompt_panel.panel.component, [self.address, self.view.strip]
         panel.input(self.link, self.prompt_panel.inputs, linked, **PRIVATE)
-        self.displayed.change(
-            self.follow, self.displayed, [self.address, self.view.sharing], **QUEUED
-        )
+        followed = [self.address, self.view.sharing, *self.follow_up.outputs]
+        self.displayed.change(self.follow, self.displayed, followed, **QUEUED)
 
     def follow(self, displayed: DisplayedComparison | None, request: gr.Request) -> Updates:
-        """Make the address that of the comparison that is displayed."""
+        """Make the address that of the comparison that is displayed, and offer a follow-up."""
         if displayed is None or not displayed.comparison:  # no run began yet
-            return {self.view.sharing: gr.skip()}
+            return {self.view.sharing: gr.skip()} | self.follow_up.show(False)
         names = dict.fromkeys((*OF_RESULT, *LINK_NAMES), "") | {"comparison": displayed.comparison}
         services = self.services.for_visitor(request)
         panel = share_of(services, Shared.COMPARISON, displayed.comparison)
-        return {self.address: address_patch(FIRST, names), self.view.sharing: panel.html()}
+        updates = {self.address: address_patch(FIRST, names), self.view.sharing: panel.html()}
+        return updates | self.follow_up.show(True, _refused(services, displayed.pair))
 
     def link(self, event: gr.EventData, prompt: str | None, value: str | None) -> Updates:
         """Return the address of these settings, where a link to them is requested."""
@@ -110,7 +111,7 @@ class Opening(CompareParts):
     ) -> Updates:
         """Open a comparison, without the settings where they cannot be requested here."""
         result, displayed = reopened(stored), None
-        filled: Updates = {self.note: request_json(stored.prompt.text, {})}
+        filled: Updates = {self.note: request_json(stored.turns[0].prompt.text, {})}
         notes = [READ_ONLY] if address.share else []
         if any(run.trace.config.draws_otherwise for run in stored.runs):
             notes.append(OTHER_SAMPLER)
@@ -129,7 +130,7 @@ class Opening(CompareParts):
         strip = replace(result.strip, side=" ".join(notes))
         strip = assured(strip, services, self.verdicts)
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
-        updates = self.view.update(strip, result.lanes + empty)
+        updates = self.view.update(strip, result.lanes + empty, result.turns)
         updates |= self.view.show_lanes(len(result.lanes))
         updates |= self.view.show(result.details)
         return filled | updates | {self.displayed: None if address.share else displayed}
@@ -156,6 +157,17 @@ class Opening(CompareParts):
 
     def _message(self, text: str, state: str) -> Updates:
         return self.view.update(message_strip(text, state), ())
+
+
+def _refused(services: Services, pair: PairSpec) -> str:
+    """Return why this pair takes no follow-up, where that is known without loading it."""
+    if pair not in services.pool.loaded():
+        return ""
+    try:
+        start_session(services.pool.get(pair)).check_turns()
+    except (ValueError, ModelError) as error:
+        return services.sentence(error)
+    return ""
 
 
 def _displayed(stored: StoredComparison, pair: PairSpec) -> DisplayedComparison:

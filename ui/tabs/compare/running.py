@@ -19,7 +19,7 @@ from ui.jobs.admission import errors_as_frames, job_errors
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
-from ui.kit.events import PRIVATE, QUEUED, Updates, event_data
+from ui.kit.events import PRIVATE, QUEUED, Updates
 from ui.public.latest import Latest
 from ui.result.details import Details
 from ui.settings.values import (
@@ -31,12 +31,13 @@ from ui.settings.values import (
     read_settings,
 )
 from ui.tabs.compare.arrange import CompareParts, request_json, set_lanes
+from ui.tabs.compare.continuation import ContinuationRequest, read_continuation
 from ui.tabs.compare.frames import DisplayedComparison, Frame
 from ui.tabs.compare.handlers import (
-    ContinuationRequest,
     measure_time,
     run_comparison,
     run_counterfactual,
+    run_follow_up,
     run_one_more,
 )
 from ui.tabs.compare.prompt_panel import KEYED
@@ -71,6 +72,10 @@ class Running(CompareParts):
         again = prompt_panel.again.click(self.new_seed, panel, panel, **PRIVATE)
         self._run(again.then, Running.compare, prompt_panel.inputs)
         self._run(self.view.strip.select, Running.measure, [self.displayed])
+        follow_up = self.follow_up
+        inputs = [self.displayed, self.view.strip, follow_up.question, follow_up.history]
+        asked = partial(gr.on, [follow_up.ask.click, follow_up.question.submit])
+        self._run(asked, Running.ask, inputs, [follow_up.question])
         prompt_panel.stop.click(self.request_stop, None, prompt_panel.stop, **PRIVATE)
         # queued: else gradio misses that a state changed; multiple: the click that pinned the token
         # may be running
@@ -96,7 +101,7 @@ class Running(CompareParts):
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
         streamed = [view.strip, *view.lanes, self.displayed, self.note, view.details, *changed]
-        streamed.append(view.counterfactual)
+        streamed += [view.turns, view.counterfactual]
 
         def keyed(request: gr.Request, *values: Any) -> Iterator[Updates]:
             services = replace(self.services, server_key=as_text(values[-1]).strip())
@@ -133,6 +138,27 @@ class Running(CompareParts):
 
         yield from self.frames(request, frames, request_json(prompt, values))
 
+    def ask(
+        self,
+        request: gr.Request,
+        displayed: DisplayedComparison | None,
+        strip: str,
+        question: str | None,
+        history: str,
+    ) -> Iterator[Updates]:
+        """Ask a follow-up, unless something runs; the field is empty once it was taken."""
+        if displayed is None or _runs(strip):
+            yield {self.view.strip: gr.skip()}
+            return
+        taken = {self.follow_up.question: ""}
+        for changed in self.frames(
+            request,
+            lambda services: run_follow_up(
+                services, displayed, question or "", history, services.key
+            ),
+        ):
+            yield changed | (taken if self.view.turns in changed else {})
+
     def measure(
         self, request: gr.Request, displayed: DisplayedComparison | None
     ) -> Iterator[Updates]:
@@ -156,7 +182,7 @@ class Running(CompareParts):
         it runs: no last frame came."""
         details = self.ended.take(page)
         changed = self.view.show(details) if details else {}
-        if f'data-state="{RUNNING}"' in strip:
+        if _runs(strip):
             changed |= self.view.update(message_strip(LOST, "failed"), ())
         return changed | {self.prompt_panel.stop: gr.update(value="Stop", interactive=True)}
 
@@ -172,7 +198,7 @@ class Running(CompareParts):
             self.services.stops.begin(services.key)
             for frame in frames(services):
                 strip = frame.strip and assured(frame.strip, services, self.verdicts)
-                changed = self.view.update(strip, frame.lanes)
+                changed = self.view.update(strip, frame.lanes, frame.turns)
                 if frame.details:
                     self.ended.put(services.key, frame.details)
                 if frame.opens:
@@ -244,13 +270,6 @@ class Running(CompareParts):
         return set_lanes(self.prompt_panel.panel, self.view, values, [*lanes_before, added])
 
 
-def read_continuation(event: gr.EventData) -> Any:
-    names = ("lane", "index", "token", "theta", "rejected")
-    column, index, token, theta, rejected = map(event_data(event).get, names)
-    if isinstance(theta, int | float) and 0 <= theta <= 1:
-        return ContinuationRequest(theta=float(theta))
-    if isinstance(column, int) and isinstance(index, int) and rejected is True:
-        return ContinuationRequest(column, index, rejected=True)
-    if isinstance(column, int) and isinstance(index, int) and isinstance(token, int):
-        return ContinuationRequest(column, index, token)
-    return gr.skip()
+def _runs(strip: str) -> bool:
+    """Return whether this strip says that something runs."""
+    return f'data-state="{RUNNING}"' in strip

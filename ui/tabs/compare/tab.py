@@ -30,6 +30,7 @@ from ui.tabs.compare.arrange import (
     set_lanes,
     wire_lanes,
 )
+from ui.tabs.compare.follow_up import FollowUp
 from ui.tabs.compare.opening import OF_RESULT, Opening
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
@@ -50,11 +51,12 @@ class CompareTab(CompareParts):
             apply_default_css=False,
             elem_id="compare-request",
         )
+        self.follow_up = FollowUp()
         self.view = ResultView(
             "compare",
             message_strip(""),
             tuple(map(empty_lane, range(MOST_LANES))),
-            continues=True,
+            asks=self.follow_up.row,
         )
         self.view.begin_with(self.example_of(stored))
         self.displayed = gr.State(None)
@@ -88,7 +90,7 @@ class CompareTab(CompareParts):
         stored = example.stored(index)
         result = self.example_of(stored)
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
-        updates = self.view.update(result.strip, result.lanes + empty)
+        updates = self.view.update(result.strip, result.lanes + empty, result.turns)
         return updates | {
             **self.view.show(result.details),
             self.view.sharing: HIDDEN.html(),

@@ -65,7 +65,7 @@ class Detail:
         return self._box("mars-away")
 
     def failed(self, error: str) -> Updates:
-        strip = self.view.update(message_strip(error, "failed"), ())
+        strip = self.view.update(message_strip(error, "failed"), (), "")
         updates = self._box() | {self.head: "", self.foot: ""}
         return updates | strip | self.view.show_lanes(0) | self.view.show(None)
 
@@ -75,13 +75,14 @@ class Detail:
         """Open the comparison from its traces alone. ``wanted``: ids of the runs to show where
         there are too many; ``share``: token of the link through which it is read."""
         stored, view = few(stored_comparison, wanted), self.view
+        first = stored.turns[0]
         result, settings = reopened(stored), _settings(stored, len(stored_comparison.runs))
         notes = Notes(stored.id, share, stored.name, ", ".join(stored.tags), stored.comment)
         return {
             **self._box(),
-            self.head: render(TEMPLATE, part="head", prompt=stored.prompt.text, settings=settings),
+            self.head: render(TEMPLATE, part="head", prompt=first.prompt.text, settings=settings),
             self.foot: notes.html(),
-            **view.update(result.strip, result.lanes),
+            **view.update(result.strip, result.lanes, result.turns),
             **view.show_lanes(len(result.lanes)),
             **view.show(result.details),
         }

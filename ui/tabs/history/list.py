@@ -73,6 +73,7 @@ class HistoryRow:
     new_tokens: Sequence[float]
     ratio: str
     status: str
+    turns: int
     model: str = ""
     amount: str = ""
 
@@ -152,7 +153,7 @@ def _row(record: Mapping[Any, Any], compared: Collection[str]) -> HistoryRow:
         (state for state in states if state != "completed"), "completed" if states else "cancelled"
     )
     completed_pair = len(taus) == 2 and status == "completed"
-    copied = ("id", "name", "prompt", "source", "created_at", "tags", "run_ids", "rules")
+    copied = ("id", "name", "prompt", "source", "created_at", "tags", "run_ids", "rules", "turns")
     numbers = ("tokens_per_s", "tau", "new_tokens")
     return HistoryRow(
         **{name: record[name] for name in (*copied, *numbers)},
