@@ -180,4 +180,4 @@ def prompt_length(services: Services, prompt: str, values: EnteredValues) -> str
     if settings.chat:
         known = loaded.tokenizer.chat_template
         templated = " with the chat template" if known else " as they are, for a base model"
-    return f"{plural(length, 'token')}{templated}; {plural(max(0, limit.tokens - length), 'token')} left of {count(limit.tokens)}."
+    return f"{plural(length, 'token')}{templated}; {count(max(0, limit.tokens - length))} left of {count(limit.tokens)}."

@@ -36,7 +36,7 @@ from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.running import Running
 from ui.tabs.compare.safety import assured
 
-EXAMPLE = f"Stored example of {CATALOG[0].title}; press Compare for a run of your own"
+EXAMPLE = "Stored example; press Compare for a run of your own"
 
 
 class CompareTab(CompareParts):
@@ -115,7 +115,8 @@ def request_of(stored: Sequence[Trace]) -> str:
 def example_result(stored: Sequence[Trace]) -> ComparisonResult:
     """Return stored runs as a result whose strip and lanes are marked as an example."""
     labels = lane_labels([trace.config for trace in stored])
-    result = ended_result(dict(enumerate(stored)), "example", labels, side=EXAMPLE)
+    name = f"example {example.PROMPTS.index(stored[0].config.prompt.text)}"
+    result = ended_result(dict(enumerate(stored)), name, labels, side=EXAMPLE)
     return replace(
         result,
         strip=replace(result.strip, state="example"),
