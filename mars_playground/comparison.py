@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evaluation.conversation import follow_ups
+from evaluation.records.beside import answers_beside
 from evaluation.served.lane import checked_server
 from mars_core.jobs import Job, RecordedRun, execution_order, follow, servers_last
 from mars_core.models import ModelPool
@@ -32,31 +34,43 @@ _HEIGHT_PX = 900  # of the view in a notebook
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The runs of one prompt, in the order in which their rules were named. A notebook shows them
-    token by token, as the page does. ``earlier``: the turns before, each alone."""
+    token by token, as the page does. ``earlier``: the turns before, each alone. ``read``: of the
+    traces, the last ones that were read from files."""
 
     traces: tuple[Trace, ...]
     order: tuple[int, ...]  # of execution: indices of ``traces``
     settings: Settings
     earlier: tuple[Comparison, ...] = ()
+    read: int = 0
 
     def ask(self, prompt: str, *, history: str = "own") -> Comparison:
         """Ask a follow-up, with the same settings; returns the next turn of the conversation.
 
         ``history``: ``own``: every run goes on from its own answers; ``baseline``: all go on from
-        those of the first that answered. Raises ValueError where a run failed, or without a chat template.
+        those of the first that answered. Answers of files are not asked. Raises ValueError where a
+        run failed, or without a chat template.
         """
-        turns = follow_ups(self.traces, prompt, history)
+        turns = follow_ups(self.traces[: len(self.traces) - self.read], prompt, history)
         return _run(
             self.settings,
             lambda session: session.asked(self.settings, turns),
             (*self.earlier, replace(self, earlier=())),
         )
 
+    def with_answers(self, answers: Sequence[Trace]) -> Comparison:
+        """Return it with runs that were not decoded here, after the others."""
+        traces = (*self.traces, *answers)
+        order = (*self.order, *range(len(self.traces), len(traces)))
+        return replace(self, traces=traces, order=order, read=len(answers))
+
     @property
     def texts(self) -> dict[str, str]:
         """The rule with its parameters, as on the page → the text that it wrote."""
         names = lane_labels([trace.config for trace in self.traces])
-        return {name: trace.text for name, trace in zip(names, self.traces, strict=True)}
+        return {
+            f"{name} (lane {lane})" if names.count(name) > 1 else name: trace.text
+            for lane, (name, trace) in enumerate(zip(names, self.traces, strict=True), start=1)
+        }
 
     def to_pandas(self, table: str = "runs") -> pd.DataFrame:
         """``runs``, ``tokens`` or ``nodes`` of a draft tree of this turn, one row each, with the
@@ -112,6 +126,7 @@ def compare(
     prompt: str,
     *,
     rules: str | RuleConfig | Sequence[str | RuleConfig] = ("mars",),
+    answers: Sequence[str | Path] = (),
     device: str = "auto",
     dtype: str = "auto",
     **settings: Any,
@@ -120,7 +135,8 @@ def compare(
 
     ``rules``: texts such as ``mars`` and ``mars(theta=0.9)``, or ``RuleConfig("mars", {"theta":
     0.9})``; one stands for a list of one. ``server`` adds a run of a server; the environment
-    variable MARS_SERVER_KEY holds its key. Models stay loaded for later calls. Raises ValueError
+    variable MARS_SERVER_KEY holds its key. ``answers``: files with answers to the prompt that a
+    server gave (JSON or captured streams), each a lane after the others. Models stay loaded for later calls. Raises ValueError
     with one sentence that names the setting, ModelError.
 
     Args:
@@ -130,7 +146,8 @@ def compare(
     checked_server(read)
     lanes = (read_lane("strict"), *read.rules)
     chosen = replace(read, rules=lanes, device=device, dtype=dtype)
-    return _run(chosen, lambda session: session.configs(chosen))
+    beside = answers_beside(answers, chosen.prompt_config, len(lanes))
+    return _run(chosen, lambda session: session.configs(chosen)).with_answers(beside)
 
 
 def _run(

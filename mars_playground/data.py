@@ -116,7 +116,10 @@ def _import(store: RunStore, options: Namespace) -> str:
     from evaluation.records.read import read_records
     from storage.importing import import_runs
 
-    runs = [run for path in options.files for run in read_records(path)]
+    try:
+        runs = [run for path in options.files for run in read_records(path)]
+    except ValueError as error:
+        raise ValueError(f"Nothing was imported: {error}") from None
     added = import_runs(store, runs)
     return f"{added:,} runs imported; {len(runs) - added:,} were already stored."
 

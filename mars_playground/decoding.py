@@ -13,6 +13,7 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from evaluation.progress import show_progress
+from evaluation.records.beside import answers_beside
 from evaluation.served.lane import checked_server
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow, servers_last
 from mars_core.margins import gap_ties, meaning
@@ -21,7 +22,7 @@ from mars_core.models.gguf import fetch_default
 from mars_core.session import Session
 from mars_core.settings.command_line import machine, read_settings, threshold_lines
 from mars_core.telemetry import beyond_head, first_divergence
-from mars_core.types import UNKNOWN, Cause, RunConfig, ShiftKind, Status, Trace, value_text
+from mars_core.types import ANSWER, UNKNOWN, Cause, RunConfig, ShiftKind, Status, Trace, value_text
 from mars_playground.output import report_bad_input, show
 from mars_playground.running import all_runs
 
@@ -36,6 +37,8 @@ def main(options: Namespace) -> int:
             return 0
         settings = read_settings(options)
         checked_server(settings)
+        files = options.answer if options.command == "compare" else []
+        answers = answers_beside(files, settings.prompt_config, len(settings.rules))
         pool = ModelPool(**machine(settings))
         session = Session(pool.get(settings.spec(), show_progress))
         configs = session.configs(settings)
@@ -45,6 +48,7 @@ def main(options: Namespace) -> int:
         return report_bad_input(error)
     traces = _run_all(pool, session.pair.spec, configs)
     if traces:
+        traces += answers if len(traces) == len(configs) else ()
         show(_document(traces, session.pair) if options.json else _report(traces, session.pair))
     if len(traces) < len(configs) or any(trace.status is Status.CANCELLED for trace in traces):
         return 130
@@ -167,6 +171,7 @@ def _label(config: RunConfig) -> str:
     return " ".join(
         [
             config.rule.name,
+            *([config.environment[ANSWER]] if ANSWER in config.environment else []),
             *(f"{name}={value_text(value)}" for name, value in config.rule.parameters.items()),
         ]
     )

@@ -83,6 +83,7 @@ class Serving:
         None  # the answer to the request after so many begins only once another request has come
     )
     together: threading.Event = field(default_factory=threading.Event)
+    generated: int = 0
     drafts: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -143,6 +144,7 @@ def _metrics(serving: Serving) -> str:
     """The counters of vLLM and of its plugin."""
     labels = f'{{engine="0",model_name="{MODEL}"}}'
     lines = [
+        f"vllm:generation_tokens_total{labels} {serving.generated}",
         f"vllm:spec_decode_num_drafts_total{labels} {serving.drafts}",
         f"vllm:spec_decode_num_draft_tokens_total{labels} {serving.drafted}",
         f"vllm:spec_decode_num_accepted_tokens_total{labels} {serving.accepted}",
@@ -298,6 +300,7 @@ def _run(serving: Serving, body: dict[str, Any], chat: bool) -> Trace:
         for _ in run:
             pass
         _RUNS[key] = run.trace()
+    serving.generated += _RUNS[key].summary.new_tokens
     for step in _RUNS[key].steps:
         serving.drafts += step.drafted > 0
         serving.drafted += step.drafted

@@ -219,8 +219,8 @@ def _json(category: str, text: str, template: str, kinds: Properties, right: Val
     schema = schema_of(kinds)
     return {
         "category": category,
-        "prompt": f"{text}\n\nWrite this as JSON that fits the schema, and nothing else:\n"
-        f"{json.dumps(schema)}",
+        "prompt": f"JSON schema:\n{json.dumps(schema)}\n\nText: {text}\n\nWrite the values that "
+        "the text has as one JSON object that fits the schema. Do not repeat the schema.",
         "schema": schema,
         "references": [json.dumps(right, ensure_ascii=False)],
         "template": template,

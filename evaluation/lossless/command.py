@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from display.format import count, displayable, plural
 from evaluation.lossless.greedy import Greedy
 from evaluation.lossless.values import Finding, LosslessVerdict, overall
-from evaluation.records.counters import Counters, read_counters
-from evaluation.served.client import Client, Server, ServerError, with_model
+from evaluation.served.client import Client, Server, with_model
+from evaluation.served.counters import Counters, counters_of
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 from mars_core.text.files import read_lines
 
@@ -142,14 +142,6 @@ def _document(
         "verdict": overall(findings),
         "findings": [asdict(finding) for finding in findings],
     }
-
-
-def counters_of(server: Client) -> Counters | None:
-    """Read the counters of speculative decoding in ``/metrics``; None where the server has none."""
-    try:
-        return read_counters(server.metrics())
-    except (ServerError, ValueError):
-        return None
 
 
 def drafts_of(before: Counters | None, after: Counters | None) -> float:

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from evaluation.records.values import NAN, Read, RecordRow, config_of, number
+from evaluation.served.answer import answer_of, assembled
 from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
 from evaluation.served.message import text_of
-from evaluation.served.trace import STOPS, ServedToken, served_trace, vllm_steps
+from evaluation.served.trace import STOPS, ServedToken, served_trace, tokens_of, vllm_steps
 from mars_core.types import UNKNOWN, RunConfig, StopReason, Trace
 
 _OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")
@@ -56,7 +57,7 @@ def read_answer(row: RecordRow) -> Read:
     trace = _run(
         config,
         text,
-        ids_of(choice.get("token_ids") or ()),
+        _tokens(row, config),
         str(choice["finish_reason"]),
         counts,
         detail=spec,
@@ -74,13 +75,13 @@ def _created(row: RecordRow) -> datetime | None:
 def read_sglang(row: RecordRow) -> Read:
     """Read an answer of SGLang."""
     meta, counts = row["meta_info"], counts_of(row)
-    reason = meta.get("finish_reason")
+    reason, k = meta.get("finish_reason"), round(counts.drafted / counts.passes) if counts else 0
+    config = config_of(row.get("model", ""), "SGLang", k=k)
+    ids = [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]
     trace = _run(
-        config_of(
-            row.get("model", ""), "SGLang", k=round(counts.drafted / counts.passes) if counts else 0
-        ),
+        config,
         str(row.get("text", "")),
-        ids_of(row.get("output_ids") or ()),
+        _tokens(row, config) or ids,
         str(reason["type"] if isinstance(reason, dict) else reason),
         counts,
         new_tokens=meta.get("completion_tokens"),
@@ -110,7 +111,7 @@ def read_llama(row: RecordRow) -> Read:
     trace = _run(
         config,
         row.get("content") or text_of(choice),
-        (),
+        _tokens(row, config),
         str(choice.get("finish_reason", row.get("stop_type"))),
         counts,
         new_tokens=timings.get("predicted_n"),
@@ -124,7 +125,7 @@ def read_llama(row: RecordRow) -> Read:
 def _run(
     config: RunConfig,
     text: str,
-    ids: Sequence[int],
+    tokens: Sequence[ServedToken],
     finish: str,
     counts: ServerCounts | None,
     *,
@@ -136,19 +137,27 @@ def _run(
 ) -> Trace:
     """Make a run from an answer. Without ``detail``, or without token ids, its steps are unknown,
     and only their counts are filled in."""
-    new = len(ids) if new_tokens is None else integer(new_tokens)
+    new = len(tokens) if new_tokens is None else integer(new_tokens)
     trace = served_trace(
         config,
         text=str(text),
-        tokens=[ServedToken(id_) for id_ in ids],
+        tokens=tokens,
         stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
         new_tokens=new,
         prompt_ids=ids_of(prompt_ids or ()),
         prompt_tokens=UNKNOWN if prompt_tokens is None else integer(prompt_tokens),
-        steps=vllm_steps(detail, len(ids)),
+        steps=vllm_steps(detail, len(tokens)),
         wall_s=wall_s,
     )
     return with_counts(trace, counts)
+
+
+def _tokens(row: RecordRow, config: RunConfig) -> list[ServedToken]:
+    """Return ids and log probabilities of the tokens, as far as the answer has them."""
+    choices = row.get("choices")
+    if not choices or not choices[0].get("finish_reason"):
+        return []
+    return tokens_of(answer_of(assembled([row])), config.sampling)
 
 
 def _source(name: str, counts: ServerCounts | None) -> str:

@@ -15,12 +15,12 @@ from typing import Any
 
 from display.format import shorten
 from evaluation.records.aiperf import read_aiperf
-from evaluation.records.counters import read_counters
 from evaluation.records.formats import choices_of, read_answer, read_llama, read_sglang
 from evaluation.records.lines import read_line
 from evaluation.records.streams import is_stream, streamed_answers
 from evaluation.records.values import NAN, config_of
 from evaluation.served.answer import Broken
+from evaluation.served.counters import read_counters
 from evaluation.served.trace import served_trace
 from mars_core.text.files import read_json, read_text
 from mars_core.types import SERVER, UNKNOWN, StopReason, Trace
@@ -40,10 +40,7 @@ def read_records(path: Path) -> list[ImportedRun]:
     """Read all runs of a file. Raises ValueError, with the line or entry, if anything in it cannot
     be read."""
     where = ""
-    try:
-        text = read_text(path, MAX_BYTES)
-    except ValueError as error:
-        raise ValueError(f"Nothing was imported: {error}") from None
+    text = read_text(path, MAX_BYTES)
     try:
         streams = is_stream(text)
         if not streams and not text.lstrip().startswith(("{", "[")):
@@ -71,9 +68,7 @@ def read_records(path: Path) -> list[ImportedRun]:
             "a field has another type",
         )
         position = f"{path}, {where}," if where else f"{path}"
-        raise ValueError(
-            f"Nothing was imported: {position} cannot be read: {shorten(why, 200).rstrip('.')}."
-        ) from None
+        raise ValueError(f"{position} cannot be read: {shorten(why, 200).rstrip('.')}.") from None
     return records
 
 

@@ -178,9 +178,7 @@ class LengthRow(SettingRow):
     length: int = column("Prompt", count, "tokens, at most")
     prompts: int = column("Prompts", count)
     runs: int = column("Runs", count)
-    read: float = column(
-        "read", lambda tokens: count(round(tokens)), "prompt tokens of a run, mean"
-    )
+    read: float = column("Prompt tokens", lambda tokens: count(round(tokens)), "of a run, mean")
     tau: Interval = column("τ")
     tokens_per_s: Interval = column("Tokens/s")
     over_none: Interval = column("Over none", ratio, "tokens/s over none's at this length")

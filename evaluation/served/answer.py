@@ -8,7 +8,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
 
 import httpx
@@ -121,24 +121,28 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[Part, None,
     LookupError, TypeError or AttributeError where it is not a completion.
     """
     events: list[Mapping[str, Any]] = []
-    logprobs: list[Position] = []
     parts: list[Part] = []
     for event in _events(answer, started):
         events.append(event)
         for choice in (event.get("choices") or ())[:1]:
             positions = _positions(choice.get("logprobs"))
-            logprobs += positions
             new = _token_ids(choice.get("token_ids"))
             if new or text_of(choice):
                 at_s = time.perf_counter() - started
                 parts.append(Part(len(new) or 1, text_of(choice), tuple(positions), at_s))
                 yield parts[-1]
     wall_s = time.perf_counter() - started
-    row = assembled(events)
+    ttft_s = parts[0].at_s if parts else wall_s
+    return replace(answer_of(assembled(events)), parts=tuple(parts), ttft_s=ttft_s, wall_s=wall_s)
+
+
+def answer_of(row: Mapping[str, Any]) -> Answer:
+    """Return the first answer of ``assembled``, without its times. Raises as ``read_answer``."""
     choice = (row.get("choices") or [{}])[0]
     if not choice.get("finish_reason"):
         raise Broken("ended its answer without a finish reason")
     ids, usage = choice["token_ids"], dict(row.get("usage", {}))
+    logprobs = _positions(choice.get("logprobs"))
     tokens = usage.get("completion_tokens") or len(ids or logprobs)
     return Answer(
         id=str(row.get("id", "")),
@@ -149,20 +153,21 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[Part, None,
         or None,
         logprobs=_as_many(tokens, logprobs),
         usage=usage,
-        ttft_s=parts[0].at_s if parts else wall_s,
-        wall_s=wall_s,
+        ttft_s=math.nan,
+        wall_s=math.nan,
         extra=_without(row, _KNOWN) | _without(choice, _KNOWN_OF_CHOICE),
-        parts=tuple(parts),
     )
 
 
 def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return an answer in one piece from the events of its stream: texts and token ids of each
-    choice joined, of every other field the last value. Raises as ``read_answer``."""
+    """Return an answer in one piece from the events of its stream: texts, token ids and log
+    probabilities of each choice joined, of every other field the last value. Raises as
+    ``read_answer``."""
     row: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     texts: defaultdict[int, list[str]] = defaultdict(list)
     ids: defaultdict[int, list[int]] = defaultdict(list)
+    logprobs: defaultdict[int, dict[str, list[Any]]] = defaultdict(dict)
     calling: set[int] = set()
     for event in events:
         if "error" in event and not event.get("choices"):
@@ -172,14 +177,21 @@ def assembled(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         row |= _without(event, ("choices",))
         for choice in event.get("choices") or ():
             index = choice.get("index", 0)
-            choices.setdefault(index, {}).update(_without(choice, ("delta", "message")))
+            choices.setdefault(index, {}).update(_without(choice, ("delta", "message", "logprobs")))
             texts[index].append(text_of(choice))
             if (choice.get("delta") or {}).get("tool_calls"):
                 calling.add(index)
             ids[index] += _token_ids(choice.get("token_ids"))
+            for name, values in (choice.get("logprobs") or {}).items():
+                if isinstance(values, list):
+                    logprobs[index].setdefault(name, []).extend(values)
     complete = [
         choice
-        | {"text": closed(text, choice) if index in calling else text, "token_ids": ids[index]}
+        | {
+            "text": closed(text, choice) if index in calling else text,
+            "token_ids": ids[index],
+            "logprobs": logprobs[index] or None,
+        }
         for index, choice in choices.items()
         for text in ["".join(texts[index])]
     ]

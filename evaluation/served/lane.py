@@ -11,6 +11,8 @@ from threading import Thread
 
 from evaluation.served.answer import Part
 from evaluation.served.client import Client, Server, ServerError
+from evaluation.served.counters import WHOLE, Counters, counters_of, counts_between
+from evaluation.served.counts import with_counts
 from evaluation.served.request import request_of
 from evaluation.served.trace import answer_trace, failed_trace, part_step
 from mars_core.jobs import Began, Ended, Job, JobEvent, Wrote
@@ -19,6 +21,7 @@ from mars_core.types import SERVER, UNKNOWN, ModelRef, RunConfig, Status, Step, 
 
 ALTERNATIVES = 20  # of a token that are asked for: an entropy needs nearly all of the probability
 CONNECT_S = 10.0
+COUNTERS_S = 2.0  # without a byte of /metrics
 LOOK_S = 0.05  # between two looks at whether to stop
 LONGEST = 100  # characters of a token, on average, beyond which a server writes more than was asked
 Why = Callable[[], StopReason | None]  # reason to end, or None
@@ -90,14 +93,22 @@ class _Request:
             if not config.target.name:
                 config = replace(config, target=ModelRef(client.only_model()))
             self._arrived.put(config)
+            before = self._counters()
             parts = client.stream(**request_of(config), logprobs=ALTERNATIVES)
             try:
                 while True:
                     self._arrived.put(next(parts))
             except StopIteration as end:
-                self._arrived.put(answer_trace(config, end.value))
+                trace = answer_trace(config, end.value)
+                if trace.summary.steps == UNKNOWN and before:
+                    trace = _counted(trace, before, self._counters())
+                self._arrived.put(trace)
         except Exception as error:  # noqa: BLE001  raised or told by the thread that reads them
             self._arrived.put(error)
+
+    def _counters(self) -> Counters | None:
+        with Client(server_of(self.config, self.key), timeout_s=COUNTERS_S) as client:
+            return counters_of(client)
 
     def _events(self) -> Generator[JobEvent, None, None]:
         began, steps, due = False, list[Step](), 0.0
@@ -142,3 +153,14 @@ class _Request:
             return Ended(self.number, Status.FAILED, StopReason.ERROR, why)
         reason = self.why()
         return Ended(self.number, Status.CANCELLED, reason, "") if reason else None
+
+
+def _counted(trace: Trace, before: Counters, after: Counters | None) -> Trace:
+    """Return a run with what its server counted meanwhile, where that is of this run alone."""
+    counts = counts_between(before, after, trace.summary.new_tokens)
+    if counts is None:
+        return trace
+    environment = {**trace.config.environment, "counts": WHOLE}
+    return with_counts(
+        replace(trace, config=replace(trace.config, environment=environment)), counts
+    )

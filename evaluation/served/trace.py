@@ -136,7 +136,7 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     """Make the run of an answer, with vLLM's detailed speculative metrics where it has them.
     Accepted tokens past a stop string, which vLLM reports and counts, are no part of it; their
     number is unknown without the texts of the tokens."""
-    tokens, metrics = _tokens(answer, config.sampling), answer.extra.get("metrics")
+    tokens, metrics = tokens_of(answer, config.sampling), answer.extra.get("metrics")
     reason, ended = STOPS.get(answer.finish_reason), answer.finish_reason[:40]
     error = "" if reason else f"The server ended the answer with finish reason {ended!r}."
     new_tokens = _count(answer.usage.get("completion_tokens"))
@@ -200,7 +200,7 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
     return steps if steps and not tokens else None
 
 
-def _tokens(answer: Answer, sampling: Sampling) -> list[ServedToken]:
+def tokens_of(answer: Answer, sampling: Sampling) -> list[ServedToken]:
     """Ids and pieces, as far as the server reports both for every token; else one of the two, the
     parts of a stream where there are as many, or none."""
     names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
@@ -217,7 +217,7 @@ def _of_parts(answer: Answer, sampling: Sampling) -> list[ServedToken]:
     the end of the turn, of which llama.cpp sends nothing."""
     count = _count(answer.usage.get("completion_tokens"))
     ends = len(answer.parts) == count - 1 and STOPS.get(answer.finish_reason) is StopReason.EOS
-    if len(answer.parts) + ends != count:
+    if not answer.parts or len(answer.parts) + ends != count:
         return []
     tokens = [_of_part(part, sampling) for part in answer.parts]
     return [*tokens, *[ServedToken()] * ends]

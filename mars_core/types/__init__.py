@@ -1,6 +1,7 @@
 """Values of the public interface."""
 
 from mars_core.types.configuration import (
+    ANSWER,
     MAX_DRAFT,
     PROTECTED,
     SAMPLER,
@@ -45,6 +46,7 @@ from mars_core.types.trace import (
 )
 
 __all__ = [
+    "ANSWER",
     "MAX_DRAFT",
     "NODE_FIELDS",
     "PROTECTED",

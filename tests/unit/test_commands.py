@@ -26,7 +26,7 @@ from mars_core.session import Session
 from mars_core.types import DrafterConfig
 from mars_playground.__main__ import main as mars
 from tests.served_server import MODEL, serve_models
-from tests.unit.evaluation.records.test_records import LINE
+from tests.unit.evaluation.records.test_records import LINE, VLLM
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -67,6 +67,7 @@ RUN = {
     "mars check --server http://localhost:8000 --reference model.gguf": f"{FEW} --reference bundled/target",
     'mars compare --prompt "What is gravity?" --rule mars --server http://localhost:8000': "--pair bundled "
     "--max-new-tokens 8",
+    'mars compare --prompt "What is gravity?" --rule mars --answer answer.json': "--pair bundled --max-new-tokens 4",
     "mars import /tmp/mars.jsonl": "",
     "mars export tokens tokens.parquet --rule mars --since 2026-11-01": "",
     ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
@@ -341,6 +342,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "reference": ["42"],
     }
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps(problem), encoding="utf-8")
+    (tmp_path / "answer.json").write_text(json.dumps(VLLM), encoding="utf-8")
     (tmp_path / "mars.jsonl").write_text(json.dumps(LINE), encoding="utf-8")
     (tmp_path / "prompts.txt").write_text("What is 17 + 25?\nTell me a story.\n", encoding="utf-8")
     monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")

@@ -139,6 +139,30 @@ def test_counts_of_an_answer_are_taken(
     assert summary.acceptance_rate == pytest.approx(acceptance, nan_ok=True)
 
 
+def test_what_the_server_counted_meanwhile_is_of_the_answer_where_it_wrote_nothing_else(
+    serving: Serving,
+) -> None:
+    told = run_of(asked(serving.reset().url, max_new_tokens=24))
+    counted = run_of(asked(serving.reset(steps=False).url, max_new_tokens=24))
+    summary, drafts = counted.summary, serving.drafts
+    assert (summary.new_tokens, summary.drafted) == (24, serving.drafted)
+    assert summary.rejected == serving.drafted - serving.accepted
+    assert summary.acceptance_by_position == pytest.approx(
+        [serving.accepted_at[at] / drafts for at in range(5)]
+    )
+    assert summary.tau == 24 / max(drafts, 24 - 1 - serving.accepted)
+    assert "as a whole" in counted.config.environment["counts"]
+    assert "counts" not in told.config.environment
+
+    def busy(trace: Trace) -> Trace:
+        serving.generated += 1  # of another client
+        return trace
+
+    unknown = run_of(asked(serving.reset(steps=False, change=busy).url, max_new_tokens=24))
+    assert unknown.summary.steps == UNKNOWN and math.isnan(unknown.summary.tau)
+    assert unknown.text == counted.text and "counts" not in unknown.config.environment
+
+
 def test_a_text_of_other_tokens_differs_where_its_characters_do() -> None:
     (strict, _) = mars.compare(PROMPT, rules=["none"], pair="bundled", max_new_tokens=24).traces
     middle = strict.tokens[9].start
@@ -275,7 +299,7 @@ def test_a_request_has_the_settings_of_the_run() -> None:
                 stop=["x"],
             )
         )
-    ((_, _, body),) = server.requests
+    *_, (_, _, body) = server.requests
     assert body["messages"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": PROMPT},

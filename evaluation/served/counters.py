@@ -6,8 +6,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
 from prometheus_client.parser import text_string_to_metric_families
+
+from evaluation.served.client import Client, ServerError
+from evaluation.served.counts import ServerCounts
 
 # Prefix of a server's metrics, its name, and its counts of prompt tokens (those of llama.cpp are
 # without cached ones) and new tokens.
@@ -16,6 +20,8 @@ _SERVERS = (
     ("llamacpp:", "llama.cpp", ("prompt_tokens", "prompt_tokens_cached"), "tokens_predicted"),
     ("sglang:", "SGLang", ("prompt_tokens",), "generation_tokens"),
 )
+
+WHOLE = "of the server as a whole, by /metrics: between two readings it wrote this answer alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +93,32 @@ def read_counters(text: str) -> Counters:
         acceptance_rate=sum(rates) / len(rates),
         relaxed=total("mars_relaxed_tokens"),
     )
+
+
+def counters_of(server: Client) -> Counters | None:
+    """Read the counters of speculative decoding in ``/metrics``; None where the server has none."""
+    try:
+        return read_counters(server.metrics())
+    except (ServerError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        return None
+
+
+def counts_between(
+    before: Counters | None, after: Counters | None, new_tokens: int
+) -> ServerCounts | None:
+    """Return what a server counted between two readings, where it wrote as many tokens in between
+    as one answer has: then it wrote nothing else. None otherwise."""
+    if before is None or after is None or new_tokens < 1:
+        return None
+    if after.new_tokens - before.new_tokens != new_tokens:
+        return None
+    names = ("drafts", "drafted", "accepted")
+    counted = [getattr(after, name) - getattr(before, name) for name in names]
+    if not all(math.isfinite(count) and count >= 0 for count in counted) or not counted[0]:
+        return None
+    earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
+    at_least = [now - then for now, then in zip(after.accepted_at, earlier, strict=False)]
+    exactly = [more - most for more, most in pairwise((counted[0], *at_least, 0.0))]
+    histogram = exactly if at_least and min(exactly) >= 0 else []
+    passes, drafted, accepted = map(int, counted)
+    return ServerCounts(passes, drafted, accepted, tuple(map(int, histogram)), WHOLE)
