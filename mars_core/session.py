@@ -36,6 +36,7 @@ from mars_core.types import (
 )
 
 _WARM_UP_TOKENS = 8
+_WARM_UP_PROMPT = 128  # tokens
 
 
 def run_config(
@@ -184,10 +185,13 @@ class Session:
         return together(self.pair, map(self.check, configs), slots, telemetry, began)
 
     def warm_up(self, config: RunConfig) -> None:
-        """Decodes a few tokens and discards them, with the engine of the run itself. Errors are
-        ignored: the run will raise them again."""
+        """Decode a few tokens and discard them, with the engine of the run itself; on a CPU, where
+        reading a long prompt takes seconds, after its beginning. Errors are ignored: the run will
+        raise them again."""
         with suppress(*RUN_FAILURES):
             run = self.start(config)
+            if self.pair.device.type == "cpu":
+                run.prompt_ids = run.prompt_ids[:_WARM_UP_PROMPT]
             for step in run:
                 if step.tokens[-1].position - len(config.prefix) >= _WARM_UP_TOKENS - 1:
                     break

@@ -16,11 +16,13 @@ import torch
 
 from mars_core.accelerators import Local
 from mars_core.accelerators.perform import perform
+from mars_core.engine.engine import Engine
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
+    PromptConfig,
     RuleConfig,
     RunConfig,
     Sampling,
@@ -161,6 +163,24 @@ def test_a_run_without_memory_fails_with_one_sentence_and_the_next_one_works(
     )
     assert bool(first.steps) == (call > 1) and first.prompt_ids == second.prompt_ids
     assert second.status is Status.COMPLETED and collected == [True]
+
+
+def test_a_warm_up_on_a_cpu_reads_the_beginning_of_a_long_prompt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the run all of it: who presses Stop does not wait for the same prompt several times."""
+    begin, read = Engine.begin, list[int]()
+
+    def counted(self: Engine, slot: int, verifier: Any, prompt: Any, *rest: Any) -> None:
+        read.append(len(prompt))
+        begin(self, slot, verifier, prompt, *rest)
+
+    monkeypatch.setattr(Engine, "begin", counted)
+    long = replace(bench.configs()[0], prompt=PromptConfig("Once upon a time " * 40))
+    ended = [*perform(bench.pool, Job(bench.spec, (long,), (0,)), never)]
+    assert isinstance(ended[-1], Ended) and ended[-1].status is Status.COMPLETED
+    *warm, last = read
+    assert set(warm) == {128} and last == len(ended[0].prompt_ids) > 128
 
 
 def test_numbers_that_are_none_fail_one_run_and_not_the_others(
