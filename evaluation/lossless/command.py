@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from display.format import count, displayable, plural
 from evaluation.lossless.greedy import Greedy
-from evaluation.lossless.values import Finding, LosslessVerdict, overall
+from evaluation.lossless.values import Finding, LosslessVerdict, limits, overall
 from evaluation.served.client import Client, Server, with_model
 from evaluation.served.counters import Counters, counters_of
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
@@ -121,9 +121,13 @@ def header(
 
 
 def page(findings: Sequence[Finding]) -> str:
-    lines = [f"Verdict  {overall(findings)}", ""]
+    lines = [f"Verdict  {overall(findings)}"]
+    if overall(findings) is LosslessVerdict.LOSSLESS:
+        lines += wrap(limits(findings), 100)
+    lines.append("")
     for finding in findings:
-        reason = wrap(finding.reason, 100, initial_indent="  ", subsequent_indent="  ")
+        text = f"{finding.reason} {finding.power}".strip()
+        reason = wrap(text, 100, initial_indent="  ", subsequent_indent="  ")
         lines += [f"{finding.check}: {finding.verdict}", *reason]
     return displayable("\n".join(lines)) + "\n"
 
@@ -140,6 +144,7 @@ def _document(
     }
     return settings | {
         "verdict": overall(findings),
+        "limits": limits(findings) if overall(findings) is LosslessVerdict.LOSSLESS else "",
         "findings": [asdict(finding) for finding in findings],
     }
 

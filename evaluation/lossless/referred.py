@@ -114,7 +114,7 @@ class Referred:
                 return Finding(title, LosslessVerdict.NOT_KNOWN, reason, p)
             found = f"{percent(share)} of {TIES}, 1 token in {count(round(len(scores.gap) / near / share))}"
             power = f"With probability {FOUND} a runner-up kept at {found}, would have been found."
-            return Finding(title, GOOD, f"{reason} p {probability(p)}. {power}", p)
+            return Finding(title, GOOD, f"{reason} p {probability(p)}.", p, power)
         name = (
             _name(scores, sigma, known=bool(self._moved))
             if p < LEVEL or sigma > MOST
@@ -178,7 +178,7 @@ class Referred:
         size = f"{plural(len(kept) * draws, 'answer')}, {plural(len(scores.gap), 'token')}"
         found = _by_law(scores, seed)
         return [
-            Finding(title, found.verdict, f"{size}: {found.reason}{reason}", found.p),
+            Finding(title, found.verdict, f"{size}: {found.reason}{reason}", found.p, found.power),
             self._by_noise(kept, draws, seed),
         ]
 
@@ -222,13 +222,12 @@ def _by_law(scores: Scores, seed: int) -> Finding:
     by = f"p {probability(p)}, the smallest of {len(tested.p)} tests, corrected (Holm), at the level {LEVEL:g}"
     if p >= LEVEL:
         share = f"a runner-up kept at {percent(tested.least_share)} more of {TIES}, or "
-        reason = (
-            f"the reference's distribution; {by}. With probability {FOUND} "
-            f"{share if tested.least_share < 1 else ''}a temperature off by "
+        power = (
+            f"With probability {FOUND} {share if tested.least_share < 1 else ''}a temperature off by "
             f"{percent(tested.least_shift)} (KL {number(tested.least_kl, 2)} nats a token) would "
             "have been found."
         )
-        return Finding("", GOOD, reason, p)
+        return Finding("", GOOD, f"the reference's distribution; {by}.", p, power)
     name = "the ranks of its tokens are others"
     if tested.kept > abs(tested.surprise):
         name = f"a relaxed rule: the runner-up is too frequent at {TIES}"

@@ -39,12 +39,14 @@ class LosslessVerdict(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One check: its title, its verdict and why, in one or two sentences. ``p``: the smallest p of
-    a test after Holm's correction."""
+    a test after Holm's correction. ``power``: of a pass, the smallest faults that it would have
+    found, and how probably; empty where that is not known."""
 
     check: str
     verdict: LosslessVerdict
     reason: str
     p: float | None = None
+    power: str = ""
 
 
 def overall(findings: Sequence[Finding]) -> LosslessVerdict:
@@ -58,6 +60,19 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
         LosslessVerdict.LOSSLESS,
     )
     return next((verdict for verdict in order if verdict in verdicts), LosslessVerdict.NOT_KNOWN)
+
+
+def limits(findings: Sequence[Finding]) -> str:
+    """Say what a pass is worth: of how many checks the power is known, and what no check looks
+    for."""
+    passed = [each for each in findings if each.verdict is LosslessVerdict.LOSSLESS]
+    stated = sum(bool(each.power) for each in passed)
+    power = f"{stated} of {len(passed)} state" if stated else "none states"
+    return (
+        f"Looked for: what the checks below name, of which {power} the smallest fault that would "
+        "have been found; not looked for: a wrong block rule, and a wrong residual of sampled "
+        "drafts with a good drafter, which 80 answers of stand-ins did not show."
+    )
 
 
 def complete(

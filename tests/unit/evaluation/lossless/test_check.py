@@ -63,11 +63,17 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     servers = f"--server {serving.url} --against {other_serving.url}"
     options = f"{servers} --prompts {prompts} --draws 20 --json"
     assert run(f"{options} {strict}") == 0
-    assert "Verdict  lossless as far as tested" in capsys.readouterr().out
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "Verdict lossless as far as tested Looked for: what the checks below name, of which none"
+        in out
+    )
+    assert "not looked for: a wrong block rule, and a wrong residual" in out
     assert {row["verdict"] for row in by_check(strict).values()} == {"lossless as far as tested"}
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
     assert run(f"{options} {relaxed}") == 1
-    assert "Verdict  not lossless" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "Verdict  not lossless" in out and "not looked for" not in out
     findings = by_check(relaxed)
     wrong = {name for name, row in findings.items() if row["verdict"] == "not lossless"}
     assert wrong == {

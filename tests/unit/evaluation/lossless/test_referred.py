@@ -63,8 +63,8 @@ def test_an_honest_server_passes_with_its_power(reference: Reference) -> None:
         LosslessVerdict.NOT_TESTED,
     ]
     assert "0 of 3 answers of up to 64 tokens differ" in findings[ZERO].reason
-    assert "With probability 0.9 a runner-up kept at" in findings[ZERO].reason
-    assert "a temperature off by" in findings[DRAWN].reason
+    assert "With probability 0.9 a runner-up kept at" in findings[ZERO].power
+    assert "a temperature off by" in findings[DRAWN].power
     assert "nothing is claimed of single tokens" in findings[TOKENS].reason
 
 
