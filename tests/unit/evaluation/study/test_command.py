@@ -77,17 +77,13 @@ def test_a_plan_may_be_made_first_and_run_later(
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ("--rules strict,wish", "The rule is 'wish'; it must be one of none, strict"),
         ("--rules none,mars", "strict is not among the rules"),
         ("--theta much", "theta is 'much': 'much' is unknown; it takes a number or an expression"),
-        ("--theta 1.5", "theta is 1.5"),
         (
             "--set mars.colour=1",
             "No rule of none, strict, mars has a parameter mars.colour; there are: mars",
         ),
-        ("--set theta", "--set is 'theta'; it takes NAME=VALUE or RULE.NAME=VALUE"),
         ("--tree 9/3/2", "--tree is given; drafter model drafts chains only"),
-        ("--tree 1/2 --drafter eagle3", "tree is '1/2'; it takes tokens/depth/top-k"),
         ("--drafter eagle3", "has no EAGLE-3 head"),
         ("--suite nowhere.jsonl", "nowhere.jsonl"),
         ("--limit 0", "limit"),
@@ -97,7 +93,6 @@ def test_a_plan_may_be_made_first_and_run_later(
         ("--batch 1,0", "batch is '0'; it must be a whole number from 1 to 256, or auto"),
         ("--threads 0", "--threads is 0; it must be 1 to 1024"),
         ("--batch 2 --time-alone 3", "time_alone is 3; it must be 0 to 2"),
-        ("--pair wish", "pair is 'wish'; it must be one of smollm2-135m, bundled"),
     ],
 )
 def test_bad_options_are_one_sentence(
@@ -107,8 +102,7 @@ def test_bad_options_are_one_sentence(
     words: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    chosen = options.partition(" --target")[0] if "--pair" in changed else options
-    assert mars(f"eval run {chosen} {changed} --db {url} --quiet") == 2
+    assert mars(f"eval run {options} {changed} --db {url} --quiet") == 2
     printed = capsys.readouterr().err.strip()
     assert words in printed and "\n" not in printed
     with RunStore(url) as store:
