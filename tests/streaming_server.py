@@ -7,8 +7,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.answering import Answers, answering
 
 Event = dict[str, Any]
 LONG_S = 60  # more than any test waits
@@ -43,7 +44,7 @@ def position(token: str, logprob: Any, **others: Any) -> Event:
 def stream_events(*events: Event, **changed: Any) -> Iterator[Streaming]:
     served = Streaming(events=events, **changed)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answers):
         def do_GET(self) -> None:
             self.answer({})
 
@@ -69,16 +70,6 @@ def stream_events(*events: Event, **changed: Any) -> Iterator[Streaming]:
                 if self.connection.recv(1) == b"":
                     served.left.set()
 
-        def log_message(self, *_words: Any) -> None:
-            """Silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    served.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    try:
+    with answering(Handler) as url:
+        served.url = f"{url}/v1"
         yield served
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

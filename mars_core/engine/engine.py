@@ -84,11 +84,6 @@ class Engine:
         """How steps are computed, for the run's record."""
         return f"{self._target.path}, {'CUDA graphs' if self._captures else 'eager'}"
 
-    @property
-    def busy(self) -> bool:
-        """Whether a text is being written."""
-        return bool(self._texts)
-
     @torch.inference_mode()
     def begin(
         self,

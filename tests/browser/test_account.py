@@ -8,9 +8,6 @@ import json
 import re
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from storage import RunStore, StorageError
+from tests.answering import Answers, answering
 from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     axe_problems,
@@ -38,23 +36,18 @@ pytestmark = pytest.mark.browser
 HOST = "lab.example"  # this machine: see ARGUMENTS of conftest.py
 
 
-class Empty(BaseHTTPRequestHandler):
+class Empty(Answers):
     def do_GET(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
 
 @pytest.fixture
 def port() -> Iterator[int]:
     """Of somebody else's server on this machine."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with answering(Empty) as url:
+        yield urlsplit(url).port or 0
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import threading
 from contextlib import ExitStack, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.answering import Answers, answering
 from tests.serving import free_port
 from ui.public.access import is_open
 
@@ -50,7 +50,7 @@ def test_nginx_takes_the_examples(pages: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-class Holding(BaseHTTPRequestHandler):
+class Holding(Answers):
     """A page: a request of ``/hold`` it begins to answer, and ends once the test has
     seen enough."""
 
@@ -66,25 +66,18 @@ class Holding(BaseHTTPRequestHandler):
             self.seen.wait()
         self.wfile.write(b"b")
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 def test_nginx_limits_the_requests_and_open_connections_of_an_address(tmp_path: Path) -> None:
     """And neither opening a page, with its files, nor what is open with it comes near."""
     Holding.seen.clear()
     with (
-        ThreadingHTTPServer(("127.0.0.1", 0), Holding) as page,
+        answering(Holding) as page,
         ExitStack() as held,
     ):
-        threading.Thread(target=page.serve_forever, daemon=True).start()
-        held.callback(page.shutdown)
         held.callback(Holding.seen.set)
         port = free_port()
-        nginx = held.enter_context(
-            subprocess.Popen(example(tmp_path, f"http://127.0.0.1:{page.server_port}/", port))
-        )
+        nginx = held.enter_context(subprocess.Popen(example(tmp_path, f"{page}/", port)))
         held.callback(nginx.terminate)
         client = held.enter_context(
             httpx.Client(
