@@ -157,7 +157,7 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
 
     def value(seed: float | None, at: int | None) -> str:
         fields = {**first.by_name, "seed": replace(first.by_name["seed"], value=seed)}
-        macros = '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, "") }}'
+        macros = '{% from "settings/templates/fields.html.jinja" import row %}{{ row(fields, "") }}<button data-do="add">Add</button>'
         return json.dumps(
             {
                 "html": panel._TEMPLATES.from_string(macros).render(fields=fields),
@@ -205,3 +205,12 @@ def test_settings_keep_their_values_and_what_is_typed_while_they_are_drawn_again
     page.fill("#seed input", "9")
     send(page, value(6, requested_at))
     assert page.input_value("#seed input") == "9" and sent_values()["seed"] == 9
+    page.select_option("select", "mars")
+    before = sent_values()["at"]
+    button(page, "Add").click()
+    page.select_option("select", "strict")  # is asked only once there is another lane
+    assert events(page)[-1] == ["input", {"do": "add", "lane": -1}]
+    send(page, value(4, sent_values()["at"] - 1))  # with the lane that was added
+    assert [each["changed"] for each in events(page)[-1][1]["changes"]] == ["rule"]
+    send(page, value(6, before))  # that of before it comes later
+    assert page.input_value("#seed input") == "4"

@@ -5,6 +5,8 @@ const edited = new Map(); // id of a field → when a visitor changed it, for wh
 let unanswered = []; // changes on which other fields depend: an event may take the place of one that waits
 const asked = {}; // the data of what is asked for
 const arranged = {}; // the data of what is done with the lanes
+let arrangedAt = 0; // when lanes were last arranged; 0: that was answered
+const PATIENCE = 10000; // milliseconds for such an answer
 let now = 0,
   newest = 0; // newest: of what is shown; without a time come values that answer nothing, as a stored form
 
@@ -51,7 +53,25 @@ function redraw(changed, node) {
   now += 1;
   keep();
   unanswered.push({ changed, at: now, ...(lane ? { lane: Number(lane.dataset.lane) } : {}) });
-  trigger("select", marsLatest(asked, { changes: unanswered }));
+  if (!arrangedAt) ask();
+}
+
+const ask = () => trigger("select", marsLatest(asked, { changes: unanswered }));
+
+// Until this is answered nothing else is asked: it would be with the lanes of before, and its answer, which comes later, would put them back.
+function arrange(data) {
+  if (data.do !== "link") {
+    const at = (arrangedAt = now += 1);
+    setTimeout(() => settle(at), PATIENCE);
+  }
+  keep();
+  trigger("input", marsLatest(arranged, data));
+}
+
+function settle(at) {
+  if (!arrangedAt || at < arrangedAt) return;
+  arrangedAt = 0;
+  if (unanswered.length) ask();
 }
 
 const state = (field) =>
@@ -96,6 +116,7 @@ function update() {
     }
   mark();
   keep(); // with `at`: what is asked for from here on does not undo what is changed meanwhile
+  settle(newest);
 }
 
 box.addEventListener("input", ({ target }) => {
@@ -147,7 +168,7 @@ box.addEventListener("click", ({ target }) => {
   if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
   else if (button?.dataset.do) {
     const lane = Number(laneOf(button)?.dataset.lane ?? -1);
-    trigger("input", marsLatest(arranged, { do: button.dataset.do, lane }));
+    arrange({ do: button.dataset.do, lane });
   }
 });
 if (CONSTANTS.panel === "compare-settings") window.marsEntered = () => props.value; // for assets/address.js

@@ -79,7 +79,8 @@ class CompareTab(CompareParts):
             return {self.prompt_panel.panel.component: gr.update()}
         preset, values = PRESETS[key], parse(value)
         lanes = [{"rule": rule, **parameters} for rule, parameters in preset.rules]
-        return set_lanes(self.prompt_panel.panel, self.view, {**values, **preset.fields}, lanes)
+        filled = {**values, **preset.fields, "at": None}  # newer than what is still to be answered
+        return set_lanes(self.prompt_panel.panel, self.view, filled, lanes)
 
     def show_example(self, value: str | None, event: gr.EventData) -> Updates:
         """Show the stored result of the example prompt that was chosen, where there is one."""
