@@ -11,6 +11,7 @@ from operator import eq
 from typing import Any
 
 from mars_core.types import (
+    COUNTS,
     UNKNOWN,
     Cause,
     Divergence,
@@ -248,6 +249,12 @@ def spent_before(trace: Trace, position: int) -> tuple[float, ...]:
     tv, regret = trace.config.spent or (0.0, 0.0)
     tv += sum(token.tv for token in tokens[:at])
     return tv, regret if math.isnan(charged) else charged
+
+
+def counted_note(trace: Trace) -> str:
+    """Return whose τ and acceptance those of a server's run are; empty where they are its own."""
+    counts = trace.config.environment.get(COUNTS)
+    return f"τ and acceptance of {trace.config.target.name} are {counts}." if counts else ""
 
 
 def beyond_head(trace: Trace) -> str:

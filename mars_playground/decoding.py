@@ -21,7 +21,7 @@ from mars_core.models import ModelPool, Pair, PairSpec
 from mars_core.models.gguf import fetch_default
 from mars_core.session import Session
 from mars_core.settings.command_line import machine, read_settings, threshold_lines
-from mars_core.telemetry import beyond_head, first_divergence
+from mars_core.telemetry import beyond_head, counted_note, first_divergence
 from mars_core.types import ANSWER, UNKNOWN, Cause, RunConfig, ShiftKind, Status, Trace, value_text
 from mars_playground.output import report_bad_input, show
 from mars_playground.running import all_runs
@@ -113,7 +113,11 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     lines += [
         f"{line}\n" for line in threshold_lines([trace.config.rule for trace in traces], pair)
     ]
-    notes = [*map(beyond_head, traces), *(gap_ties(trace)[1] for trace in traces)]
+    notes = [
+        *map(beyond_head, traces),
+        *map(counted_note, traces),
+        *(gap_ties(trace)[1] for trace in traces),
+    ]
     lines += [f"{note}\n" for note in dict.fromkeys(notes) if note]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))
     head = f"{'':{wide}}{'tokens':>8}{'wall s':>9}{'TTFT ms':>9}{'tok/s':>8}{'passes':>8}{'τ':>7}{'accepted':>10}{'relaxed':>9}"

@@ -159,12 +159,9 @@ def counters_finding(before: Counters | None, after: Counters | None) -> Finding
     meantime are in it."""
     if before is None or after is None or not after.drafts > 0:  # nan without counters
         return Finding(TITLE, LosslessVerdict.NOT_TESTED, "The server counts no drafts.")
-    names = ("drafts", "drafted", "accepted")
-    drafts, drafted, accepted = (
-        int(getattr(after, name) - getattr(before, name)) for name in names
-    )
-    earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
-    by_position = [int(now - then) for now, then in zip(after.accepted_at, earlier, strict=False)]
+    added = after.since(before)
+    drafts, drafted, accepted = map(int, (added.drafts, added.drafted, added.accepted))
+    by_position = list(map(int, added.accepted_at))
     doubts = list(_doubts(drafts, drafted, accepted, by_position))
     verdict = LosslessVerdict.NOT_KNOWN if doubts else LosslessVerdict.LOSSLESS
     counted = f"{plural(drafts, 'draft')}, {count(accepted)} of {plural(drafted, 'drafted token')} accepted."

@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable
 
 from evaluation.scoring.answer import contains
+from evaluation.scoring.extraction import json_of
 
 _NAMED = re.compile(r"([a-z]+): *(\S.*)", re.DOTALL)
-_FENCED = re.compile(r"```(?:json)?\s(.*?)```", re.DOTALL)
 _POINT = re.compile(r"^ *(?:[-*•]|\d+[.)]) +\S", re.MULTILINE)
 
 
@@ -44,11 +44,7 @@ def _is_one_of(text: str, value: str) -> bool:
 def _has_keys(text: str, value: str) -> bool:
     """Return whether the text, or the first fenced block in it, is a JSON object with these keys
     only."""
-    fenced = _FENCED.search(text)
-    try:
-        written = json.loads(fenced[1] if fenced else text)
-    except (ValueError, RecursionError):
-        return False
+    written = json.loads(json_of(text) or "null")
     return isinstance(written, dict) and sorted(written) == sorted(_items(value))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -21,7 +21,7 @@ _SERVERS = (
     ("sglang:", "SGLang", ("prompt_tokens",), "generation_tokens"),
 )
 
-WHOLE = "of the server as a whole, by /metrics: between two readings it wrote this answer alone"
+WHOLE = "by /metrics of the server as a whole, which wrote this answer alone between two readings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,14 @@ class Counters:
     tau: float
     acceptance_rate: float
     relaxed: float
+
+    def since(self, before: Counters) -> Counters:
+        """Return what was counted after an earlier reading; gauges as they are now."""
+        totals = "prompt_tokens", "new_tokens", "drafts", "drafted", "accepted", "relaxed"
+        added = {name: getattr(self, name) - getattr(before, name) for name in totals}
+        earlier = (*before.accepted_at, *[0.0] * len(self.accepted_at))
+        accepted_at = (now - then for now, then in zip(self.accepted_at, earlier, strict=False))
+        return replace(self, accepted_at=tuple(accepted_at), **added)
 
 
 def read_counters(text: str) -> Counters:
@@ -110,15 +118,13 @@ def counts_between(
     as one answer has: then it wrote nothing else. None otherwise."""
     if before is None or after is None or new_tokens < 1:
         return None
-    if after.new_tokens - before.new_tokens != new_tokens:
+    added = after.since(before)
+    if added.new_tokens != new_tokens:
         return None
-    names = ("drafts", "drafted", "accepted")
-    counted = [getattr(after, name) - getattr(before, name) for name in names]
+    counted = [added.drafts, added.drafted, added.accepted]
     if not all(math.isfinite(count) and count >= 0 for count in counted) or not counted[0]:
         return None
-    earlier = (*before.accepted_at, *[0.0] * len(after.accepted_at))
-    at_least = [now - then for now, then in zip(after.accepted_at, earlier, strict=False)]
-    exactly = [more - most for more, most in pairwise((counted[0], *at_least, 0.0))]
-    histogram = exactly if at_least and min(exactly) >= 0 else []
+    exactly = [more - most for more, most in pairwise((counted[0], *added.accepted_at, 0.0))]
+    histogram = exactly if added.accepted_at and min(exactly) >= 0 else []
     passes, drafted, accepted = map(int, counted)
     return ServerCounts(passes, drafted, accepted, tuple(map(int, histogram)), WHOLE)

@@ -17,7 +17,17 @@ from evaluation.served.request import request_of
 from evaluation.served.trace import answer_trace, failed_trace, part_step
 from mars_core.jobs import Began, Ended, Job, JobEvent, Wrote
 from mars_core.settings import Settings
-from mars_core.types import SERVER, UNKNOWN, ModelRef, RunConfig, Status, Step, StopReason, Trace
+from mars_core.types import (
+    COUNTS,
+    SERVER,
+    UNKNOWN,
+    ModelRef,
+    RunConfig,
+    Status,
+    Step,
+    StopReason,
+    Trace,
+)
 
 ALTERNATIVES = 20  # of a token that are asked for: an entropy needs nearly all of the probability
 CONNECT_S = 10.0
@@ -160,7 +170,7 @@ def _counted(trace: Trace, before: Counters, after: Counters | None) -> Trace:
     counts = counts_between(before, after, trace.summary.new_tokens)
     if counts is None:
         return trace
-    environment = {**trace.config.environment, "counts": WHOLE}
+    environment = {**trace.config.environment, COUNTS: WHOLE}
     return with_counts(
         replace(trace, config=replace(trace.config, environment=environment)), counts
     )

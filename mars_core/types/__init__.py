@@ -2,6 +2,7 @@
 
 from mars_core.types.configuration import (
     ANSWER,
+    COUNTS,
     MAX_DRAFT,
     PROTECTED,
     SAMPLER,
@@ -47,6 +48,7 @@ from mars_core.types.trace import (
 
 __all__ = [
     "ANSWER",
+    "COUNTS",
     "MAX_DRAFT",
     "NODE_FIELDS",
     "PROTECTED",

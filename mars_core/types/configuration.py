@@ -121,6 +121,7 @@ class TreeShape:
 MAX_DRAFT = 64  # largest k
 # the rule and the drafter of a run of a server, where it does not say which it has
 ANSWER = "answer"  # of an environment: the file that a run was read from
+COUNTS = "counts"  # and what a server counted, where that is not of the run by itself
 SERVER = "server"
 WITH_PROBABILITIES = {"model", "eagle3"}  # drafters; ``drafting`` compares it with its table
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from display.blocks import ReportTable
 from display.plot import Plot
-from mars_core.telemetry import beyond_head
+from mars_core.telemetry import beyond_head, counted_note
 from mars_core.types import Trace
 from ui.figures.acceptance import acceptance_plot
 from ui.figures.margins import margin_plot
@@ -159,7 +159,14 @@ def details_of(
         else summary_table(NUMBERS, ended, quantities_of(ended)),
         self_check(ended),
         summary_table("Shift", ended, SHIFT_QUANTITIES),
-        " ".join(filter(None, dict.fromkeys([*map(beyond_head, ended), infinite_note(ended)]))),
+        " ".join(
+            filter(
+                None,
+                dict.fromkeys(
+                    [*map(beyond_head, ended), *map(counted_note, ended), infinite_note(ended)]
+                ),
+            )
+        ),
         {figure.name: figure.draw(plotted) for figure in FIGURES},
         written,
     )

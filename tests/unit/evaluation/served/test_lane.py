@@ -17,7 +17,7 @@ from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, foll
 from mars_core.models import BUNDLED_PAIR
 from mars_core.settings import Settings
 from mars_core.settings.recorded import documents, settings_of
-from mars_core.telemetry import first_divergence
+from mars_core.telemetry import counted_note, first_divergence
 from mars_core.types import UNKNOWN, Cause, Outcome, Status, StopReason, Trace
 from storage import RunStore
 from tests.served_server import Fault, Serving
@@ -152,7 +152,8 @@ def test_what_the_server_counted_meanwhile_is_of_the_answer_where_it_wrote_nothi
     )
     assert summary.tau == 24 / max(drafts, 24 - 1 - serving.accepted)
     assert "as a whole" in counted.config.environment["counts"]
-    assert "counts" not in told.config.environment
+    assert "are by /metrics of the server as a whole" in counted_note(counted)
+    assert counted_note(told) == "" and "counts" not in told.config.environment
 
     def busy(trace: Trace) -> Trace:
         serving.generated += 1  # of another client

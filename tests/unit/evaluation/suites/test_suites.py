@@ -18,9 +18,9 @@ from evaluation.scoring.instructions import is_instruction
 from evaluation.scoring.metrics import metrics_of, scores
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import split_prompts, typed_suite
+from tests.data.tool_prompts import OFFERED, rows
 from tests.unit.evaluation.suites.files import field_file, row, write
 from training.demo.corpus import held_out
-from training.tool_prompts import OFFERED, rows
 from ui.tabs.study.form import StudyForm
 
 

@@ -1,4 +1,4 @@
-"""The prompts of the suite ``tools``: ``python -m training.tool_prompts FILE`` writes them.
+"""The prompts of the suite ``tools``: ``python -m tests.data.tool_prompts FILE`` writes them.
 
 80 requests that one of four functions fulfils, 20 texts to write as an object with an object in it
 and 20 as a list. Every value of the right answer is in the request, a date also in words.
