@@ -69,6 +69,13 @@ def architecture(model: PreTrainedModel) -> Architecture | None:
     return _BY_CLASS.get(type(model).__name__)
 
 
+def has_fast_layers(name: str) -> bool:
+    """Return whether there is a row for an architecture, named as a configuration or a GGUF file
+    does: ``Qwen2ForCausalLM``, ``qwen2``."""
+    plain = name.lower().replace("_", "").removesuffix("forcausallm")
+    return f"{plain}forcausallm" in {each.lower() for each in _BY_CLASS}
+
+
 def number(config: PreTrainedConfig, field: str) -> float | None:
     """Return the number in a field of a row; None where it names none, or the model has none."""
     return getattr(config, field) if field else None

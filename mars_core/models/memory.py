@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -128,6 +130,19 @@ def elsewhere_bytes(device: torch.device) -> int:
 
 def gigabytes(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
+
+
+@cache
+def read_speed() -> float:
+    """Return how many bytes a second of this machine's memory are read, the best of a few tries."""
+    block = torch.ones(2**26)  # 256 MiB, larger than caches
+
+    def tried() -> float:
+        began = time.perf_counter()
+        block.sum()
+        return block.nbytes / (time.perf_counter() - began)
+
+    return max(tried() for _ in range(4))
 
 
 class PeakMemory:

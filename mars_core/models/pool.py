@@ -99,11 +99,13 @@ class ModelPool:
                 self._pairs.move_to_end(key)
             return self._pairs[key]
 
-    def fits(self, spec: PairSpec) -> MemoryFit:
-        """Memory needed and available, with pairs that can be freed counted as free. Imports torch
-        only where there may be a GPU or a device was named."""
+    def fits(self, spec: PairSpec, *, kept: bool = False) -> MemoryFit:
+        """Memory needed and available, with pairs that can be freed counted as free. ``kept``: a CPU
+        may leave the weights as their files have them. Imports torch only where there may be a GPU
+        or a device was named."""
         if not self._pairs and self._wanted == ("auto", "auto") and not may_have_gpu():
-            return MemoryFit(spec.memory_bytes(FLOAT32_BYTES), host_free_bytes(), "cpu")
+            each = 1 if kept else FLOAT32_BYTES
+            return MemoryFit(spec.memory_bytes(each), host_free_bytes(), "cpu")
         models = [
             model
             for pair in list(self._pairs.values())
@@ -112,7 +114,8 @@ class ModelPool:
         ]
         reclaimable = sum(tensor.nbytes for model in models for tensor in model.parameters())
         available = free_bytes(self.device) + elsewhere_bytes(self.device) + reclaimable
-        return MemoryFit(spec.memory_bytes(bytes_each(self.dtype)), available, str(self.device))
+        each = 1 if kept and self._by_model else bytes_each(self.dtype)
+        return MemoryFit(spec.memory_bytes(each), available, str(self.device))
 
     def margins(self, spec: PairSpec) -> Margins:
         """Return those of the pair's target; empty where it is not in memory."""

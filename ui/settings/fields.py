@@ -23,6 +23,7 @@ from mars_core.types import SERVER, DraftMode
 from ui.kit.labels import LANE_NAMES, drafter_title
 from ui.kit.panel import render
 from ui.public.limits import PRIVATE_LIMITS, Limits
+from ui.settings.own import named_models
 from ui.settings.parameters import EXAMPLES, default_theta, expression_error, step_of
 from ui.settings.values import (
     DRAFTS,
@@ -80,7 +81,6 @@ class FormField:
     most: float | None = None
     help: str = ""
     placeholder: str = ""
-    list: str = ""  # id of the list of what may be typed
     also: str = ""  # what errors call it, beside its name and the beginning of its label
     visible: bool = True
     live: bool = False
@@ -127,8 +127,8 @@ def _control(name: str, kind: SettingKind) -> dict[str, Any]:
 
 
 class Fields:
-    """Fields by name, each with the value that was given for it or its default. ``scope``: what
-    their ids begin with; ``spec``: the chosen pair (None: a custom one) of ``pairs``."""
+    """Fields by name, each with the value that was given for it or its default. ``scope`` begins
+    their ids; ``spec``: the chosen pair (None: a custom one) of ``pairs``."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class Fields:
     ) -> None:
         self.values, self.by_name = values, dict[str, FormField]()
         self.spec, self._pairs, self._limits = spec, pairs, limits
+        self.drafters = offered(spec or named_models(values))
         self._scope = f"{scope}-" if scope else ""
-        self._models = f"{scope or 'compare'}-settings-models"
 
     def add(self, name: str, kind: str, label: str, default: Any = "", **more: Any) -> Any:
         """Add a field and return what stands in it. ``most``: the largest number that may be
@@ -178,13 +178,12 @@ class Fields:
     def run(self, longest: int, *left_out: str, **more: Mapping[str, Any]) -> None:
         """Add all settings of a run but those that are ``left_out``. ``longest``: new tokens to
         begin with; ``more``: what a tab has otherwise, by setting."""
-        custom = self.values.get("pair") == CUSTOM and CUSTOM in [value for _, value in self._pairs]
-        own: dict[str, Any] = {name: {"visible": custom, "list": self._models} for name in MODELS}
-        server = {"visible": has_server(self.values)}
-        own |= {
-            **{name: server for name in ("server", "server_model")},
+        custom = self.values.get("pair") == CUSTOM and CUSTOM in dict(self._pairs).values()
+        own: dict[str, Any] = {
+            **{name: {"visible": custom} for name in MODELS},
+            **{name: {"visible": has_server(self.values)} for name in ("server", "server_model")},
             "pair": {"choices": self._pairs},
-            "drafter": {"choices": [(drafter_title(kind), kind) for kind in offered(self.spec)]},
+            "drafter": {"choices": [(drafter_title(kind), kind) for kind in self.drafters]},
             "temperature": {"default": self.spec.temperature if self.spec else 1.0},
             "max_new_tokens": {"default": longest, "most": self._limits.new_tokens},
         }

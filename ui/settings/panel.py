@@ -15,18 +15,19 @@ from typing import Any
 
 import gradio as gr
 
-from display.format import memory, parameters
+from display.format import parameters
 from display.sources import to_json
-from mars_core.models import CUSTOM, PairSpec
-from mars_core.models.gguf import measured
+from mars_core.models import CUSTOM, MemoryFit, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
 from ui.jobs.services import Services
 from ui.kit.assets import asset, with_constants
 from ui.kit.events import LATEST, Updates, event_data
+from ui.kit.labels import drafter_title
 from ui.kit.panel import render
 from ui.settings.fields import Fields, LaneFields, lane
+from ui.settings.own import PairNote, facts_of, fitting, known_of, listed
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
@@ -34,6 +35,7 @@ from ui.settings.values import (
     MOST_LANES,
     EnteredValues,
     as_parameter,
+    as_text,
     lanes_of,
     parse,
     read_lane_values,
@@ -44,6 +46,8 @@ from ui.settings.values import (
 RESETS: Mapping[str, Sequence[str]] = {  # what gets its default again when a field changes
     "pair": ("tree", "k", "draft_mode", "temperature"),
     "drafter": ("draft_mode",),
+    "draft": ("drafter", "draft_mode"),
+    "head": ("drafter", "draft_mode"),
     "rule": tuple({each.name for rule in RULES.values() for each in rule.parameters}),
     "purpose": ("suite", "problems", "rules"),
     "rules": ("others",),
@@ -54,12 +58,16 @@ SCRIPT = "\n".join(
     [asset("morph.js"), asset("wrong.js", "settings"), asset("settings.js", "settings")]
 )
 MOST_CHANGES = 20  # that are read of an event
-PairNote = tuple[str, str, Sequence[str]]  # text, state (ok or bad) and facts
 ABOUT_CUSTOM = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
     "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
     "owner/name/file.gguf). Without both, drafts come from the text itself."
 )
+
+
+def _fits(fit: MemoryFit) -> bool:
+    """Return whether a pair fits, or its size is not known."""
+    return fit.fits or not fit.needed_bytes
 
 
 class SettingsPanel:
@@ -100,14 +108,18 @@ class SettingsPanel:
         ]
         values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}
         values |= {"lanes": [each.values for each in lanes]} if lanes else {}
-        loaded_spec, wrong = (spec, "") if spec else self._custom_pair(entered)
+        loaded_spec, note = (
+            (spec, self._note(spec, drawn=drawn)) if spec else self._custom_pair(entered)
+        )
         html = render(
             f"settings/templates/{self._scope}.html.jinja",
             fields=fields.by_name,
             lanes=lanes,
             least=LEAST_LANES,
             most=MOST_LANES,
-            note=self._note(loaded_spec, wrong, drawn=drawn),
+            note=note,
+            custom=spec is None,
+            changes=as_text(entered.get("changes")),
             thresholds=self._notes(values, loaded_spec),
             limits=services.limits.sentence(study=not lanes),
             label=self._label(values),
@@ -132,30 +144,35 @@ class SettingsPanel:
             (spec for spec in self.services.catalog if spec.key == key), self.services.catalog[0]
         )
 
-    def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, str]:
-        """Return the custom pair; or why there is none, if anything is given."""
-        if not any(values.get(name) for name in MODELS):
-            return None, ""
+    def _custom_pair(self, values: EnteredValues) -> tuple[PairSpec | None, PairNote]:
+        """Return the custom pair, and what is known of it before it is loaded; or why there is
+        none, if anything is given."""
+        typed = [as_text(values.get(name)) for name in MODELS]
+        for name, each in zip(MODELS, typed, strict=True):
+            if (choices := listed(each)) is not None:
+                return None, PairNote(
+                    f"Choose the {name} in {each.strip()}:", choices=choices, into=name
+                )
+        if not any(typed):
+            return None, PairNote(ABOUT_CUSTOM)
         try:
-            return measured(read_settings(values, "", *MODELS).spec()), ""
+            spec, summaries = known_of(self.services, read_settings(values, "", *MODELS).spec())
+            fit = self.services.pool.fits(spec, kept=all(each.kept for each in summaries.values()))
         except ValueError as error:
-            return None, str(error)
+            return None, PairNote(str(error), ok=False)
+        facts = facts_of(self.services, spec, summaries, fit)
+        return spec, PairNote(spec.note, _fits(fit), facts, named=typed[0].strip())
 
-    def _note(self, spec: PairSpec | None, wrong: str, *, drawn: bool) -> PairNote:
-        """Say what the pair can do, and what memory it needs, which is not for strangers; of a
-        custom one what can be given."""
-        if spec is None:
-            return wrong or ABOUT_CUSTOM, "bad" if wrong else "ok", ()
+    def _note(self, spec: PairSpec, *, drawn: bool) -> PairNote:
+        """Say what a pair of the catalog can do, and what memory it needs, which is not for
+        strangers."""
         sizes = " → ".join(
             parameters(size) for size in (spec.draft_parameters, spec.target_parameters) if size
         )
         facts = [f"{sizes} parameters"] if sizes else []
         fit = self.services.pool.fits(spec) if drawn else None
-        if fit and fit.needed_bytes and not self.services.public:
-            verdict = "fits" if fit.fits else "does not fit"
-            needed, free = memory(fit.needed_bytes), memory(fit.available_bytes)
-            facts.append(f"needs {needed}, {free} free on {fit.device}: {verdict}")
-        return spec.note, "bad" if fit and fit.needed_bytes and not fit.fits else "ok", facts
+        facts += fitting(fit) if fit and not self.services.public else []
+        return PairNote(spec.note, fit is None or _fits(fit), facts)
 
     def _notes(self, values: EnteredValues, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """Return notes on the thresholds of each lane; without lanes one on all."""
@@ -173,9 +190,31 @@ class SettingsPanel:
     def changed(self, value: str | None, *changes: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """``changes``: those since the last answer, in their order."""
         values = parse(value)
+        before = dict(values), [lane.get("theta") for lane in lanes_of(values)]
         for each in changes:
             self._change(values, each)
+        names = [str(each.get("changed")) for each in changes]
+        if not {"pair", *MODELS}.isdisjoint(names):
+            told = self._changes(values, *before)
+            values["changes"] = told or ("" if "pair" in names else as_text(values.get("changes")))
         return self.value(values), values
+
+    def _changes(self, values: EnteredValues, before: EnteredValues, thetas: Sequence[Any]) -> str:
+        """Say which settings other models changed, and why; empty where they changed none."""
+        spec, told = self.spec(values), list[str]()
+        for name, field in self._fields(values, spec).by_name.items():
+            was = before.get(name, field.value)
+            if field.visible and was != field.value and name != "pair":
+                titles = {value: title for title, value in field.choices}
+                titles |= {was: drafter_title(was)} if name == "drafter" else {}
+                ends = (str(titles.get(each, each)) for each in (was, field.value))
+                told.append(f"{field.label} {' → '.join(ends)}")
+        usual = default_theta(spec).value
+        for theta, after in zip(thetas, lanes_of(values), strict=True):
+            if theta not in (None, usual) and "theta" not in after:
+                told.append(f"θ {theta} → {usual:g}")
+        why = f"the defaults of {spec.title}" if spec else "what can be done with these models"
+        return f"Changed with the models: {', '.join(dict.fromkeys(told))} ({why})." if told else ""
 
     def _change(self, values: dict[str, Any], changed: Mapping[str, Any]) -> None:
         index, lanes = changed.get("lane"), lanes_of(values)

@@ -115,6 +115,7 @@ function update() {
       field[name] = value;
     }
   mark();
+  offer();
   keep(); // with `at`: what is asked for from here on does not undo what is changed meanwhile
   settle(newest);
 }
@@ -124,18 +125,35 @@ box.addEventListener("input", ({ target }) => {
   keep();
   if (target.dataset.redraw === "live") redraw(target.dataset.name, target);
 });
-// Models of one's own that were given here before, kept by the browser.
+// Models of one's own that were described here before, kept by the browser: chips that fill the field that is in hand if it is empty, else the target.
 const RECENT = "mars-models",
-  MOST = 8;
-const offers = document.createElement("datalist");
-offers.id = CONSTANTS.panel + "-models";
-element.append(offers);
-function offer(...given) {
-  const known = [...new Set([...given, ...(marsStorage.read(RECENT) || [])])].slice(0, MOST);
-  offers.replaceChildren(...known.map((name) => new Option("", name)));
-  if (given.length) marsStorage.write(RECENT, known);
+  MOST = 5;
+let filled = "target";
+function offer() {
+  const place = box.querySelector("[data-recent]");
+  if (!place) return;
+  const { recent } = place.dataset;
+  const known = [...new Set([recent, ...(marsStorage.read(RECENT) || [])])];
+  const latest = known.filter(Boolean).slice(0, MOST);
+  if (recent) marsStorage.write(RECENT, latest);
+  for (const name of latest) {
+    const chip = document.createElement("button");
+    Object.assign(chip, { type: "button", className: "mars-small", title: name });
+    chip.dataset.fill = name;
+    chip.textContent = name.split("/").slice(-2).join("/");
+    place.append(chip);
+  }
 }
-offer();
+function fill(text, into) {
+  const of = (name) => box.querySelector(`[data-name="${name}"]`);
+  const field = of(into || (of(filled).value ? "target" : filled));
+  field.value = text;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  field.dispatchEvent(new Event("change", { bubbles: true }));
+}
+box.addEventListener("focusin", ({ target: { dataset } }) => {
+  if (["target", "draft", "head"].includes(dataset.name)) filled = dataset.name;
+});
 
 // The key of a server, kept by the browser for that address alone: it is no value of the panel.
 const KEYS = "mars-server-keys";
@@ -152,7 +170,6 @@ function lock(key) {
 box.addEventListener("change", ({ target }) => {
   if (target.id === "server-key") lock(target.value.trim());
   if (target.dataset.name === "server") unlock();
-  if (target.list === offers && target.value.trim()) offer(target.value.trim());
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);
 });
@@ -166,6 +183,7 @@ box.addEventListener(
 box.addEventListener("click", ({ target }) => {
   const button = target.closest("button");
   if (button?.dataset.redraw) redraw(button.dataset.redraw, button);
+  else if (button?.dataset.fill) fill(button.dataset.fill, button.dataset.into);
   else if (button?.dataset.do) {
     const lane = Number(laneOf(button)?.dataset.lane ?? -1);
     arrange({ do: button.dataset.do, lane });

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mars_core.models.gguf.folder import (
     description,
     fetch_default,
-    measured,
+    header_of,
     source_file,
     weights,
 )
 
-__all__ = ["description", "fetch_default", "measured", "source_file", "weights"]
+__all__ = ["description", "fetch_default", "header_of", "source_file", "weights"]

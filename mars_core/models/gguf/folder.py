@@ -12,14 +12,12 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from mars_core.models import smollm2, source
-from mars_core.models.catalog import PairSpec
 from mars_core.models.checks.untrusted import check_count
 from mars_core.models.errors import ModelError, explained
 from mars_core.models.progress import Progress
@@ -63,15 +61,10 @@ def fetch_default(progress: Progress, file: Path | None = None) -> Path:
     return description(ModelRef(smollm2.NAME), progress)[0]
 
 
-def measured(spec: PairSpec) -> PairSpec:
-    """Return the pair with the parameters of its GGUF files on this machine, which takes some
-    seconds for a file that was not read yet. Raises ModelError."""
-    sizes = [spec.target_parameters, spec.draft_parameters]
-    for at, ref in enumerate((spec.target, spec.draft)):
-        if ref and ref.name.endswith(GGUF) and (file := folder_of(ref)).is_file():
-            with explained(ref):
-                sizes[at] = _once(_check, file, ref.name).parameters
-    return replace(spec, target_parameters=sizes[0], draft_parameters=sizes[1])
+def header_of(file: Path, name: str) -> Any:
+    """Return the checked header of a file on this machine, read again only if it has changed, which
+    takes some seconds for a large vocabulary. Raises ModelError."""
+    return _once(_check, file, name)
 
 
 def source_file(ref: ModelRef, folder: str | None) -> str:
@@ -192,7 +185,7 @@ def _describe(file: Path, folder: Path, name: str) -> None:
 
     from mars_core.models.gguf.file import EMBEDDING
 
-    header = _once(_check, file, name)
+    header = header_of(file, name)
     folder.mkdir()
     outline = folder / f"outline{GGUF}"
     outline.write_bytes(header.outline())

@@ -4,12 +4,16 @@ machine for measurements may lack."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from mars_core.decoder.quantised import lacks_products, multiplies_int4
 from mars_core.models.errors import ModelError
 from mars_core.models.source import SOURCE
+
+if TYPE_CHECKING:
+    from mars_core.models.gguf.file import Header
 
 _PLAIN = ("F32", "F16", "BF16")
 
@@ -20,12 +24,17 @@ def lacks_levels(folder: Path) -> str:
     if not (folder / SOURCE).is_file():
         return "that takes a GGUF file"
     from mars_core.models.gguf.file import known_header
-    from mars_core.models.gguf.kinds import FORMS
 
     try:
-        header = known_header(folder / SOURCE, folder.name)
+        return lacks_levels_of(known_header(folder / SOURCE, folder.name))
     except ModelError as error:
         return str(error).rstrip(".")
+
+
+def lacks_levels_of(header: Header) -> str:
+    """Do the same for the file of a header."""
+    from mars_core.models.gguf.kinds import FORMS
+
     kinds = {each.kind for each in header.tensors.values() if each.kind.name not in _PLAIN}
     if others := sorted(kind.name for kind in kinds - FORMS.keys()):
         return f"its file has tensors in {', '.join(others)}"

@@ -256,27 +256,63 @@ def test_a_pair_of_own_models_keeps_the_numbers_that_were_set(store: RunStore) -
         assert any(listed.get(name) != first.get(name) for name in names)
 
 
-def test_size_and_memory_of_own_files_are_said_before_they_are_loaded(
+def test_own_files_are_described_before_they_are_loaded(
     panel: SettingsPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write_gguf(tmp_path / "tiny.gguf")
-    shown = words.parameters(tiny_llama().num_parameters())
+    size = words.parameters(tiny_llama().num_parameters())
     folder = tiny_checkpoint("llama", tmp_path / "folder")
-    for target, draft, sizes in (
-        (file, "", f"{shown} parameters"),
-        (file, file, f"{shown} → {shown} parameters"),
-        (folder, "", " parameters"),
-        (folder, file, f"{shown} → "),
+    of_file = (
+        f"llama, GGUF F32, {words.memory(file.stat().st_size)}, {size} parameters, fast layers"
+    )
+    of_folder = "LlamaForCausalLM, safetensors F32, "
+    for target, draft, facts in (
+        (file, "", [f"target: {of_file}"]),
+        (file, file, [f"target: {of_file}", f"draft: {of_file}"]),
+        (folder, "", [f"target: {of_folder}"]),
+        ("owner/model", file, ["target: on the Hub; ", f"draft: {of_file}"]),
     ):
         values = {"pair": CUSTOM, "target": str(target), "draft": str(draft)}
-        (note,) = fields_of(panel, values).all(".mars-note")
-        assert sizes in note.text and "needs " in note.text and ": fits" in note.text
+        shown = fields_of(panel, values)
+        (note,) = shown.all(".mars-note")
+        assert all(fact in note.text for fact in facts) and "speed known after" in note.text
+        assert ("needs " in note.text and ": fits" in note.text) == (target != "owner/model")
+        (recent,) = (each for each in shown.every if "data-recent" in each.attributes)
+        assert recent.attributes["data-recent"] == str(target)
+    values = {"pair": CUSTOM, "target": str(file)}
     monkeypatch.setattr("gguf.GGUFReader", None)  # a file that did not change is not read again
-    assert sizes in fields_of(panel, values).all(".mars-note")[0].text
+    assert of_file in fields_of(panel, values).all(".mars-note")[0].text
     file.write_bytes(b"no model")
     monkeypatch.undo()
     (note,) = fields_of(panel, values).all(".mars-note")
     assert f"{file} is damaged, or no GGUF file" in note.text
+
+
+def test_a_folder_without_a_model_is_browsed(panel: SettingsPanel, tmp_path: Path) -> None:
+    for name in ("b.gguf", "text.txt", ".hidden.gguf", "<b>.gguf"):
+        (tmp_path / name).touch()
+    (tmp_path / "models").mkdir()
+    shown = fields_of(panel, {"pair": CUSTOM, "draft": str(tmp_path)})
+    chips = [each for each in shown.all("button") if "data-into" in each.attributes]
+    assert [each.text for each in chips] == ["↑", "models/", "<b>.gguf", "b.gguf"]
+    assert {each.attributes["data-into"] for each in chips} == {"draft"}
+    assert chips[3].attributes["data-fill"] == str(tmp_path / "b.gguf")
+
+
+def test_the_form_says_what_other_models_changed_and_offers_what_they_can(
+    panel: SettingsPanel,
+) -> None:
+    def after(values: EnteredValues, changed: str) -> dict[str, Any]:
+        value, answered = panel.changed(json.dumps({"values": values}), {"changed": changed})
+        assert answered["changes"] in read_panel(json.loads(value)["html"]).text
+        return parse(value) | {"changes": answered["changes"]}
+
+    own = after(parse(panel.value({})) | {"pair": CUSTOM}, "pair")
+    assert own["drafter"] == "suffix"  # no draft model and no head is named
+    assert "Drafts from " in own["changes"] and "what can be done" in own["changes"]
+    named = after(own | {"target": "a/b", "draft": "c/d"}, "draft")
+    assert named["drafter"] == "model" and "→ Draft model" in named["changes"]
+    assert after(named, "target")["changes"] == named["changes"]
 
 
 def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) -> None:

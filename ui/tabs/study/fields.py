@@ -9,7 +9,6 @@ from display.names import parameter_title, rule_title
 from evaluation.plan.lane import BASELINE
 from evaluation.suites.read import BUILT_IN
 from evaluation.suites.typed import QUESTIONS, TYPED
-from mars_core.drafting import offered
 from mars_core.models import BUNDLED_PAIR
 from mars_core.rules import PLAIN, RULES
 from mars_core.types import RuleConfig
@@ -47,7 +46,7 @@ def describe(fields: Fields) -> None:
     fields.run(
         LONGEST,
         # a drafter is needed
-        drafter={"choices": [(drafter_title(each), each) for each in offered(spec)[:-1]]},
+        drafter={"choices": [(drafter_title(each), each) for each in fields.drafters[:-1]]},
         k=listed | {"default": f"{spec.k if spec else 5}", "placeholder": "3, 5, 7", "most": None},
         temperature=listed
         | {

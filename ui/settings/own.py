@@ -1,0 +1,116 @@
+"""What the page says of models of one's own before they are loaded, and what is offered to choose
+from in a folder of this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, NamedTuple
+
+from display.format import displayable, memory, number, plural
+from display.format import parameters as parameters_text
+from mars_core.models import PairSpec
+from mars_core.models.memory import MemoryFit, read_speed
+from mars_core.models.source import GGUF
+from ui.jobs.services import Services
+from ui.settings.values import MODELS, EnteredValues, as_text
+
+if TYPE_CHECKING:
+    from mars_core.models.summary import Summary
+
+MOST_LISTED, MOST_READ = 60, 5000  # entries of a folder
+PATIENCE_S = 3.0
+ON_HUB = "target: on the Hub; its size and what it needs are known once it is fetched"
+
+
+class PairNote(NamedTuple):
+    """``facts``: of the pair; ``choices``: what stands in a folder, each with its path, to fill the
+    field ``into``; ``named``: a model that is to be remembered."""
+
+    text: str
+    ok: bool = True
+    facts: Sequence[str] = ()
+    choices: Sequence[tuple[str, str]] = ()
+    into: str = ""
+    named: str = ""
+
+
+def named_models(values: EnteredValues) -> SimpleNamespace:
+    """Return the models of one's own that are named, the others None."""
+    return SimpleNamespace(**{name: as_text(values.get(name)).strip() or None for name in MODELS})
+
+
+def known_of(services: Services, spec: PairSpec) -> tuple[PairSpec, dict[str, Summary]]:
+    """Return what the headers of its models say. Raises ModelError."""
+    if not hasattr(sys.modules.get("mars_core.session"), "Session"):
+        # with transformers, which breaks where another thread than the engine's imports it meanwhile
+        services.engine.submit(import_module, "mars_core.session").result()
+    from mars_core.models.summary import summarised
+
+    return summarised(spec)
+
+
+def facts_of(
+    services: Services, spec: PairSpec, summaries: Mapping[str, Summary], fit: MemoryFit
+) -> list[str]:
+    """Return what the headers say."""
+    facts = [
+        f"{name}: {displayable(each.architecture[:60])}, {each.numbers}, {memory(each.file_bytes)}, "
+        f"{parameters_text(each.parameters)} parameters"
+        f", {'fast layers' if each.fast else 'no fast layers, those of transformers'}"
+        for name, each in summaries.items()
+    ]
+    hub = [] if "target" in summaries else [ON_HUB]
+    return [*facts, *hub, *fitting(fit), _speed(services, spec, summaries.get("target"), fit)]
+
+
+def fitting(fit: MemoryFit) -> list[str]:
+    verdict = "fits" if fit.fits else "does not fit"
+    needed, free = memory(fit.needed_bytes), memory(fit.available_bytes)
+    known = f"needs {needed}, {free} free on {fit.device}: {verdict}"
+    return [known] if fit.needed_bytes else []
+
+
+def _speed(services: Services, spec: PairSpec, target: Summary | None, fit: MemoryFit) -> str:
+    """Return the speed of its runs here, else what reading its weights allows."""
+    if pace := services.paces.of(spec.target.name):
+        slowest = number(1 / pace.longest)
+        return f"{slowest} tokens/s or more in its last {plural(pace.runs, 'run')} here"
+    if target and target.kept and fit.device == "cpu" and fit.fits:
+        with suppress(TimeoutError):  # while a job runs, what is measured beside it says nothing
+            speed = services.engine.submit(read_speed).result(timeout=PATIENCE_S)
+            size = target.read_bytes
+            return (
+                f"without drafts at best about {number(speed / size, 2)} tokens/s: {memory(size)} "
+                f"are read for each, {memory(speed)} a second here"
+            )
+    return "speed known after its first run"
+
+
+def listed(typed: str) -> list[tuple[str, str]] | None:
+    """Return the folders and GGUF files of a folder, the folder above first; None where ``typed``
+    is none, or one with a model."""
+    path = Path(typed.strip())
+    try:
+        folder = path.expanduser().resolve()
+        if not typed.strip() or not folder.is_dir() or (folder / "config.json").exists():
+            return None
+        with os.scandir(folder) as entries:
+            found = [
+                (not each.is_dir(), each.name)
+                for each in islice(entries, MOST_READ)
+                if not each.name.startswith(".") and (each.is_dir() or each.name.endswith(GGUF))
+            ]
+    except (OSError, RuntimeError, ValueError):
+        return None
+    rows = [(name if file else f"{name}/", str(folder / name)) for file, name in sorted(found)]
+    return [
+        ("↑", str(folder.parent)),
+        *((displayable(name), at) for name, at in rows[:MOST_LISTED]),
+    ]
