@@ -1,7 +1,6 @@
 """The fields of a settings panel as plain values: what each reads, what stands in it, whether it
-is displayed. Those of a setting follow from the table of settings. No gradio. A field shows what it
-can of the values that a browser holds.
-"""
+is displayed. Those of a setting follow from the table of settings. A field shows what it can of the
+values that a browser holds. No gradio."""
 
 from __future__ import annotations
 

@@ -70,6 +70,11 @@ def facts_of(
     return [*facts, *hub, *fitting(fit), _speed(services, spec, summaries.get("target"), fit)]
 
 
+def may_fit(fit: MemoryFit) -> bool:
+    """Return whether a pair fits, or its size is not known."""
+    return fit.fits or not fit.needed_bytes
+
+
 def fitting(fit: MemoryFit) -> list[str]:
     verdict = "fits" if fit.fits else "does not fit"
     needed, free = memory(fit.needed_bytes), memory(fit.available_bytes)

@@ -17,7 +17,7 @@ import gradio as gr
 
 from display.format import parameters
 from display.sources import to_json
-from mars_core.models import CUSTOM, MemoryFit, PairSpec
+from mars_core.models import CUSTOM, PairSpec
 from mars_core.numbers import number_of
 from mars_core.rules import RULES, WHERE
 from mars_core.types import RuleConfig
@@ -27,7 +27,7 @@ from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import drafter_title
 from ui.kit.panel import render
 from ui.settings.fields import Fields, LaneFields, lane
-from ui.settings.own import PairNote, facts_of, fitting, known_of, listed
+from ui.settings.own import PairNote, facts_of, fitting, known_of, listed, may_fit
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
@@ -63,11 +63,6 @@ ABOUT_CUSTOM = (
     "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
     "owner/name/file.gguf). Without both, drafts come from the text itself."
 )
-
-
-def _fits(fit: MemoryFit) -> bool:
-    """Return whether a pair fits, or its size is not known."""
-    return fit.fits or not fit.needed_bytes
 
 
 class SettingsPanel:
@@ -161,7 +156,7 @@ class SettingsPanel:
         except ValueError as error:
             return None, PairNote(str(error), ok=False)
         facts = facts_of(self.services, spec, summaries, fit)
-        return spec, PairNote(spec.note, _fits(fit), facts, named=typed[0].strip())
+        return spec, PairNote(spec.note, may_fit(fit), facts, named=typed[0].strip())
 
     def _note(self, spec: PairSpec, *, drawn: bool) -> PairNote:
         """Say what a pair of the catalog can do, and what memory it needs, which is not for
@@ -172,7 +167,7 @@ class SettingsPanel:
         facts = [f"{sizes} parameters"] if sizes else []
         fit = self.services.pool.fits(spec) if drawn else None
         facts += fitting(fit) if fit and not self.services.public else []
-        return PairNote(spec.note, fit is None or _fits(fit), facts)
+        return PairNote(spec.note, fit is None or may_fit(fit), facts)
 
     def _notes(self, values: EnteredValues, spec: PairSpec | None) -> list[ThresholdNote | None]:
         """Return notes on the thresholds of each lane; without lanes one on all."""
