@@ -74,8 +74,8 @@ class Repeat:
 @dataclass(frozen=True, slots=True)
 class StoredComparison:
     """The last turn of a comparison, with the first run of every lane, by lane, and their
-    ``repeats``, by order. ``earlier``: the turns before, each alone. ``created_at`` is aware, in
-    UTC."""
+    ``repeats``, by order. ``earlier``: the turns before, each alone; ``later``: how many follow.
+    ``created_at`` is aware, in UTC."""
 
     id: str
     created_at: datetime
@@ -87,10 +87,19 @@ class StoredComparison:
     source: Source = Source.COMPARE
     repeats: tuple[Repeat, ...] = ()
     earlier: tuple[StoredComparison, ...] = ()
+    later: int = 0
 
     @property
     def turns(self) -> tuple[StoredComparison, ...]:
         return (*self.earlier, self)
+
+    def at(self, turn: int) -> StoredComparison:
+        """Return the turn of this number, from 1, with those before it; of another number the
+        last."""
+        if not 0 < turn < len(self.turns):
+            return self
+        before = self.turns[: turn - 1]
+        return replace(self.turns[turn - 1], earlier=before, later=len(self.turns) - turn)
 
     @property
     def executed(self) -> int:

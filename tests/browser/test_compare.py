@@ -228,6 +228,17 @@ def test_a_conversation_goes_on_with_every_key_after_a_reload_and_where_it_was_s
     turns.locator("summary").click()
     expect(turns).to_contain_text("stopped after")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+    last = [lane_text(page, lane) for lane in (0, 1)]
+    turns.get_by_role("button", name="Show its tokens").first.click()
+    expect(turns).to_contain_text("Turn 1 of 4.")
+    expected(page, "#follow-up").to_be_hidden()  # it follows the last turn
+    assert [lane_text(page, lane) for lane in (0, 1)] == first
+    page.reload()
+    expect(turns).to_contain_text("Turn 1 of 4.")
+    turns.get_by_role("button", name="Show the last turn").click()
+    expect(turns).to_contain_text("Turn 4.")
+    expected(page, "#follow-up").to_be_visible()
+    assert [lane_text(page, lane) for lane in (0, 1)] == last
 
 
 def test_a_model_that_cannot_be_loaded_is_named_and_offered_again(window: Window) -> None:

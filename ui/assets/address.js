@@ -1,7 +1,7 @@
 // The address bar and the page agree: `mars:address` {name: text, …} writes into it, `mars:open` {comparison, runs, tab} opens one in
 // History or another tab, and what it says when the page opens or the visitor goes back is reported to the server. Opening something
 // is an entry of its history; typing in a search is not. What names mean is said in ui/kit/address.py.
-const PLACES = ["tab", "comparison"];
+const PLACES = ["tab", "comparison", "turn"];
 const NAMES = ["tab", ...props.opens.map(([name]) => name)];
 const EVENTS = { [props.first]: "submit", history: "input" };
 
@@ -68,9 +68,9 @@ function write(patch, places) {
 const listen = marsListen.bind(null, element);
 listen("mars:address", document, (event) => merge(event.detail));
 listen("mars:open", document, (event) => {
-  const { tab, comparison, runs } = event.detail,
+  const { tab, comparison, runs, turn = "" } = event.detail,
     query = parameters();
-  const named = { ...(comparison && { comparison }), ...(runs && { runs: runs.join(",") }) };
+  const named = { turn, ...(comparison && { comparison }), ...(runs && { runs: runs.join(",") }) };
   if (tab) for (const name of ["comparison", "runs", "share"]) named[name] = query.get(name) || ""; // what is open here
   merge({ tab: tab || "history", ...named });
   report();

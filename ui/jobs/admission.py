@@ -104,7 +104,8 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
     sentence."""
     services.limits.check(configs)  # first: the pair's ranges are wider
     longest = max((len(session.check(config).prompt_ids) for config in configs), default=0)
-    services.limits.check_tokens(longest)
+    turns = any(config.prompt.history for config in configs)
+    services.limits.check_tokens(longest, "conversation" if turns else "prompt")
     most = services.limits.new_tokens
     for config in configs:
         prefix_length = len(config.prefix)

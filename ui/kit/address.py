@@ -46,7 +46,7 @@ SEARCH = ("text", "rule", "target", "status", "source", "tag", "since", "until")
 _HISTORY = ("comparison", "runs", *SEARCH, "sort", "list_page", "share")
 # The tab that shows what an address names, where it names no tab; the first name that it has
 # decides.
-_OPENS = {"study": "quality", "share": "history", "comparison": FIRST}
+_OPENS = {"study": "quality", "share": "history", "comparison": FIRST, "turn": FIRST}
 
 
 def _among(known: Iterable[str]) -> Callable[[str], str]:
@@ -84,13 +84,14 @@ def _read_by(read: Callable[[str], Any], default: Any = "") -> Any:
 @dataclass(frozen=True, slots=True)
 class Address:
     """A view of the page. ``since`` and ``until`` are ISO dates in the visitor's zone;
-    ``list_page`` counts from 1. ``share``: the token of a link, through which what is named here is read.
-    ``zone``: minutes by which the visitor's clock is behind UTC, as a browser gives them; never
-    part of the address."""
+    ``list_page`` counts from 1, as ``turn``, whose 0 is the last of a comparison. ``share``: the
+    token of a link, through which what is named here is read. ``zone``: minutes by which the
+    visitor's clock is behind UTC, as a browser gives them; never part of the address."""
 
     tab: str = _read_by(_matching(TAB))
     study: str = _read_by(_matching(ID))
     comparison: str = _read_by(_matching(ID))
+    turn: int = _read_by(lambda text: _integer(text, 0, 0, 10**6), 0)
     runs: tuple[str, ...] = _read_by(_runs, ())
     text: str = _read_by(_cut)
     rule: str = _read_by(_cut)

@@ -35,7 +35,9 @@ class Limits:
         _at_most("The number of lanes", len(configs), self.lanes)
         for config in configs:
             prompt = config.prompt
-            self.check_prompt(prompt.text, prompt.system, *prompt.stop, *chain(*prompt.history))
+            self.check_prompt(prompt.text, prompt.system, *prompt.stop)
+            before = sum(map(len, chain(*prompt.history)))
+            _at_most("The conversation's length in characters", before, self.prompt_characters)
             self.check_drafts(config.drafter)
             self.check_length(config.max_new_tokens)
 
@@ -55,9 +57,9 @@ class Limits:
         """Check the prompt before anything is loaded or encoded. Raises ValueError."""
         _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
 
-    def check_tokens(self, prompt: int) -> None:
-        """Check the longest prompt. Raises ValueError."""
-        _at_most("The prompt's length in tokens", prompt, self.prompt_tokens)
+    def check_tokens(self, prompt: int, what: str = "prompt") -> None:
+        """Check the longest prompt. ``what``: its name. Raises ValueError."""
+        _at_most(f"The {what}'s length in tokens", prompt, self.prompt_tokens)
 
     def check_study(self, runs: int) -> None:
         """Raises ValueError."""

@@ -81,7 +81,7 @@ def reopened(stored: StoredComparison, lanes: Sequence[int | None] = ()) -> Comp
     of_all = [labels.get(column, OTHER) for column in range(len(columns))]
     name = turn_name(stored.id, stored.earlier)
     name = "/".join([name, *(["-".join(map(str, lanes))] if lanes else [])])
-    turns = turns_html(stored.earlier, [trace.config for trace in traces.values()])
+    turns = turns_html(stored.earlier, [trace.config for trace in traces.values()], stored.later)
     return replace(ended_result(traces, name, of_all, speeds=speeds), turns=turns)
 
 

@@ -4,7 +4,6 @@ answered, and where the answers first differed. No gradio."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from display.format import displayable, plural
 from mars_core.types import RunConfig, Status, Trace
@@ -15,47 +14,34 @@ from ui.kit.values import plain
 from ui.result.sentence import broken_sentence, verdict
 
 
-class Answer(NamedTuple):
-    """What a lane wrote. ``note``: why it is not whole."""
-
-    label: str
-    text: str
-    note: str
-
-
-class EarlierTurn(NamedTuple):
-    """``says``: what came of it, in plain words."""
-
-    question: str
-    answers: tuple[Answer, ...]
-    says: str
-
-
-def turns_html(earlier: Sequence[StoredComparison], configs: Sequence[RunConfig]) -> str:
+def turns_html(
+    earlier: Sequence[StoredComparison], configs: Sequence[RunConfig], later: int = 0
+) -> str:
     """Return the turns before that of the runs with these configurations, and its prompt; nothing
-    for a first turn."""
-    if not earlier or not configs:
+    for an only one. ``later``: how many there are after it."""
+    if not configs or not (earlier or later):
         return ""
     return render(
         "result/turns.html.jinja",
-        turns=[_turn(turn) for turn in earlier],
+        earlier=[
+            (turn.prompt.text, *_came_of([run.trace for run in turn.runs])) for turn in earlier
+        ],
         question=configs[0].prompt.text,
         same=len({config.prompt.history for config in configs}) == 1,
+        later=later,
     )
 
 
-def _turn(stored: StoredComparison) -> EarlierTurn:
-    traces = [run.trace for run in stored.runs]
+def _came_of(traces: Sequence[Trace]) -> tuple[list[tuple[str, str, str]], str]:
+    """Return label, text and what is missing of every answer; and what came of them in words."""
     labels = lane_labels([trace.config for trace in traces])
-    answers = tuple(
-        Answer(label, trace.text, _note(trace)) for label, trace in zip(labels, traces, strict=True)
-    )
+    runs = list(zip(labels, traces, strict=True))
     ended = all(trace.status is Status.COMPLETED for trace in traces)
-    says = verdict(traces) if ended else broken_sentence([*zip(labels, traces, strict=True)])
-    return EarlierTurn(stored.prompt.text, answers, plain(says))
+    says = verdict(traces) if ended else broken_sentence(runs)
+    return [(label, trace.text, _missing(trace)) for label, trace in runs], plain(says)
 
 
-def _note(trace: Trace) -> str:
+def _missing(trace: Trace) -> str:
     if trace.status is Status.FAILED:
         return f"failed: {displayable(trace.error)}"
     tokens = plural(trace.summary.new_tokens, "token")

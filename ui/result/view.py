@@ -70,7 +70,7 @@ class ResultView(LaneCards):
     ) -> None:
         continues = asks is not None
         self.strip = strip_component(strip, scope=scope)
-        self.turns = static_component(elem_id=f"{scope}-turns")
+        self.turns = panel_component(elem_id=f"{scope}-turns")
         self.reader = reader_component(scope=scope, runs=continues)
         super().__init__(scope, lane_views, FIRST_LANES, continues=continues)
         self.scope, self.tabs = scope, dict[str, gr.HTML]()  # by title

@@ -51,6 +51,8 @@ def test_what_is_loaded_is_every_turn_with_its_prompt_and_runs(store: RunStore) 
         trace.text for trace in traces[:2]
     ]
     assert (last.executed, first.id, first.earlier) == (6, id_, ())
+    assert last.at(0) is last.at(2) is last.at(9) is last
+    assert last.at(1) == replace(first, later=1)
 
 
 def test_it_is_one_row_of_the_list_found_by_the_words_of_any_turn(store: RunStore) -> None:

@@ -23,6 +23,8 @@ from tests.unit.ui.helpers import FORM, latest, run_comparison, strip_text
 from ui.jobs.services import Services
 from ui.settings.values import read_link, read_settings, settings_values, stored_settings
 from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
+from ui.tabs.compare.frames import DisplayedComparison
+from ui.tabs.compare.handlers import run_follow_up
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.tab import CompareTab
 from ui.token_view.view import FIELDS
@@ -84,6 +86,23 @@ def test_positions_that_mars_gap_would_relax_are_counted_and_marked(
     assert ended[2].note == (
         "MARS, gap (g = 0.7) would keep a drafted runner-up at 2 of 5 positions of this text."
     )
+
+
+def test_a_follow_up_sends_the_server_the_messages_of_its_own_answers(
+    services: Services, server: Streaming
+) -> None:
+    first = views_of(services, form(server.url, system="Be kind."))[-1]
+    shown = DisplayedComparison(latest(services.store).id, FORM.spec(), (0, 1, 2))
+    *_, end = run_follow_up(services, shown, "And then?", "own", "visitor")
+    assert strip_text(first)[0] == strip_text(end)[0] == "done"
+    assert [(each["role"], each["content"]) for each in server.requests[-1][2]["messages"]] == [
+        ("system", "Be kind."),
+        ("user", FORM.prompt),
+        ("assistant", "".join(WORDS)),
+        ("user", "And then?"),
+    ]
+    last = latest(services.store).runs[2].trace
+    assert last.config.served and len(last.config.prompt.history) == 1
 
 
 def test_what_is_read_again_is_what_was_shown(services: Services, server: Streaming) -> None:

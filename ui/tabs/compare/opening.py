@@ -39,7 +39,7 @@ from ui.tabs.compare.arrange import CompareParts, empty_lane, request_json
 from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.compare.safety import assured
 
-OF_RESULT = ("comparison", "share", "runs")  # names of an address
+OF_RESULT = ("comparison", "share", "runs", "turn")  # names of an address
 LINKED = "The page’s address is a link to these settings now."
 FILLED = "Settings from the address; press Compare to run them."
 
@@ -97,11 +97,11 @@ class Opening(CompareParts):
         if not address.comparison:
             named = any(as_text(words.get(name)) for name in LINK_NAMES)
             return self._settings(words) if named else {self.displayed: gr.skip()}
-        if displayed and displayed.comparison == address.comparison:
+        if displayed and displayed.comparison == address.comparison and not address.turn:
             return {self.displayed: gr.skip()}
         try:
             store = services.store.through(address.share) if address.share else services.store
-            stored = few(store.load(address.comparison), address.runs)
+            stored = few(store.load(address.comparison).at(address.turn), address.runs)
         except StorageError as error:
             return self._message(services.sentence(error), "failed")
         return self._comparison(services, stored, address)
@@ -133,7 +133,8 @@ class Opening(CompareParts):
         updates = self.view.update(strip, result.lanes + empty, result.turns)
         updates |= self.view.show_lanes(len(result.lanes))
         updates |= self.view.show(result.details)
-        return filled | updates | {self.displayed: None if address.share else displayed}
+        readable = address.share or stored.later  # and no more
+        return filled | updates | {self.displayed: None if readable else displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
         """Return the form of an address, and one sentence where it holds what cannot be."""
