@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -107,24 +109,32 @@ class Header(NamedTuple):
 
 def read_header(path: Path, name: str) -> Header:
     """Read the header of the file ``path`` of the model ``name``. Raises ModelError."""
-    try:
+    with _named(name):
         return _header(path)
-    except _DAMAGE as error:
-        raise ModelError(
-            f"{name} is damaged, or no GGUF file ({brief(error)}): fetch it again."
-        ) from error
 
 
 def known_header(path: Path, name: str) -> Header:
     """Return the header without tokens, read again only if the file has changed. Raises
     ModelError."""
     stat = path.stat()
-    return _known(path, name, stat.st_size, stat.st_mtime_ns)
+    with _named(name):
+        return _known(path, stat.st_size, stat.st_mtime_ns)
 
 
 @lru_cache(4)
-def _known(path: Path, name: str, _size: int, _time: int) -> Header:
-    return read_header(path, name)._replace(tokens=())
+def _known(path: Path, _size: int, _time: int) -> Header:
+    return _header(path)._replace(tokens=())
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Name the model whose file is damaged."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise ModelError(
+            f"{name} is damaged, or no GGUF file ({brief(error)}): fetch it again."
+        ) from error
 
 
 def _header(path: Path) -> Header:
@@ -177,10 +187,19 @@ def _text(text: str) -> bytes:
 
 
 def _string(file: BinaryIO) -> bytes:
-    (length,) = _unpack(file, "Q")
-    if length > _LONGEST or len(text := file.read(length)) < length:
-        raise ValueError("it ends too early")
+    (text,) = _strings(file, 1)
     return text
+
+
+def _strings(file: BinaryIO, count: int) -> Iterator[bytes]:
+    """Read so many strings. A vocabulary has some 300,000, so nothing is called for each but the
+    file's own functions."""
+    read, length_of = file.read, struct.Struct("<Q").unpack
+    for _ in range(count):
+        (length,) = length_of(read(8))
+        if length > _LONGEST or len(text := read(length)) < length:
+            raise ValueError("it ends too early")
+        yield text
 
 
 def _value(file: BinaryIO, kind: int, texts: list[bytes] | None = None) -> Any:
@@ -196,10 +215,8 @@ def _value(file: BinaryIO, kind: int, texts: list[bytes] | None = None) -> Any:
     if inner in _SCALARS:
         file.seek(count * struct.calcsize("<" + _SCALARS[inner]), 1)
     elif inner == _STRING:
-        for _ in range(count):
-            text = _string(file)
-            if texts is not None:
-                texts.append(text)
+        kept = deque[bytes](maxlen=0) if texts is None else texts
+        kept.extend(_strings(file, count))
     else:
         raise ValueError(f"it has a list of kind {inner}")
     return count
