@@ -13,7 +13,6 @@ from dataclasses import asdict
 from transformers.utils import logging as transformers_logging
 
 from evaluation.progress import show_progress
-from evaluation.records.beside import answers_beside
 from evaluation.served.lane import checked_server
 from mars_core.jobs import Job, RecordedRun, Wrote, execution_order, follow, servers_last
 from mars_core.margins import gap_ties, meaning
@@ -37,8 +36,11 @@ def main(options: Namespace) -> int:
             return 0
         settings = read_settings(options)
         checked_server(settings)
-        files = options.answer if options.command == "compare" else []
-        answers = answers_beside(files, settings.prompt_config, len(settings.rules))
+        answers: Sequence[Trace] = ()
+        if options.command == "compare" and options.answer:
+            from evaluation.records.beside import answers_beside  # it brings the database along
+
+            answers = answers_beside(options.answer, settings.prompt_config, len(settings.rules))
         pool = ModelPool(**machine(settings))
         session = Session(pool.get(settings.spec(), show_progress))
         configs = session.configs(settings)

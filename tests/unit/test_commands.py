@@ -84,9 +84,9 @@ RUN = {
     "mars eval run --pair bundled --suite demo_arithmetic --rules strict,mars --theta 0.9,0.97 --batch 16 "
     "--interventions 1000": f"{SMALL} --interventions 2 --placebo-seeds 1",
     "mars advise --pair bundled --suite demo_arithmetic --margin 0.98 --rules mars,mars-gap "
-    "--batch 8 --time-alone 16": "--time-alone 1 --margin 0.8 --alpha 0.1 --limit 26 --max-new-tokens 80 --quiet",
+    "--batch 8 --time-alone 16": "--time-alone 1 --margin 0.5 --alpha 0.3 --limit 8 --max-new-tokens 24 --quiet",
     "mars eval match --pair bundled --suite demo_arithmetic --rules mars,mars-gap,random --tau 4.05 "
-    "--batch 8": "--tau 4.1 --limit 18 --max-new-tokens 60 --quiet",
+    "--batch 8": "--tau 4.8 --limit 8 --max-new-tokens 24 --quiet",
     "mars eval run --help": "",
     "mars eval run … --plan-only": "",
     "mars eval resume STUDY": "",
