@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from display.format import plural
 from display.names import parameter_title
 from display.palette import NEUTRAL
 from display.panels import (
@@ -115,9 +116,11 @@ def _tradeoff(
         for point in series.points
         if cost.known(point.measured) and gain.known(point.measured)
     ]
+    most = max((point.measured.runs for _, point in points), default=0)
+    names = [_name(point, most) if named else "" for _, point in points]
     marks = [
-        _mark(series, point, gain.of(point), [cost, gain])._replace(name=point.label * named)
-        for series, point in points
+        _mark(series, point, gain.of(point), [cost, gain])._replace(name=name)
+        for (series, point), name in zip(points, names, strict=True)
     ]
     enough = [
         (cost.cost * cost.of(point).value, gain.of(point).value)
@@ -133,6 +136,12 @@ def _tradeoff(
         marks,
         (level[0], f"margin {margin(level[0])}") if level else None,
     )
+
+
+def _name(point: Point, most: int) -> str:
+    """Return what stands beside a mark; of a lane with fewer runs than the ``most`` their number."""
+    runs = point.measured.runs
+    return point.label if runs == most else f"{point.label}, {plural(runs, 'run')}"
 
 
 def _mark(series: Series, point: Point, x: MarkValue, quantities: Sequence[ChartQuantity]) -> Mark:

@@ -114,6 +114,11 @@ def test_every_lane_of_the_first_picture_has_its_name_where_it_covers_no_other()
         assert left >= 0 and left + width <= FIGURE_PX
         boxes.append(Box(left, middle - LINE_PX / 2, left + width, middle + LINE_PX / 2))
     assert not any(one.covers(other) for one, other in combinations(boxes, 2))
+    rows = [row if row.lane else replace(row, runs=2) for row in report.measured]
+    fewer = plots(charts(replace(report, measured=tuple(rows)))[0])["kept"].figure
+    assert "Strict, 2 runs" in [
+        each["text"] for each in fewer.to_plotly_json()["layout"]["annotations"]
+    ]
 
 
 def test_the_front_has_what_nothing_beats_and_no_lane_of_few_runs(report: Report) -> None:
