@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page, Route, ViewportSize, expect
 
+from mars_core.models import CUSTOM
 from mars_core.types import Status
 from storage import RunStore
 from tests.browser.conftest import PATIENCE_MS, Window
@@ -33,6 +34,7 @@ from tests.browser.steps import (
     reopen_latest,
     wait_for,
 )
+from tests.gguf_files import write_gguf
 from tests.serving import Server
 
 TOP = "node => node.getBoundingClientRect().top + window.scrollY"
@@ -450,3 +452,22 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     slider.fill("0")
     expect(counted.nth(1)).to_contain_text("MARS θ = 0.8 would keep")
     assert text.evaluate(TOP) == selector
+
+
+def test_a_file_is_browsed_described_and_remembered(window: Window, tmp_path: Path) -> None:
+    write_gguf(tmp_path / "tiny.gguf")
+    page, note = window.page, window.page.locator("#pair-note")
+    page.click("#settings > summary")
+    page.select_option("#pair-input", CUSTOM)
+    expect(page.get_by_role("button", name="Browse …")).to_be_visible()
+    page.fill("#target-input", str(tmp_path))
+    page.locator("#target-input").blur()
+    note.get_by_role("button", name="tiny.gguf").click()
+    expect(page.locator("#target-input")).to_have_value(str(tmp_path / "tiny.gguf"))
+    expect(note).to_contain_text("target: llama, GGUF F32")
+    page.reload()
+    page.click("#settings > summary")
+    page.select_option("#pair-input", CUSTOM)
+    page.fill("#target-input", "")
+    page.locator("[data-recent] button", has_text="tiny.gguf").click()
+    expect(note).to_contain_text("target: llama, GGUF F32")
