@@ -344,7 +344,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps(problem), encoding="utf-8")
     (tmp_path / "answer.json").write_text(json.dumps(VLLM), encoding="utf-8")
     (tmp_path / "mars.jsonl").write_text(json.dumps(LINE), encoding="utf-8")
-    (tmp_path / "prompts.txt").write_text("What is 17 + 25?\nTell me a story.\n", encoding="utf-8")
+    prompts = (
+        "What is 17 + 25?\nTell me a story.\nWhat is 5 + 6?\n"  # of fewer drafts more is asked
+    )
+    (tmp_path / "prompts.txt").write_text(prompts, encoding="utf-8")
     monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
