@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from mars_core.decoder.architectures import has_fast_layers
+from mars_core.models import smollm2
 from mars_core.models.catalog import PairSpec
 from mars_core.models.checks.untrusted import check_config_file
-from mars_core.models.errors import explained
+from mars_core.models.errors import ModelError, explained
 from mars_core.models.gguf import header_of
 from mars_core.models.gguf.kept import lacks_levels_of
 from mars_core.models.source import (
@@ -18,6 +19,7 @@ from mars_core.models.source import (
     count_parameters,
     folder_of,
     is_folder,
+    is_local,
     matching,
     read_header,
 )
@@ -56,8 +58,13 @@ def summarised(spec: PairSpec) -> tuple[PairSpec, dict[str, Summary]]:
 
 
 def _summary(ref: ModelRef) -> Summary | None:
-    """Return None where the files of a model are not here."""
+    """Return None for a model of the Hub. Raises ModelError for a path at which there is nothing."""
     path = folder_of(ref)
+    if is_local(ref) and ref.name != smollm2.NAME and not path.exists():
+        raise ModelError(
+            f"There is no file or folder {ref.name}: give the path of a GGUF file or of a folder "
+            "with config.json, or a Hub id."
+        )
     with explained(ref):
         if ref.name.endswith(GGUF):
             return _of_file(path, ref.name) if path.is_file() else None

@@ -286,6 +286,8 @@ def test_own_files_are_described_before_they_are_loaded(
     monkeypatch.undo()
     (note,) = fields_of(panel, values).all(".mars-note")
     assert f"{file} is damaged, or no GGUF file" in note.text
+    (note,) = fields_of(panel, {"pair": CUSTOM, "target": f"{file}.gguf"}).all(".mars-note")
+    assert f"There is no file or folder {file}.gguf" in note.text and "needs" not in note.text
 
 
 def test_a_folder_without_a_model_is_browsed(panel: SettingsPanel, tmp_path: Path) -> None:
