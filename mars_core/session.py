@@ -146,13 +146,15 @@ class Session:
             )
 
     def check(self, config: RunConfig) -> Checked:
-        """Validates and encodes, without allocating caches. Raises ValueError with one sentence
+        """Validate and encode, without allocating caches, and say on what it will run, which may
+        not be that of the stored run whose settings these are. Raises ValueError with one sentence
         that names the problem. What a server runs, it checks itself."""
         if config.served:
             return Checked(config, ())
         validate(config, self.pair)
         parameters = RULES[config.rule.name].values(config.rule.parameters)
-        config = replace(config, rule=RuleConfig(config.rule.name, parameters))
+        rule, here = RuleConfig(config.rule.name, parameters), _environment(self.pair)
+        config = replace(config, rule=rule, environment=here)
         ids = encode(self.pair.tokenizer, config.prompt)
         validate_length(config, len(ids), *context_limit(self.pair, config.drafter))
         return Checked(config, tuple(ids))

@@ -230,6 +230,9 @@ def test_same_configuration_gives_the_same_trace_but_for_time(pair: Pair) -> Non
     first, second = (traced(pair, seed=5) for _ in range(2))
     assert [step.tokens for step in first.steps] == [step.tokens for step in second.steps]
     assert traced(pair, seed=6).token_ids != first.token_ids
+    # what it ran on is said of this run, not of the one whose settings these are
+    stored = replace(first.config, environment={"torch": "0.1", "batch": "8"})
+    assert Session(pair).start(stored).config == first.config
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
