@@ -186,6 +186,9 @@ class Fields:
             "temperature": {"default": self.spec.temperature if self.spec else 1.0},
             "max_new_tokens": {"default": longest, "most": self._limits.new_tokens},
         }
+        # as drawn, so that a drafter that was chosen is known from one that nobody changed
+        usual = FormField("", "usual_drafter", "hidden", "", self.drafters[0], 0, visible=False)
+        self.by_name[usual.name] = usual
         for section, names in SECTIONS.items():
             for name in names if section else ():
                 if name in DRAFTS:
@@ -232,34 +235,31 @@ class Fields:
 
 def lane(
     index: int,
-    spec: PairSpec | None,
+    form: Fields,
     values: EnteredValues,
     *,
     votes: bool = False,
     rules: Iterable[str] = RULES,
 ) -> LaneFields:
     """Describe a rule with its parameters, and in a lane of Compare what its drafts come from: the
-    form's drafter or one of its own; a server has neither. ``rules``: that are offered."""
+    drafter of ``form`` or one of its own; a server has neither. ``rules``: that are offered."""
     served = values.get("rule") == SERVER
     values = {"rule": SERVER} if served else values
-    fields, id_ = Fields(values, f"lane-{index}", spec), f"{'votes-' if votes else ''}rule-{index}"
+    id_ = f"{'votes-' if votes else ''}rule-{index}"
+    fields = Fields(values, f"lane-{index}", form.spec)
     titles = [(rule_title(name), name) for name in rules]
     label = ("First rule", "Second rule")[index] if votes else f"{LANE_NAMES[index]} rule"
     rule = fields.add("rule", "choice", label, DEFAULT_RULES[index], choices=titles)
     if not votes:
         # the rule "Target alone" drafts nothing
-        kinds = [
-            ("As above", SHARED),
-            *((drafter_title(each), each) for each in offered(spec)[:-1]),
-        ]
-        fields.add(
-            "drafter", "choice", "Drafts", SHARED, choices=kinds, width=120, visible=not served
-        )
+        kinds = [(drafter_title(each), each) for each in form.drafters[:-1]]
+        more = {"choices": [("As above", SHARED), *kinds], "width": 120, "visible": not served}
+        fields.add("drafter", "choice", "Drafts", SHARED, **more)
         fields.draft("k", label="K, this lane")
         fields.draft("tree")
         fields.draft("draft_mode")
     by_name = fields.by_name | {"rule": replace(fields.by_name["rule"], id=id_)}
-    numbers = Fields(values, f"{id_}-parameter", spec)
+    numbers = Fields(values, f"{id_}-parameter", form.spec)
     for parameter in RULES[rule].settable if rule in RULES else ():
         numbers.parameter(RULES[rule], parameter)
     return LaneFields(by_name, tuple(numbers.by_name.values()), Markup(rule_html(rule)))

@@ -78,7 +78,7 @@ class SettingsPanel:
         describe: Callable[[Fields], object],
         *,
         lanes: int = 0,
-        describe_lane: Callable[[int, PairSpec | None, EnteredValues], LaneFields] = lane,
+        describe_lane: Callable[[int, Fields, EnteredValues], LaneFields] = lane,
         label: Callable[[EnteredValues], str] = lambda _: "",
         thresholds: Callable[[EnteredValues], Sequence[RuleConfig]] = lambda _: (),
     ) -> None:
@@ -98,7 +98,7 @@ class SettingsPanel:
         spec, services = self.spec(entered), self.services
         fields = self._fields(entered, spec)
         lanes = [
-            self._describe_lane(index, spec, each)
+            self._describe_lane(index, fields, each)
             for index, each in enumerate(lanes_of(entered)[:MOST_LANES])
         ]
         values: dict[str, Any] = {name: field.value for name, field in fields.by_name.items()}
@@ -236,6 +236,8 @@ class SettingsPanel:
                 for name, field in self._fields({}, pair).by_name.items():
                     if name not in kept and values.get(name) == field.value:
                         del values[name]
+        elif what in MODELS and values.get("drafter") != values.get("usual_drafter"):
+            resets = ()  # a drafter that was chosen stays
         elif kind == "expression" and name in EXPRESSIBLE:
             typed = where.pop(name, None)
             number = number_of(as_parameter(typed))

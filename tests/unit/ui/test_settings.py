@@ -315,6 +315,14 @@ def test_the_form_says_what_other_models_changed_and_offers_what_they_can(
     named = after(own | {"target": "a/b", "draft": "c/d"}, "draft")
     assert named["drafter"] == "model" and "→ Draft model" in named["changes"]
     assert after(named, "target")["changes"] == named["changes"]
+    for chosen in ("ngram", "suffix"):  # by the visitor: models that are named later leave it
+        for models in (own, named):
+            other = after(models | {"drafter": chosen, "draft": "e/f"}, "draft")
+            assert other["drafter"] == (chosen if models["drafter"] != chosen else "model")
+    for values, offers in ((own, False), (named, True)):  # a lane's own drafts are of named models
+        lane = fields_of(panel, values | {"lanes": [{}]}).one("section")
+        drafters = [each.attributes.get("value") for each in lane.all("option")]
+        assert "suffix" in drafters and ("model" in drafters) is offers
 
 
 def test_a_study_suggests_values_for_the_chosen_parameter(services: Services) -> None:
