@@ -47,31 +47,21 @@ class Batched:
         return Decoded(tuple(chain(*self.texts)), 0)
 
 
-def in_slots(
-    name: str,
-    write: Writer,
-    slots: Sequence[int],
-    prompts: Prompts,
-    rounds: int,
-    goals: Mapping[str, float],
-    until: float = math.inf,
-) -> Figures:
-    """Tokens a second for each number of slots, the first of which is 1, relative to a single run's
-    in the same round. The round during which ``time.perf_counter`` passes ``until`` is the last."""
-    batched = {f"{name}: {each} slots": Batched(write, each) for each in slots}
-    return compared(batched, " / single runs", prompts, rounds, goals, until)
+def in_slots(name: str, write: Writer, slots: Sequence[int]) -> dict[str, Batched]:
+    """Return a writer with each number of slots, the first of which is 1."""
+    return {f"{name}: {each} slots": Batched(write, each) for each in slots}
 
 
 def compared(
     batched: Mapping[str, Batched],
-    baseline: str,
     prompts: Prompts,
     rounds: int,
     goals: Mapping[str, float],
+    baseline: str = " / single runs",
     until: float = math.inf,
 ) -> Figures:
     """Tokens a second relative to those of the first, the ``baseline``, in random order in every
-    round."""
+    round. The round during which ``time.perf_counter`` passes ``until`` is the last."""
     for each in batched.values():
         each(prompts[: each.slots], 0)  # kernels, caches and CUDA graphs exist before timed runs
     samples = interleaved(batched, [prompts], rounds, warm_up=0, until=until)
@@ -119,7 +109,7 @@ def beside_vllm(name: str, ours: Ours, prompts: Prompts, rounds: int) -> Measure
 
         title = f"{name}: {VLLM_SLOTS} slots, ours"
         batched = {"vLLM": Batched(write, VLLM_SLOTS), title: Batched(together(ours), VLLM_SLOTS)}
-        _, figure = compared(batched, " / vLLM's", prompts, rounds, {title: VLLM_GOAL})
+        _, figure = compared(batched, prompts, rounds, {title: VLLM_GOAL}, " / vLLM's")
     return figure
 
 
@@ -146,7 +136,7 @@ def main(options: Options) -> Reports:
     goals = {name: both[not is_bundled] for name, both in GOALS.items()}
     figures = list[MeasuredFigure]()
     for name, write in writers.items():
-        figures += in_slots(name, write, SLOTS, prompts, options.rounds, goals)
+        figures += compared(in_slots(name, write, SLOTS), prompts, options.rounds, goals)
     if is_bundled and VLLM.exists():
         figures += [beside_vllm(name, ours[name], prompts, options.rounds) for name in COMPARED[:2]]
     note = "tokens per second of all texts together, prompts included; ratios of each round"

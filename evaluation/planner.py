@@ -102,12 +102,12 @@ def uncut(trace: Trace) -> list[Step]:
 def acceptance_of(trace: Trace) -> Acceptance | None:
     """Return that of its ``uncut`` steps; None for a run that drafted nothing."""
     steps = uncut(trace)
-    deepest = max(map(_depth, steps), default=0)
+    deepest = max((step.depth for step in steps), default=0)
     if not deepest:
         return None
     kept = [sum(step.kept >= depth for step in steps) for depth in range(1, deepest + 1)]
     chains = acceptance_of_counts(kept, [len(steps)] * deepest)
-    trees = any(len(step.nodes) > _depth(step) for step in steps)
+    trees = any(len(step.nodes) > step.depth for step in steps)
     return chains._replace(sizes=_sizes(steps)) if trees else chains
 
 
@@ -139,7 +139,7 @@ def times_of(trace: Trace) -> Times | None:
     timed = [(after, after.elapsed_s - before.elapsed_s) for before, after in pairwise(trace.steps)]
     return (
         Times(
-            median(step.draft_s / max(1, _depth(step)) for step, _ in timed),
+            median(step.draft_s / max(1, step.depth) for step, _ in timed),
             median(max(step.verify_s, seconds - step.draft_s) for step, seconds in timed),
             1 + median(len(step.nodes) for step, _ in timed),
         )
@@ -230,7 +230,3 @@ def best(plan: Sequence[PlannedDraft]) -> PlannedDraft | None:
     """Return the fastest; None where none is faster than decoding without drafts."""
     fastest = max(plan, key=lambda each: each.speedup, default=None)
     return fastest if fastest and fastest.speedup > 1 else None
-
-
-def _depth(step: Step) -> int:
-    return max((node.depth for node in step.nodes), default=0)

@@ -8,7 +8,7 @@ The unit of every interval is the prompt with all its seeds: R runs belong to N 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import NormalDist
@@ -177,15 +177,17 @@ def totals_by_prompt(values: Array, prompt: Indices) -> Array:
     return np.vstack([by_prompt.sum(axis=0), resampled_totals(by_prompt, BOOTSTRAP, 0)])
 
 
-def percentile_intervals(values: Array, resampled: Array, prompts: int) -> tuple[Interval, ...]:
-    """Return expanded percentile intervals of ``values`` [Q] from their resampled values, [Q, B].
+def percentile_intervals(samples: Iterable[Array], prompts: int) -> tuple[Interval, ...]:
+    """Return expanded percentile intervals: of each sample, [1 + B], the first value from the
+    others, which are its resampled ones.
 
     Percentiles need no variance estimate and are the same for a ratio and its inverse. Resamples
     without a value (0 / 0) are left out; the ends are nan for fewer than 2 prompts.
     """
     intervals = []
-    for value, row in zip(map(float, values), resampled, strict=True):
-        finite, interval = row[np.isfinite(row)], Interval(value)
+    for sample in samples:
+        value, finite = float(sample[0]), sample[1:][np.isfinite(sample[1:])]
+        interval = Interval(value)
         if prompts > 1 and finite.size and math.isfinite(value):
             tail = tail_level(prompts)
             interval = Interval(value, *map(float, np.quantile(finite, (tail, 1 - tail))))
@@ -201,8 +203,7 @@ def mean_interval(values: Array, prompt: Indices) -> Interval:
         return Interval()
     columns = np.stack([values[known], np.ones(len(index))], axis=1)
     totals, amounts = totals_by_prompt(columns, index).T
-    means = (totals / amounts)[None]
-    return percentile_intervals(means[:, 0], means[:, 1:], len(prompts))[0]
+    return percentile_intervals([totals / amounts], len(prompts))[0]
 
 
 @cache

@@ -150,9 +150,7 @@ def loops_within(ids: Sequence[int]) -> list[tuple[int, int]]:
 def _by_position(steps: Sequence[Step]) -> tuple[float, ...]:
     """Steps that accepted a token at depth i / steps that drafted one there, for i = 1 … the
     deepest draft."""
-    depths = [
-        max((node.depth for node in step.nodes), default=0) for step in steps
-    ]  # smaller depths are drafted too
+    depths = [step.depth for step in steps]  # smaller depths are drafted too
     positions = range(1, max(depths, default=0) + 1)
     return tuple(
         _ratio(sum(step.kept >= i for step in steps), sum(depth >= i for depth in depths))

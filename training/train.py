@@ -161,6 +161,12 @@ def train(
         optimise(model, loss, data, recipe, stage)
 
 
+def _logits(model: LlamaForCausalLM, ids: Tensor) -> Tensor:
+    """Of what follows each token but the last, [B · T, V]."""
+    logits: Tensor = model(ids[:, :-1], use_cache=False).logits
+    return logits.flatten(0, 1).float()
+
+
 def _weighted(losses: Tensor, weights: Tensor) -> Tensor:
     return (losses * weights.flatten()).sum() / weights.sum()
 
@@ -169,10 +175,9 @@ def train_target(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> LlamaFor
     model = build(recipe, tokenizer, recipe.target_layers)
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
-        logits = model(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float()
-        return _weighted(
-            nn.functional.cross_entropy(logits, ids[:, 1:].flatten(), reduction="none"), weights
-        )
+        after = ids[:, 1:].flatten()
+        losses = nn.functional.cross_entropy(_logits(model, ids), after, reduction="none")
+        return _weighted(losses, weights)
 
     train(model, loss, recipe, recipe.target_stages, tokenizer, recipe.seed)
     return model
@@ -188,8 +193,7 @@ def distil_draft(
     target.eval().requires_grad_(False)
 
     def loss(ids: Tensor, weights: Tensor) -> Tensor:
-        wanted = target(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
-        drafted = draft(ids[:, :-1], use_cache=False).logits.flatten(0, 1).float().log_softmax(-1)
+        wanted, drafted = (_logits(each, ids).log_softmax(-1) for each in (target, draft))
         return _weighted((wanted.exp() * (wanted - drafted)).sum(-1), weights)
 
     train(draft, loss, recipe, recipe.draft_stages, tokenizer, recipe.seed + 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from bench.batches import in_slots, together
+from bench.batches import compared, in_slots, together
 from bench.common.decoding import COMPARED, DRAFTERS, Differences
 from bench.common.report import Figures, MeasuredFigure
 from bench.cuda.coupled import prompts
@@ -50,9 +50,9 @@ def many(trial: CudaTrial) -> Figures:
     pair, size = trial.pair("qwen"), trial.size
     work = prompts(size.slots[-1])
     for at, name in enumerate(COMPARED):
-        write = together(trial.ours(pair, name))
+        batched = in_slots(name, together(trial.ours(pair, name)), size.slots)
         until = trial.share(0.9 / (len(COMPARED) - at))  # a round under way ends later
-        yield from in_slots(name, write, size.slots, work, size.rounds, {}, until)
+        yield from compared(batched, work, size.rounds, {}, until=until)
 
 
 class CudaPart(NamedTuple):

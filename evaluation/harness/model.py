@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 import torch
@@ -39,8 +38,6 @@ from mars_core.types import PromptConfig, RunConfig, Status, StopReason, Trace
 from storage import RunStore, Source
 
 LOG = logging.getLogger(__name__)
-_MAX_WAIT = timedelta(weeks=52)  # one process may be slower than the others by hours
-
 
 QuestionKey = tuple[int, int]  # a request and its repeat
 

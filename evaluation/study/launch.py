@@ -23,8 +23,9 @@ from evaluation.progress import LOG_S, show_progress
 from evaluation.scoring.metrics import check_libraries
 from evaluation.study.check import check_models
 from evaluation.study.engine import InProcess, LaneEngine
+from evaluation.study.events import LaneEnded
 from evaluation.study.runner import Runner
-from evaluation.study.worker import LaneSaved, Work, Worker, WorkerEvent
+from evaluation.study.worker import Work, Worker, WorkerEvent
 from mars_core.models import ModelPool, PairSpec
 from mars_core.session import Session
 from mars_core.settings.command_line import machine
@@ -87,7 +88,7 @@ def follow(work: Work, plan: Plan, waves: Waves, *, quiet: bool) -> int:
         try:
             with closing(events):
                 for event in events:
-                    if isinstance(event, LaneSaved) and time.monotonic() - printed_at >= (
+                    if isinstance(event, LaneEnded) and time.monotonic() - printed_at >= (
                         TERMINAL_S if terminal else LOG_S
                     ):
                         printed_at = time.monotonic()

@@ -134,7 +134,7 @@ def result_of(
     last, summaries = traces[-1], [trace.summary for trace in traces]
     steps = [step for trace in traces for step in trace.steps]
     left = [outcome is Outcome.BONUS for trace in traces for outcome in _left(trace)]
-    depths = [max((node.depth for node in step.nodes), default=0) for step in steps]
+    depths = [step.depth for step in steps]
     positions, reasoning = range(1, max(depths, default=0) + 1), list(map(_reasoning, traces))
     counts = {name: [getattr(summary, name) for summary in summaries] for name in _COUNTS}
     sums: dict[str, Any] = {

@@ -14,13 +14,10 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import psutil
 
-from evaluation.plan.plan import Plan
 from evaluation.study.events import LaneEnded, LaneProgress, TaskEnded
-from evaluation.study.result import LaneResult
 from evaluation.study.runner import Runner
 from mars_core.types import Trace
 from storage import ResultExists, RunStore, StorageError
@@ -29,16 +26,8 @@ log = logging.getLogger(__name__)
 AT_WORK_S = 300.0  # the page takes a study for stopped after so long without a report of a worker
 
 
-class LaneSaved(NamedTuple):
-    """A lane of a task was committed."""
-
-    task: int
-    lane: int
-    result: LaneResult
-    traces: tuple[Trace, ...]
-
-
-WorkerEvent = LaneProgress | LaneSaved | None  # None: no progress; the caller may stop
+# Of a lane that ended once it is committed. None: no progress; the caller may stop
+WorkerEvent = LaneProgress | LaneEnded | None
 
 
 @dataclass(slots=True)
@@ -95,7 +84,7 @@ class Work:
         except ResultExists as error:
             log.warning("%s", error)
             return None
-        return LaneSaved(task, lane, result, traces)
+        return event
 
 
 @dataclass(slots=True)
@@ -105,10 +94,6 @@ class Worker:
     work: Work
     runner: Runner
     tasks: deque[int]
-
-    @property
-    def plan(self) -> Plan:
-        return self.runner.plan
 
     def events(self) -> Generator[WorkerEvent, None, None]:
         """Works until no task is left. Closing it drops what runs. Raises Stopped and

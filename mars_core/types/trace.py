@@ -257,6 +257,11 @@ class Step:
     tokens: tuple[Token, ...]
 
     @property
+    def depth(self) -> int:
+        """Of the draft; 0 without one."""
+        return max((node.depth for node in self.nodes), default=0)
+
+    @property
     def emitted(self) -> tuple[Token, ...]:
         return tuple(token for token in self.tokens if token.outcome is not Outcome.REJECTED)
 

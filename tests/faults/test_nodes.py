@@ -11,7 +11,8 @@ from typing import Any
 import psutil
 
 from evaluation.item import Item, Suite
-from evaluation.study.worker import LaneSaved, Work
+from evaluation.study.events import LaneEnded
+from evaluation.study.worker import Work
 from mars_core.models import ModelPool
 from mars_core.session import Session
 from storage import RunStore
@@ -45,7 +46,7 @@ def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None
             Cluster(Namespace(ray=nodes.address, **here), plan, spec) as cluster,
             Work(store, study) as work,
         ):
-            saved = (event for event in cluster.events(work) if isinstance(event, LaneSaved))
+            saved = (event for event in cluster.events(work) if isinstance(event, LaneEnded))
             for number, _event in enumerate(saved):
                 if number == TASKS:
                     worker = store.results(study)[-1].worker.split(":")[1]

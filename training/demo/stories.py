@@ -203,10 +203,10 @@ def _cast(rng: random.Random) -> dict[str, str]:
     }
 
 
-def passages(characters: int = 96_000, seed: int = 1) -> str:
+def passages() -> str:
     """Return stories for long prompts, a line each."""
-    rng, lines = random.Random(seed), list[str]()
-    while sum(map(len, lines)) < characters:
+    rng, lines = random.Random(1), list[str]()
+    while sum(map(len, lines)) < 96_000:
         lines.append(story(rng)[1])
     return "\n".join(lines) + "\n"
 

@@ -37,6 +37,4 @@ class TrainingProcess:
         return value
 
     def reduced_count(self, number: int, how: Any = dist.ReduceOp.SUM) -> int:
-        if self.count == 1:
-            return number
         return int(self.reduced(torch.tensor(number, device=self.device), how))

@@ -19,7 +19,7 @@ from evaluation.plan.plan import Plan
 from evaluation.report.measuring.grid import Grid, Group
 from evaluation.report.measuring.lanes import GroupSample, sample_of
 from evaluation.report.rows import CurveRow, SharpenedRow
-from evaluation.statistics import Array, Interval, percentile_intervals, totals_by_prompt
+from evaluation.statistics import Array, percentile_intervals, totals_by_prompt
 
 PLACES = 4  # of the common range of two curves at which they are compared
 
@@ -64,7 +64,7 @@ def sharpened_rows(grid: Grid, group: Group, temperature: float) -> Iterator[Sha
                     alone / strict,
                     score - alone,
                 )
-            intervals = _intervals(every.prompts, *values)
+            intervals = percentile_intervals(values, every.prompts)
             yield SharpenedRow(lane, temperature, group.name, every.prompts, *intervals)
 
 
@@ -100,7 +100,8 @@ def _compared(
     for tau in np.linspace(low, high, PLACES + 1)[1:] if low < high else ():
         places = np.full(len(every.tau), tau)
         scores = [_on_curve(places, every.tau[:, curve], every.score[:, curve]) for curve in curves]
-        score, beside, difference = _intervals(every.prompts, *scores, scores[0] - scores[1])
+        samples = *scores, scores[0] - scores[1]
+        score, beside, difference = percentile_intervals(samples, every.prompts)
         yield CurveRow(
             group=group.name,
             temperature=temperature,
@@ -144,8 +145,3 @@ def _on_curve(places: Array, along: Array, values: Array) -> Array:
         order = np.argsort(points)
         found[row] = np.interp(place, points[order], heights[order], right=np.nan)
     return found
-
-
-def _intervals(prompts: int, *values: Array) -> tuple[Interval, ...]:
-    every = np.stack(values)
-    return percentile_intervals(every[:, 0], every[:, 1:], prompts)

@@ -184,8 +184,7 @@ def _lane(
     """``resampled``: values by name, [1 + B], first of all runs."""
     grid, used = sample.grid, sample.used(lane)
     prompts = len(np.unique(sample.prompt[used]))
-    every = np.stack(list(resampled.values()))
-    intervals = percentile_intervals(every[:, 0], every[:, 1:], prompts)
+    intervals = percentile_intervals(resampled.values(), prompts)
     spread = dict(zip(resampled, intervals, strict=True))
     for name, metric in METRICS.items():
         if isinstance(metric.average, ShareOfRuns):

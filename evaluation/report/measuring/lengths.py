@@ -59,10 +59,7 @@ def _rows(
     with np.errstate(divide="ignore", invalid="ignore"):
         tau, rate = tokens / steps, tokens / seconds
         none = np.nan if plan.none is None else rate[:, [plan.none]]
-        values = [
-            percentile_intervals(each[0], each[1:].T, len(prompts))
-            for each in (tau, rate, rate / none)
-        ]
+        values = [percentile_intervals(each.T, len(prompts)) for each in (tau, rate, rate / none)]
     for lane in range(lanes):
         taus, rates, gains = (each[lane] for each in values)
         yield LengthRow(

@@ -75,9 +75,7 @@ def _rates(
     with np.errstate(divide="ignore", invalid="ignore"):
         rates = share * totals[:, :lanes] / totals[:, lanes:]
         ratios = rates / (math.nan if plan.none is None else rates[:, [plan.none]])
-    rate, ratio = (
-        percentile_intervals(each[0], each[1:].T, len(items)) for each in (rates, ratios)
-    )
+    rate, ratio = (percentile_intervals(each.T, len(items)) for each in (rates, ratios))
     return rate, ratio
 
 

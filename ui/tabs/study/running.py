@@ -24,7 +24,7 @@ from evaluation.study.check import (
 )
 from evaluation.study.engine import Accelerated
 from evaluation.study.events import LaneEnded, LaneProgress, Stopped
-from evaluation.study.worker import LaneSaved, Work, WorkerEvent
+from evaluation.study.worker import Work, WorkerEvent
 from mars_core.types import Status, StopReason
 from storage import RunStore, StorageError
 from ui.jobs.admission import RUNNING, JobError, check_configs, job_errors
@@ -190,7 +190,7 @@ class _Following:
             for event in events:
                 if isinstance(event, LaneProgress):
                     yield StudyFrame(self.line(event), self.study)
-                elif isinstance(event, LaneSaved):
+                elif isinstance(event, LaneEnded):
                     for trace in event.traces:
                         self.services.observe(trace)
                     self.done += 1

@@ -32,7 +32,7 @@ COLUMNS = np.random.default_rng(5).gamma(2.0, size=(40, 3))
 
 def percentile_interval(value: float, resampled: np.ndarray, prompts: int) -> Interval:
     """``percentile_intervals`` of one number; ``resampled`` [B]."""
-    (interval,) = percentile_intervals(np.array([value]), resampled[None], prompts)
+    (interval,) = percentile_intervals([np.append(value, resampled)], prompts)
     return interval
 
 

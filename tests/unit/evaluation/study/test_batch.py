@@ -24,8 +24,8 @@ from evaluation.report.files import markdown_of, results_table
 from evaluation.report.measure import measure, predict
 from evaluation.report.shapes import write_answers
 from evaluation.study.batch import _taken, batch_of, decode
+from evaluation.study.events import LaneEnded
 from evaluation.study.result import read_result
-from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig
 from storage import RunStore
@@ -99,7 +99,7 @@ def test_every_task_is_decoded_in_a_batch_of_each_size(
     study = new_study(store, plan)
     for saved in (4, None):  # it is stopped after some results, and goes on
         events = worker_of(store, study, plan, session).events()
-        deque(islice((one for one in events if isinstance(one, LaneSaved)), saved), maxlen=0)
+        deque(islice((one for one in events if isinstance(one, LaneEnded)), saved), maxlen=0)
         events.close()
     check_complete(store, study, plan)
     texts, alone = _texts(store, study), _texts(store, run_study(store, single, session))
@@ -149,7 +149,7 @@ def test_what_is_stopped_goes_on_and_what_cannot_be_started_fails(
     study = new_study(store, plan)
     for saved in (5, None):
         events = worker_of(store, study, plan, session).events()
-        deque(islice((one for one in events if isinstance(one, LaneSaved)), saved), maxlen=0)
+        deque(islice((one for one in events if isinstance(one, LaneEnded)), saved), maxlen=0)
         events.close()
         assert saved in (None, store.study_progress(study).results)
     errors = {row.task: read_result(row.data).error for row in store.results(study)}

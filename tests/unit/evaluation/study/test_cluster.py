@@ -12,9 +12,9 @@ import pytest
 from evaluation.plan.plan import Plan
 from evaluation.study.dispatch import CallReport, dispatch
 from evaluation.study.engine import InProcess
-from evaluation.study.events import LaneProgress, LaneTraces, RunnerEvent
+from evaluation.study.events import LaneEnded, LaneProgress, LaneTraces, RunnerEvent
 from evaluation.study.runner import Runner
-from evaluation.study.worker import LaneSaved, Work
+from evaluation.study.worker import Work
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.calls import mars
@@ -67,7 +67,7 @@ def test_processes_that_are_lost_lose_nothing_and_leave_nothing_twice(
     processes = Fragile(plan, session, lambda: next(left, False))
     with Work(store, study) as work:
         events = list(dispatch(work, processes, store.open_tasks(study), batch))
-    saved = [(event.task, event.lane) for event in events if isinstance(event, LaneSaved)]
+    saved = [(event.task, event.lane) for event in events if isinstance(event, LaneEnded)]
     assert len(saved) == len(set(saved)) == plan.runs and processes.most > 1
     check_complete(store, study, plan)
     assert not store.study_progress(study).working

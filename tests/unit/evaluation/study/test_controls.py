@@ -15,7 +15,6 @@ from evaluation.study.engine import InProcess
 from evaluation.study.events import LaneEnded
 from evaluation.study.result import LaneResult, read_relative, read_result
 from evaluation.study.runner import Runner
-from evaluation.study.worker import LaneSaved
 from mars_core.session import Session
 from storage import RunStore
 from tests.unit.evaluation.study.working import (
@@ -37,7 +36,7 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
     mars, placebos, always = 1, range(2, 6), 6
     orders = {1: [0], 7: [*placebos, always, mars, 0]}  # of tasks that run alone, of lanes
     events = worker_of(store, study, plan, session, order=orders.__getitem__).events()
-    saved = [event for event in events if isinstance(event, LaneSaved)]
+    saved = [event for event in events if isinstance(event, LaneEnded)]
     check_complete(store, study, plan)
     decoded = 0
     for task in range(plan.tasks):

@@ -11,11 +11,12 @@ import pytest
 from evaluation.plan.plan import Plan
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
+from evaluation.study.events import LaneEnded
 from evaluation.study.launch import follow
 from evaluation.study.result import LaneResult, read_result
 from evaluation.study.runner import Runner
 from evaluation.study.trial import in_trials, throughput, trials
-from evaluation.study.worker import LaneSaved, Work, Worker
+from evaluation.study.worker import Work, Worker
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
@@ -52,7 +53,7 @@ def test_the_fastest_measured_size_is_used_never_one_slower_than_single_runs(
     monkeypatch.setattr("evaluation.study.trial.Worker", worker)
     work = Work(store, study)
     (events,) = next(in_trials(work, plan, session, InProcess(session)))
-    assert len([*islice((each for each in events if isinstance(each, LaneSaved)), 2)]) == 2
+    assert len([*islice((each for each in events if isinstance(each, LaneEnded)), 2)]) == 2
     events.close()  # it is stopped in a measurement, and goes on
     assert not follow(work, plan, in_trials(work, plan, session, InProcess(session)), quiet=True)
     check_complete(store, study, plan)

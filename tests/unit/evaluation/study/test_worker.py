@@ -17,10 +17,10 @@ from evaluation.advise.tuning import shuffled
 from evaluation.item import Item, Suite
 from evaluation.plan.purpose import Advice, Prediction
 from evaluation.study.engine import InProcess, config_of
-from evaluation.study.events import LaneProgress
+from evaluation.study.events import LaneEnded, LaneProgress
 from evaluation.study.result import read_relative, read_result
 from evaluation.study.runner import Runner
-from evaluation.study.worker import LaneSaved, Work, Worker
+from evaluation.study.worker import Work, Worker
 from mars_core.session import Session
 from mars_core.types import RunConfig, Status, Trace
 from storage import RunStore
@@ -95,7 +95,7 @@ def test_every_lane_is_warmed_up_before_the_first_run_and_says_how_far_it_is(
     events = Worker(work, runner, deque(range(plan.tasks))).events()
     first: list[int] = []
     for event in events:
-        if isinstance(event, LaneSaved):
+        if isinstance(event, LaneEnded):
             break
         first += [event.tokens] if isinstance(event, LaneProgress) else []
     assert first == sorted(first) and first[-1] == event.result.new_tokens
@@ -111,7 +111,7 @@ def test_every_lane_is_reported_and_compared_as_soon_as_it_can_be(
     study = new_study(store, plan)
     saved = []
     for event in worker_of(store, study, plan, session, _in_order).events():
-        if isinstance(event, LaneSaved):
+        if isinstance(event, LaneEnded):
             saved.append((event.task, event.lane))
             if saved == [(0, 0), (0, 1)]:  # the task is not done
                 strict, mars = store.results(study)
@@ -127,7 +127,7 @@ def test_a_lane_that_lost_a_turn_is_no_baseline_any_more(
     plan = small_plan(session, lanes=(STRICT, MARS), suites=small_plan(session).suites[1:])
     study = new_study(store, plan)
     events = worker_of(store, study, plan, session, _in_order).events()
-    next(event for event in events if isinstance(event, LaneSaved))
+    next(event for event in events if isinstance(event, LaneEnded))
     events.close()
     store.delete(store.task_results(study, 0)[0].comparison_ids[turn])
     store.purge(datetime.now(UTC))
@@ -143,9 +143,9 @@ def test_a_lane_that_another_worker_saved_meanwhile_is_not_written_twice(
     plan = small_plan(session)
     study = new_study(store, plan)
     events = worker_of(store, study, plan, session).events()
-    next(event for event in events if isinstance(event, LaneSaved))
+    next(event for event in events if isinstance(event, LaneEnded))
     deque(worker_of(store, study, plan, session).events(), maxlen=0)
-    assert not any(isinstance(event, LaneSaved) and event.task == 0 for event in events)
+    assert not any(isinstance(event, LaneEnded) and event.task == 0 for event in events)
     check_complete(store, study, plan)
 
 
