@@ -29,7 +29,7 @@ from evaluation.study.worker import Work, Worker
 from mars_core.models import Pair
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, RuleConfig, RunConfig, Trace
-from storage import RunStore
+from storage import RunStore, Search
 from training.demo.corpus import held_out
 
 REPORT_S = 2.0  # goals, at most
@@ -80,7 +80,7 @@ def build(store: RunStore, runs: int, tokens: int) -> str:
 
 def one_run(store: RunStore, count: int) -> Figures:
     """Yield the time of saving one more run, and of reading it."""
-    last = store.load(str(store.comparisons(limit=1)["id"].item()))
+    last = store.load(store.matching_ids(Search(limit=1))[0])
     trace = max((run.trace for run in last.runs), key=lambda trace: len(trace.steps))
     ids = [store.new_comparison(trace.config.prompt) for _ in range(count)]
     saves = [partial(store.save_run, id_, trace, lane=0, order=0) for id_ in ids]

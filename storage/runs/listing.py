@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, RowMapping, func, select
 
@@ -13,20 +13,15 @@ from storage.schema.columns import SafeText
 from storage.schema.text import readable
 from storage.scope import batches
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 PROMPT_PREVIEW = 280  # characters of the prompt in the table of comparisons
 _OF_LANES = ("status", "new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share")
 _SETTINGS = ("drafter", "drafter_model", "k", "tree_tokens", "temperature", "seed")
-COLUMNS = ["id", "created_at", "prompt", "target", "rules", *_OF_LANES]
-_NOTES = ["name", "tags", "comment", "source", "turns", "run_ids", *_SETTINGS]
 _READ = ("id", "created_at", "name", "tags", "comment", "source")
 _OF_RUNS = ("comparison_id", "lane", "turn", "id", "target", "rule", "rule_parameters")
 
 
 def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Comparisons in the order of the ids, as rows of ``frame``."""
+    """Comparisons in the order of the ids, as ``Lists.find`` says."""
     preview = func.substr(ComparisonRow.prompt, 1, PROMPT_PREVIEW, type_=SafeText).label("prompt")
     query = select(*(ComparisonRow.__table__.c[name] for name in _READ), preview)
     names = (*_OF_RUNS, *_OF_LANES, *_SETTINGS)
@@ -44,18 +39,9 @@ def rows_of(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
     return [_row(rows[id_], [*first[id_].values()]) | {"turns": len(turns[id_])} for id_ in ids]
 
 
-def frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Columns as ``Lists.find`` says."""
-    import pandas as pd  # here: commands that list no comparisons would wait for it
-
-    table = pd.DataFrame(rows, columns=[*COLUMNS, *_NOTES])
-    return table.astype({"created_at": "datetime64[us, UTC]"})
-
-
 def _row(row: RowMapping, lanes: Sequence[RowMapping]) -> dict[str, Any]:
-    """Return a comparison as a row of the frame."""
+    """Return a comparison with its lanes."""
     values = {name: tuple(run[name] for run in lanes) for name in (*_OF_LANES, *_SETTINGS)}
-    # pandas keeps strings as UTF-8
     texts = {name: readable(row[name]) for name in ("prompt", "name", "comment")}
     return {
         **row,

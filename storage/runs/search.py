@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, select, true
 from sqlalchemy.orm import InstrumentedAttribute, aliased
@@ -19,13 +19,10 @@ from sqlalchemy.orm import InstrumentedAttribute, aliased
 from mars_core.types import Status
 from storage.connection import Connected
 from storage.index import FACET_LENGTH, containing
-from storage.runs.listing import COLUMNS, frame, rows_of
+from storage.runs.listing import rows_of
 from storage.schema import NAMELESS, ComparisonRow, Facet, Source
 from storage.schema.text import folded
 from storage.scope import WhereConditions, check_page
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COUNTED = 1000  # maximum number of comparisons that are counted
 _SINGLE = (Source.COMPARE, Source.VOTE, Source.SERVER)  # sources without batches
@@ -64,10 +61,10 @@ class Search:
 @dataclass(frozen=True, slots=True)
 class SearchPage:
     """One page of the comparisons found. ``total``: number on all pages, ``more``: whether there
-    are more. ``frame``: as documented in RunStore.find."""
+    are more. ``rows``: as documented in RunStore.find."""
 
     total: int
-    frame: pd.DataFrame
+    rows: list[dict[str, Any]]
     more: bool = False
 
 
@@ -90,33 +87,21 @@ class Lists(Connected):
                 connection, select(ComparisonRow.id).where(*self._basic(ComparisonRow, Search()))
             )
 
-    def comparisons(
-        self, *, limit: int = 200, offset: int = 0, batches: bool = True
-    ) -> pd.DataFrame:
-        """Return one page of the comparisons, latest first, one row each; without ``batches`` none
-        of studies.
-
-        Columns: ``id``, ``created_at`` (UTC), ``prompt`` (its first 280 characters, made
-        ``text.readable``), ``target`` (of the first lane; empty where there is no run); and, as
-        tuples with the first run of every lane: ``rules``, ``status``, ``new_tokens``, ``tau``,
-        ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``.
-        """
-        return self.find(Search(without_batches=not batches, limit=limit, offset=offset)).frame[
-            COLUMNS
-        ]
-
     def find(self, search: Search) -> SearchPage:
         """Return one page of the matching comparisons. Counts all where that is fast, else up to
         1,000.
 
-        Columns: those of ``comparisons``, then ``name`` and ``comment`` (made ``text.readable``),
-        ``tags`` (a tuple), ``source``; and, each a tuple with one entry a lane: ``run_ids``,
-        ``drafter``, ``drafter_model``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
+        Each is a row by name: ``id``, ``created_at`` (UTC), ``source``, ``tags`` (a tuple),
+        ``turns``, ``target`` (of the first lane; empty where there is no run); made
+        ``text.readable``, ``name``, ``comment`` and ``prompt`` (its first 280 characters); and, as
+        tuples with the first run of every lane: ``run_ids``, ``rules``, ``status``, ``new_tokens``,
+        ``tau``, ``tokens_per_s``, ``ttft_s``, ``wall_s``, ``relaxed_share``, ``drafter``,
+        ``drafter_model``, ``k``, ``tree_tokens``, ``temperature``, ``seed``.
         """
         with self.read() as connection:
             ids, total, more = self._find(connection, search)
             rows = self.intact(partial(rows_of, connection), "comparison", ids)
-            return SearchPage(total, frame(rows), more)
+            return SearchPage(total, rows, more)
 
     def matching_ids(self, search: Search) -> list[str]:
         """Return the ids of the results of ``find``, in the same order."""

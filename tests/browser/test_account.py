@@ -14,7 +14,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from storage import RunStore, StorageError
+from storage import RunStore, Search, StorageError
 from tests.answering import Answers, answering
 from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
@@ -187,7 +187,7 @@ def there(store: RunStore, comparison: str) -> bool:
         store.load(comparison)
     except StorageError:
         return False
-    return comparison in list(store.comparisons()["id"])
+    return comparison in store.matching_ids(Search(limit=1000))
 
 
 def test_only_the_page_itself_acts_for_its_visitor(served: Served, page: Page, port: int) -> None:

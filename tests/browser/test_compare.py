@@ -15,7 +15,7 @@ from playwright.sync_api import Page, Route, ViewportSize, expect
 
 from mars_core.models import CUSTOM
 from mars_core.types import Status
-from storage import RunStore
+from storage import RunStore, Search
 from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
     SLOW,
@@ -300,7 +300,7 @@ def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_
 def _latest_states(server: Server) -> list[Status]:
     """The states of the latest comparison's runs, in the order in which they ran."""
     with RunStore(server.database) as store:
-        stored = store.load(str(store.comparisons(limit=1)["id"].iloc[0]))
+        stored = store.load(store.matching_ids(Search(limit=1))[0])
         return [run.trace.status for run in sorted(stored.runs, key=lambda run: run.order)]
 
 

@@ -70,7 +70,7 @@ def test_a_run_has_the_texts_that_were_typed_and_notes_stay_until_they_are_saved
     draw_again(page, "#compare-settings")
     compare(page, tokens=8)
     with RunStore(server.database) as store:
-        (comparison,) = store.find(Search(limit=1)).frame["id"]
+        (comparison,) = store.matching_ids(Search(limit=1))
         prompt = store.load(comparison).prompt
     assert (prompt.system, prompt.stop) == ("Answer briefly.", ("zzz",))
 

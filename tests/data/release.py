@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from storage import RunStore
+from storage import RunStore, Search
 
 SQLITE, POSTGRES = (Path(__file__).with_name(f"release-0.1.0.{ending}") for ending in ("db", "sql"))
 OWNER = "visitor-1"
@@ -18,7 +18,9 @@ OWNER = "visitor-1"
 
 def contents(store: RunStore) -> dict[str, Any]:
     """What the store gives back of everything, as Python spells it."""
-    everything = {f"comparison {id_}": store.load(id_) for id_ in store.comparisons()["id"]}
+    everything = {
+        f"comparison {id_}": store.load(id_) for id_ in store.matching_ids(Search(limit=1000))
+    }
     everything |= {f"study {head.id}": store.study(head.id) for head in store.studies()}
     everything |= {f"results {head.id}": store.results(head.id) for head in store.studies()}
     everything |= {f"judgements {head.id}": store.judgements(head.id) for head in store.studies()}

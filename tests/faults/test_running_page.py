@@ -16,7 +16,7 @@ import pytest
 
 from hosting.health import TEMPORARY
 from mars_core.types import Status
-from storage import RunStore
+from storage import RunStore, Search
 from tests.faults.running import LONG, OWNER, SHORT, SLOW, running
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def intact(folder: Path) -> bool:
 
 def statuses(folder: Path) -> list[Status]:
     with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-        return [status for row in store.comparisons()["status"] for status in row]
+        return [status for row in store.find(Search()).rows for status in row["status"]]
 
 
 def test_a_space_without_network_outlives_a_damaged_database_a_full_disk_and_a_kill(

@@ -18,7 +18,7 @@ from mars_core.numbers import read_integer
 from mars_core.settings import Settings
 from mars_core.settings.interface import declared
 from mars_core.settings.setting import Flag, Text
-from storage import StoredComparison
+from storage import Search, StoredComparison
 from ui.api import documents
 from ui.api.documents import Document
 from ui.jobs.admission import JobError, admit, job_errors
@@ -116,12 +116,12 @@ class Api:
             one object a comparison
         """
         with self._for_visitor(request) as services:
-            frame = services.store.comparisons(
+            search = Search(
                 limit=read_integer(limit, "limit", 1, MOST_ROWS),
                 offset=read_integer(offset, "offset", 0, 10**9),
-                batches=Flag("").read(batches, "batches"),
+                without_batches=not Flag("").read(batches, "batches"),
             )
-            return [documents.comparison_row(row) for row in frame.to_dict("records")]
+            return list(map(documents.comparison_row, services.store.find(search).rows))
 
     def comparison(self, id: str, request: gr.Request | None = None) -> dict[str, Any]:
         """Return a saved comparison, as /compare returned it.

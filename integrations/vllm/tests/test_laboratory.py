@@ -99,7 +99,7 @@ def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_pat
     with RunStore(database) as store:
         imported = [
             store.load(each).runs[0].trace
-            for each in store.find(Search(source=Source.SERVER, limit=1000)).frame["id"]
+            for each in store.matching_ids(Search(source=Source.SERVER, limit=1000))
         ]
     assert len(imported) == before + 1
     (run,) = (

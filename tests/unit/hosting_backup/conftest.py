@@ -19,7 +19,7 @@ from huggingface_hub.utils import _http
 from hosting.backup import service
 from hosting.backup.repository import Repository
 from hosting.backup.service import Backup
-from storage import RunStore
+from storage import RunStore, Search
 from storage.schema import Base
 from tests.data.release import SQLITE
 from tests.traces import make_trace
@@ -67,7 +67,7 @@ class Page:
 
     @property
     def prompts(self) -> list[str]:
-        ids = self.store.comparisons()["id"]
+        ids = self.store.matching_ids(Search(limit=1000))
         return sorted(self.store.load(id_).prompt.text for id_ in ids)
 
 
@@ -112,7 +112,9 @@ def every_kind(tmp_path: Path) -> str:
     (tmp_path / "first").mkdir()
     path = shutil.copy(SQLITE, tmp_path / "first" / "runs.db")
     with RunStore(f"sqlite:///{path}") as store:  # the release had no counterfactuals
-        comparison = next(id_ for id_ in store.comparisons()["id"] if store.load(str(id_)).runs)
+        comparison = next(
+            id_ for id_ in store.matching_ids(Search(limit=1000)) if store.load(str(id_)).runs
+        )
         run = store.load(str(comparison)).runs[0].id
         store.save_counterfactuals(run, [FOLLOWED])
     return "first"

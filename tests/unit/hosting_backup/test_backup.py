@@ -68,7 +68,7 @@ def test_everything_comes_back_as_it_was_and_what_has_not_changed_is_not_pushed_
     left = {path.name for path in (tmp_path / "second").iterdir() if path.name[0] == "."}
     assert left == {".runs.db.backup", ".runs.db.pushed"}
     assert not list((tmp_path / "second" / ".runs.db.backup").iterdir())
-    here = [str(id_) for id_ in second.store.comparisons()["id"]]
+    here = second.store.matching_ids(Search(limit=1000))
     second.store.annotate(here[0], name="later", tags=["new"], comment="")
     second.store.delete(here[1])
     save(second.store, "new", runs=2)

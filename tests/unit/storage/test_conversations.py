@@ -58,9 +58,8 @@ def test_what_is_loaded_is_every_turn_with_its_prompt_and_runs(store: RunStore) 
 def test_it_is_one_row_of_the_list_found_by_the_words_of_any_turn(store: RunStore) -> None:
     id_, _ = conversation(store)
     for text in ("", "river", "another, by Λ"):
-        found = store.find(Search(text=text)).frame
-        assert [*found["id"]] == [id_] and [*found["turns"]] == [2]
-    (row,) = found.to_dict("records")
+        (row,) = store.find(Search(text=text)).rows
+        assert (row["id"], row["turns"]) == (id_, 2)
     assert (row["prompt"], row["rules"][0], len(row["run_ids"])) == (FIRST.text, "strict", 2)
 
 

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
     """A database with rows in every table."""
     path = Path(shutil.copy(SQLITE, tmp_path / "runs.db"))
     with RunStore(f"sqlite:///{path}") as store:
-        for id_ in store.comparisons()["id"]:
+        for id_ in [row["id"] for row in store.find(Search(limit=1000)).rows]:
             for run in store.load(str(id_)).runs[:1]:
                 store.save_counterfactuals(run.id, [TWO])
     return path
@@ -52,12 +52,12 @@ def test_a_damaged_row_of_any_table_hides_itself_and_is_named(
 ) -> None:
     with RunStore(f"sqlite:///{path}") as store:
         before, readme = everything(store, tmp_path / "before.zip")
-        listed = set(store.find(Search(limit=100)).frame["id"])
+        listed = {row["id"] for row in store.find(Search(limit=100)).rows}
         assert "damaged form" not in readme and not store.damaged
     damaged = damaged_rows(path, table)
     with RunStore(f"sqlite:///{path}") as store:
         after, readme = everything(store, tmp_path / "after.zip")
-        left = set(store.find(Search(limit=100)).frame["id"])
+        left = {row["id"] for row in store.find(Search(limit=100)).rows}
         assert left <= listed and len(left) >= len(listed) - 1
     gone = {name: set(rows) - set(after[name]) for name, rows in before.items()}
     assert all(set(rows) <= set(before[name]) for name, rows in after.items())
@@ -79,7 +79,7 @@ def test_no_kind_of_value_blocks_what_is_read(table: str, path: Path, tmp_path: 
         with RunStore(f"sqlite:///{damaged}") as store:
             files, _ = everything(store, tmp_path / "all.zip")
             assert all(files[name] for name in (*EXPORTS, "comparisons", "studies"))
-            assert len(store.find(Search(limit=100)).frame) > 10
+            assert len(store.find(Search(limit=100)).rows) > 10
             assert store.votes() and store.vote_counts() and store.studies()
             store.shares()
             for study in store.studies():

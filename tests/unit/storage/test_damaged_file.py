@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from storage import RunStore, Shared, open_or_set_aside, opening
+from storage import RunStore, Search, Shared, open_or_set_aside, opening
 from storage.opening import TemporaryStore
 from tests.traces import make_trace
 from tests.unit.children import Child
@@ -49,7 +49,7 @@ def test_damaged_database_is_moved_aside(path: Path, name: str) -> None:
 def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
     """Neither the database nor a list goes with it."""
     with RunStore(f"sqlite:///{path}") as store:
-        ids = store.comparisons()["id"].tolist()
+        ids = store.matching_ids(Search(limit=1000))
         token = store.share(Shared.COMPARISON, ids[0])
         save(store, make_trace(new_tokens=3))
     rule = "UPDATE sqlite_schema SET sql = ? WHERE name = 'comparisons'"
@@ -75,7 +75,7 @@ def test_a_row_that_breaks_a_rule_hides_itself_only(path: Path) -> None:
         assert len(connection.execute("PRAGMA quick_check").fetchall()) == 2
     with opened(path) as (store, notice):
         assert (notice, store.path, store.count()) == ("", path, 4)
-        assert len(store.comparisons()) == 1 and store.shares() == ()
+        assert len(store.find(Search()).rows) == 1 and store.shares() == ()
         with failing("not valid any more"):
             store.through(token)
         for id_, reason in zip(

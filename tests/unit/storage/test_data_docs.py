@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from storage import RunStore, write_csv, write_parquet
+from storage import RunStore, Search, write_csv, write_parquet
 from storage.export.columns import described
 from storage.export.tables import EXPORTS
 from tests.traces import make_trace
@@ -56,7 +56,11 @@ def test_pandas_reads_the_files(capsys: pytest.CaptureFixture[str]) -> None:
 def test_duckdb_reads_the_files(files: RunStore) -> None:
     (query,) = code("sql")
     rows: list[Any] = duckdb.sql(query).fetchall()
-    runs = [run.trace for id_ in files.comparisons()["id"] for run in files.load(str(id_)).runs]
+    runs = [
+        run.trace
+        for id_ in files.matching_ids(Search(limit=1000))
+        for run in files.load(str(id_)).runs
+    ]
     assert [(row[0], row[3]) for row in rows] == sorted(
         (run.config.rule.name, run.summary.drafted) for run in runs
     )
@@ -69,5 +73,7 @@ def test_pieces_in_csv_join_to_the_text(files: RunStore) -> None:
         for row in csv.DictReader(file):
             if row["outcome"] != "rejected":
                 texts[row["run_id"]] = texts.get(row["run_id"], "") + json.loads(row["piece"])
-    runs = [run for id_ in files.comparisons()["id"] for run in files.load(str(id_)).runs]
+    runs = [
+        run for id_ in files.matching_ids(Search(limit=1000)) for run in files.load(str(id_)).runs
+    ]
     assert texts == {run.id: run.trace.text for run in runs}

@@ -75,7 +75,7 @@ def test_a_database_of_the_release_keeps_every_value(released: str) -> None:
         for key in read.keys() - {"votes", "followed"}:  # of PostgreSQL not all are there
             assert holds(read[key], expected[key]), key
         assert len(read["votes"]) == len(before["votes"]) > 0
-        loaded = map(store.load, store.comparisons()["id"])
+        loaded = map(store.load, store.matching_ids(Search(limit=1000)))
         exact = [run.trace.config.environment.get("exact") for each in loaded for run in each.runs]
         assert exact.count("6 rows, 192 positions") == 1 and set(exact) > {None}
         if store.path:
@@ -123,7 +123,7 @@ def holds(value: Any, expected: Any) -> bool:
 
 def contents(store: RunStore) -> dict[str, Any]:
     """Everything that a store gives back."""
-    loaded = [store.load(id_) for id_ in store.comparisons()["id"]]
+    loaded = [store.load(id_) for id_ in store.matching_ids(Search(limit=1000))]
     everything = {f"comparison {each.id}": asdict(each) for each in loaded}
     for head in store.studies():
         everything[f"study {head.id}"] = asdict(store.study(head.id))
@@ -154,7 +154,7 @@ def test_what_an_earlier_version_gave_back_is_given_back(name: str, tmp_path: Pa
         assert read.keys() == expected.keys()
         for key, value in expected.items():
             assert holds(read[key], value), key
-        for each in map(store.load, store.comparisons()["id"]):
+        for each in map(store.load, store.matching_ids(Search(limit=1000))):
             for search in (Search(text=each.prompt.text), *(Search(tag=tag) for tag in each.tags)):
                 assert each.id in store.matching_ids(search)
     with RunStore(f"sqlite:///{path}") as store:  # nothing is left to be changed
@@ -205,7 +205,7 @@ def test_runs_of_sweeps_become_runs_of_studies(released: str) -> None:
             connection.exec_driver_sql(f"UPDATE {table} SET source = 'sweep'")
     engine.dispose()
     with RunStore(released) as store:
-        assert set(store.find(Search(limit=100)).frame["source"]) == {Source.STUDY}
+        assert {row["source"] for row in store.find(Search(limit=100)).rows} == {Source.STUDY}
         assert store.find(Search(without_batches=True)).total == 0
 
 

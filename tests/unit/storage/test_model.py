@@ -224,7 +224,7 @@ class Owners(RuleBasedStateMachine):
             wanted = [*named, *(id_ for id_ in wanted if not live[id_].name)]
         found = self.of(who).find(search)
         assert (found.total, found.more) == (len(wanted), False)
-        assert found.frame["id"].tolist() == wanted[offset : offset + limit]
+        assert [row["id"] for row in found.rows] == wanted[offset : offset + limit]
 
     @rule(who=WHO)
     def tell(self, who: int) -> None:

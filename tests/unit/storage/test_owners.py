@@ -147,8 +147,7 @@ LISTS: dict[str, Call] = {
         name: calls(name)
         for name in ("choices", "count", "votes", "vote_counts", "studies", "shares", "counts")
     },
-    "comparisons": lambda s, _: s.comparisons().to_csv(),
-    "find": lambda s, t: [s.find(each).frame.to_csv() for each in searches(t)],
+    "find": lambda s, t: [s.find(each).rows for each in searches(t)],
     "matching_ids": lambda s, t: [s.matching_ids(each) for each in searches(t)],
     "traces": lambda s, t: s.traces([t.run, t.deleted_run, t.studied_run]),
     "accepted_by_step": lambda s, t: s.accepted_by_step([t.run, t.deleted_run, t.studied_run]),

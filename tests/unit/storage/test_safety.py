@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import Engine, event
 
 from mars_core.types import Trace
-from storage import RunStore, open_or_set_aside
+from storage import RunStore, Search, open_or_set_aside
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import failing, save
@@ -45,7 +45,7 @@ def file_of(url: str) -> Path:
 
 def seeds_in(store: RunStore) -> list[int]:
     """The seeds of the stored runs; each must be the full trace of its seed."""
-    loaded = [store.load(comparison_id) for comparison_id in store.comparisons(limit=1000)["id"]]
+    loaded = [store.load(comparison_id) for comparison_id in store.matching_ids(Search(limit=1000))]
     traces = [run.trace for comparison in loaded for run in comparison.runs]
     for trace in traces:
         assert same(trace, make_trace(seed=trace.config.seed, new_tokens=100))
@@ -119,7 +119,7 @@ def killed_again_and_again(url: str, link: Path, times: int) -> None:
             (one.task, one.lane, store.traces(one.run_ids)) for one in results
         ]:
             assert [same(one, trace_of(task, lane)) for one in trace.values()] == [True]
-        ids = set(store.comparisons(limit=100_000)["id"]) - studied
+        ids = set(store.matching_ids(Search(limit=100_000))) - studied
         assert ids >= {words[1] for words in messages if words[0] == "comparison"}
         traces = [run.trace for id_ in ids for run in store.load(id_).runs]
         assert len(ids) - len(traces) <= times, "a comparison is created before its run is saved"

@@ -22,7 +22,7 @@ from tests.unit.storage.test_roundtrip import ANY_TEXT
 def matches(store: RunStore, **criteria: object) -> list[str]:
     """The ids, which must be as many as the total says."""
     result = store.find(Search(**criteria))  # type: ignore[arg-type]
-    ids: list[str] = result.frame["id"].tolist()
+    ids: list[str] = [row["id"] for row in result.rows]
     assert (result.total, result.more) == (len(ids), False)
     assert store.matching_ids(Search(**criteria)) == ids  # type: ignore[arg-type]
     return ids
@@ -103,7 +103,7 @@ def test_more_than_are_counted_are_reported_as_more(
     monkeypatch.setattr("storage.runs.search.COUNTED", 2)
     ids = [store.new_comparison(PromptConfig(f"needle {number}")) for number in range(4)]
     result = store.find(Search(text="needle", limit=3))
-    assert (result.total, result.more, result.frame["id"].tolist()) == (2, True, ids[:0:-1])
+    assert (result.total, result.more, [row["id"] for row in result.rows]) == (2, True, ids[:0:-1])
     result = store.find(Search(text="needle 1"))
     assert (result.total, result.more) == (1, False)
     for limit, offset in ((-1, 0), (5, -1)):

@@ -53,7 +53,7 @@ def test_link_shows_one_thing_and_nothing_else(world: World) -> None:
     }
     for kind, thing in shared.items():
         _token, linked = shared_by_anna(world, kind)
-        assert linked.comparisons()["id"].tolist() == [thing]
+        assert linked.matching_ids(Search(limit=1000)) == [thing]
         assert linked.find(Search()).total == linked.count() == 1
         assert same(linked.load(thing), store.load(thing))
         assert len(linked.studies()) == (kind is Shared.STUDY)
@@ -120,7 +120,7 @@ def test_revoked_or_replaced_link_shows_nothing_at_once(world: World) -> None:
         assert [(share.kind, share.object_id) for share in mine.shares()] == [(kind, thing)]
         assert store.of("boris").shares() == ()
         begun = [
-            export.tables(linked, linked.comparisons()["id"].tolist())
+            export.tables(linked, linked.matching_ids(Search(limit=1000)))
             for export in EXPORTS.values()
         ]
         mine.unshare(kind, thing)

@@ -54,7 +54,7 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
     judge(lasting_store, study_id, 0, 1, Preferred.RULE)
     lasting_store.delete_study(study_id)
     left = lasting_store.find(Search(source=Source.STUDY, limit=100))
-    put_away = set(everything.frame["id"]) - set(left.frame["id"])
+    put_away = {row["id"] for row in everything.rows} - {row["id"] for row in left.rows}
     assert (everything.total - left.total, len(put_away)) == (4, 4)
     with failing("There is no study"):
         lasting_store.results(study_id)
@@ -68,5 +68,5 @@ def test_deleted_study_takes_its_comparisons_along(lasting_store: RunStore) -> N
 
 def test_comparisons_of_studies_are_left_out(lasting_store: RunStore) -> None:
     worked_off(lasting_store, lasting_store.new_study("", {}, 1))
-    assert Source.STUDY in set(lasting_store.find(Search(limit=100)).frame["source"])
+    assert Source.STUDY in {row["source"] for row in lasting_store.find(Search(limit=100)).rows}
     assert lasting_store.find(Search(without_batches=True)).total == 0

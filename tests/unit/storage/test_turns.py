@@ -41,7 +41,7 @@ def crowd(_pipe: object, url: str, first: int) -> None:
         save(store, make_trace(seed=seed, new_tokens=30))
 
     def read(store: RunStore, _seed: int) -> None:
-        for comparison_id in store.comparisons(limit=3)["id"]:
+        for comparison_id in store.matching_ids(Search(limit=3)):
             for run in store.load(comparison_id).runs:
                 assert same(run.trace, make_trace(seed=run.trace.config.seed, new_tokens=30))
 
@@ -219,7 +219,7 @@ def test_what_was_removed_is_in_no_file(either: RunStore, later: str) -> None:
     elif later == "opening":
         RunStore(f"sqlite:///{either.path}").close()
     assert not there()
-    assert either.find(Search(text="number 7")).frame["id"].tolist() == [ids[7]]
+    assert either.matching_ids(Search(text="number 7")) == [ids[7]]
     assert either.path
     assert_sound(either.path)
 
@@ -234,7 +234,7 @@ def test_many_writers_and_readers_lose_nothing(url: str, tmp_path: Path) -> None
     children = [Child(crowd, urls[number], 100 * number) for number in range(3)]
     assert [(child.rest(), child.process.exitcode) for child in children] == [([], 0)] * 3
     with RunStore(url) as store:
-        loaded = [store.load(id_).runs[0].trace for id_ in store.comparisons(limit=100)["id"]]
+        loaded = [store.load(id_).runs[0].trace for id_ in store.matching_ids(Search(limit=100))]
     seeds = sorted(trace.config.seed for trace in loaded)
     assert seeds == [100 * number + seed for number in range(3) for seed in range(12)]
     assert all(same(trace, make_trace(seed=trace.config.seed, new_tokens=30)) for trace in loaded)

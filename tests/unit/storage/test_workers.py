@@ -10,7 +10,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from mars_core.types import Trace
-from storage import ResultExists, RunStore
+from storage import ResultExists, RunStore, Search
 from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.studying import OpenTask, counts, saved
@@ -80,7 +80,7 @@ def assert_complete(store: RunStore, study_id: str, tasks: int) -> None:
     assert all(result.relative == {"same": True} for result in results)
     progress = store.study_progress(study_id)
     assert (progress.done, progress.results) == (tasks, len(results))
-    for comparison_id in store.comparisons()["id"]:
+    for comparison_id in store.matching_ids(Search(limit=1000)):
         runs = store.load(comparison_id).runs
         assert [run.lane for run in runs] == list(range(LANES))
         assert all(same(run.trace, trace_of(run.trace.config.seed, run.lane)) for run in runs)

@@ -19,7 +19,7 @@ from mars_core.engine.assembly import Assembler
 from mars_core.models import CATALOG, ModelPool
 from mars_core.settings import Settings, read_lane
 from mars_core.types import Outcome, Token, Trace
-from storage import RunStore, Source, StorageError, StoredComparison
+from storage import RunStore, Search, Source, StorageError, StoredComparison
 from tests.traces import make_trace
 from tests.unit.storage.exports import save
 from ui.jobs.admission import errors_as_frames
@@ -177,7 +177,7 @@ def running(frames: Iterator[Frame], column: int = 0) -> None:
 
 
 def latest(store: RunStore) -> StoredComparison:
-    return store.load(str(store.comparisons(limit=1)["id"].iloc[0]))
+    return store.load(store.matching_ids(Search(limit=1))[0])
 
 
 def traces_of(store: RunStore) -> list[Trace]:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mars_core.models import ModelPool
-from storage import RunStore, Shared, StorageError
+from storage import RunStore, Search, Shared, StorageError
 from tests.panels import read_panel
 from tests.unit.ui import helpers
 from tests.unit.ui.helpers import HOSTILE, client_of
@@ -62,7 +62,7 @@ def keep(services: Services, request: FakeRequest, prompt: str = "Tell me.") -> 
 
 
 def prompts(services: Services, request: FakeRequest) -> list[str]:
-    return list(store_of(services, request).comparisons()["prompt"])
+    return [row["prompt"] for row in store_of(services, request).find(Search()).rows]
 
 
 def test_what_is_stored_and_for_how_long_only_its_owner_reads(services: Services) -> None:

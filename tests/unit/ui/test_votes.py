@@ -64,11 +64,8 @@ def waiting_round(services: Services, rounds: Latest[OpenRound], left: int = 0) 
 
 def saved(services: Services) -> list[tuple[int, int, Status]]:
     """Lane, order and status of the latest round's runs."""
-    frame = services.store.find(Search(source=Source.VOTE)).frame
-    return [
-        (run.lane, run.order, run.trace.status)
-        for run in services.store.load(frame["id"].iloc[0]).runs
-    ]
+    latest, *_ = services.store.matching_ids(Search(source=Source.VOTE))
+    return [(run.lane, run.order, run.trace.status) for run in services.store.load(latest).runs]
 
 
 def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_displayed(
@@ -98,7 +95,7 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_dis
     assert all(math.isclose(value * 20, round(value * 20)) for value in progress)
     completed = Status.COMPLETED
     assert saved(services) == [(0, 1, completed), (1, 0, completed)]  # the last lane runs first
-    (record,) = services.store.find(Search()).frame.to_dict("records")
+    (record,) = services.store.find(Search()).rows
     assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
 
 

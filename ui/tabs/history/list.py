@@ -112,7 +112,7 @@ def listing(store: RunStore, address: Address = Address()) -> ComparisonPage:  #
         return _by_model(store, address)
     page = max(1, address.list_page)
     page_of = store.find(to_search(address, limit=PAGE, offset=(page - 1) * PAGE))
-    rows = tuple(_row(record, address.runs) for record in page_of.frame.to_dict("records"))
+    rows = tuple(_row(record, address.runs) for record in page_of.rows)
     pages = max(1, math.ceil(page_of.total / PAGE))
     if page_of.more and rows:
         pages = max(pages, page + (len(rows) == PAGE))
@@ -138,7 +138,7 @@ def _by_model(store: RunStore, address: Address) -> ComparisonPage:
     for target in models[:MOST_MODELS]:
         search = to_search(replace(address, target=target), limit=OF_A_MODEL, offset=0)
         matches = store.find(search)
-        of_model = [_row(record, address.runs) for record in matches.frame.to_dict("records")]
+        of_model = [_row(record, address.runs) for record in matches.rows]
         amount = plural(matches.total, "comparison")
         rows += [replace(row, model=target, amount=amount) for row in of_model[:1]] + of_model[1:]
         total += matches.total

@@ -261,8 +261,8 @@ def run_chart(store: RunStore, view: Address, fields: Mapping[str, Any]) -> Plot
         NUMBERS.get(str(fields.get(name)), NUMBERS["tau"]) for name in ("x", "y")
     )
     _, group = GROUPS.get(str(fields.get("by")), GROUPS["rule"])
-    matches = store.find(to_search(view, limit=MOST_DRAWN, offset=0)).frame
-    ids = [run for runs in matches["run_ids"] for run in runs]
+    matches = store.find(to_search(view, limit=MOST_DRAWN, offset=0)).rows
+    ids = [run for row in matches for run in row["run_ids"]]
     runs = store.records(ids, existing=True)
     points = [RunPoint(x_of(run), y_of(run), group(run), _name(run)) for run in runs]
     return scatter_plot(points, x, y)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from evaluation.records.read import read_records
-from storage import RunStore
+from storage import RunStore, Search
 from storage.importing import import_runs
 from tests.unit.evaluation.calls import mars
 from tests.unit.evaluation.records.examples import (
@@ -150,7 +150,7 @@ def test_a_file_is_imported_once_and_displayed_as_records_of_servers(
         file("\n".join(map(json.dumps, [*lines, VLLM])))
         assert import_runs(store.of("ann"), read_records(path)) == 1
         assert (store.of("ann").count(), store.of("bob").count()) == (3, 0)
-        ids = [str(id_) for id_ in store.comparisons()["id"]]
+        ids = store.matching_ids(Search(limit=1000))
         stored = [store.load(id_) for id_ in ids]
     assert {str(each.source) for each in stored} == {"server"}
     first = next(
