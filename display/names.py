@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from mars_core.drafting import described
 from mars_core.rules import RULES, split_values
 from mars_core.types import SERVER
 
@@ -32,6 +33,20 @@ def parameters_text(values: Mapping[str, object]) -> str:
 def rule_label(name: str, values: Mapping[str, object]) -> str:
     """``MARS θ = 0.9``."""
     return f"{rule_title(name)} {parameters_text(values)}".strip()
+
+
+def listed(names: Sequence[str]) -> str:
+    """``A, B and C``."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def drafts_label(stored: str) -> str:
+    """Return the label of ``eagle3 K=3 greedy``, as tables have it: ``EAGLE-3 head, K = 3,
+    greedy``."""
+    kind, *more = stored.split()
+    shape = (f"tree {each}" if "/" in each else each.replace("=", " = ") for each in more)
+    return ", ".join((described(kind).title, *shape))
 
 
 def stored_rule_label(stored: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from display.names import drafts_label
 from evaluation.item import Item, Suite
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.models import Models, Served
@@ -217,7 +218,9 @@ class Plan:
     def title(self, lane: Lane) -> str:
         """Return the rule, with its drafter if the plan has several."""
         several = len({each.drafts for each in self.lanes} - {""}) > 1
-        return f"{lane.title} ({lane.drafts})" if several and lane.drafts else lane.title
+        return (
+            f"{lane.title} ({drafts_label(lane.drafts)})" if several and lane.drafts else lane.title
+        )
 
     def setting(self, lane: Lane, group: str, temperature: float) -> str:
         """Return the title, with the suite and the temperature if the plan has several."""

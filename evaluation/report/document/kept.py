@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from display.blocks import Paragraph, Picture, Section
 from display.format import count, percent, plural, ratio
+from display.names import listed
 from display.plot import Plot
 from evaluation.recovery import LEAST_PROMPTS, RecoveryOutcome
 from evaluation.report.document.cells import beside, margin
@@ -23,6 +24,7 @@ NOTE = (
     "lanes of at least 5 runs that no other beats on both axes."
 )
 
+NAMED = 3  # settings that kept as much, of more the number
 SUPPORTED, TOO_FEW = RecoveryOutcome.SUPPORTED, RecoveryOutcome.TOO_FEW
 SAYS = {  # of one setting, of several, and the tone
     SUPPORTED: (
@@ -32,12 +34,12 @@ SAYS = {  # of one setting, of several, and the tone
     ),
     RecoveryOutcome.NOT_SUPPORTED: (
         "{name} kept less than {enough} of strict’s score",
-        "All {of} settings kept less than {enough} of strict’s score; most was kept by {name}",
+        "All {of} settings kept less than {enough} of strict’s score",
         "bad",
     ),
     TOO_FEW: (
         "Whether {name} keeps {enough} of strict’s score is undecided",
-        "None of {of} settings is shown to keep {enough} of strict’s score; most was kept by {name}",
+        "None of {of} settings is shown to keep {enough} of strict’s score",
         "open",
     ),
 }
@@ -88,7 +90,7 @@ def _of_scores(report: Report, judged: Sequence[LaneRow]) -> tuple[str, str]:
     best = max(supported, key=_gain) if supported else max(judged, key=_kept)
     row, score, of = best.measured, best.score, len(judged)
     assert score is not None
-    name = report.plan.setting(best.lane, row.group, row.temperature)
+    name = _name(report, best)
     outcome = SUPPORTED if supported else outcomes.pop() if len(outcomes) == 1 else TOO_FEW
     single, several, tone = SAYS[outcome]
     claim = (single if of == 1 else several).format(
@@ -98,8 +100,21 @@ def _of_scores(report: Report, judged: Sequence[LaneRow]) -> tuple[str, str]:
         f" (no verdict: at least {LEAST_PROMPTS} are needed)" if row.prompts < LEAST_PROMPTS else ""
     )
     amount = plural(row.prompts, "prompt")
+    if of > 1 and not supported:
+        if row.prompts < LEAST_PROMPTS or _kept(best) == -math.inf:
+            return f"{claim}, on {amount}{few}.", tone
+        most = percent(score.recovery.value)
+        tied = [each for each in judged if percent(_kept(each)) == most]
+        names = listed([_name(report, each) for each in tied])
+        claim += f"; most was kept by {names if len(tied) <= NAMED else f'{len(tied)} of them'}"
+        if len(tied) > 1:
+            return f"{claim}, {most} by each, on {amount}.", tone
     kept = f"{claim}: {beside(score.recovery, percent)} on {amount}{few}, {_gained(row)}."
     return kept + _of_placebo(report, best), tone
+
+
+def _name(report: Report, row: LaneRow) -> str:
+    return report.plan.setting(row.lane, row.measured.group, row.measured.temperature)
 
 
 def _kept(row: LaneRow) -> float:

@@ -88,7 +88,7 @@ def test_a_sweep_is_a_study_whose_curves_grow_while_it_runs(services: Services) 
             points.append(len(drawn(services, event.study).get("MARS", ())))
     assert points == sorted(points) and points[-1] == 2
     (head,) = services.store.studies()
-    assert head.name == "mars, 1 prompt: Once" and head.done == head.tasks == 1
+    assert head.name == "MARS θ = 0.1 / 0.9, 1 prompt: Once" and head.done == head.tasks == 1
     report = measure(services.store, head.id)
     strict, first, _ = report.measured
     traces = {
@@ -122,11 +122,14 @@ def test_a_stopped_study_goes_on_without_repeating_anything(services: Services) 
     again = list(resumed(services, "visitor", study))
     words = [plain(event.strip.parts) for event in again if event.saved]
     assert len(words) == 7 and words[0].startswith("Run 7 of 12: ")
-    assert any("MARS θ = 0.8, model K=3, T = 1, prompt" in each for each in words)
+    assert any("MARS θ = 0.8, draft model, K = 3, T = 1, prompt" in each for each in words)
     assert any(event.strip.side.endswith("to go") for event in again)
     assert again[-1].status is Status.COMPLETED and again[-1].why == ""
     (head,) = services.store.studies()
-    assert (head.tasks, head.done, head.name) == (3, 3, "demo_arithmetic, 3 problems: mars, none")
+    assert (head.tasks, head.done, head.name) == (
+        *(3, 3),
+        "demo_arithmetic, 3 problems: MARS θ = 0.8 / 0.9 and target alone",
+    )
     assert not resumable(services.store, study)
     after = {(stored.task, stored.lane): stored.run_ids for stored in services.store.results(study)}
     assert len(after) == 12 and before.items() <= after.items()

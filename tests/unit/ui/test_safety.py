@@ -43,7 +43,7 @@ KEPT = "kept 89.8 % [83.1, 96.3] of strict’s score"
         ),
         (
             replace(FOUND, outcome=RecoveryOutcome.TOO_FEW, drafts="eagle3 9/4/2"),
-            "On 300 prompts of sums with other drafts (eagle3 9/4/2) at T = 0, MARS θ = 0.97 "
+            "On 300 prompts of sums with other drafts (EAGLE-3 head, tree 9/4/2) at T = 0, MARS θ = 0.97 "
             f"{KEPT}; whether that is 98 % or more is undecided.",
         ),
     ],
@@ -76,7 +76,7 @@ def test_what_was_never_measured_has_a_form_that_may_be_started_here(
             replace(config.drafter, model=None)
         }
         assert (plan.items, plan.temperatures) == (problems, (0.0,))
-        assert estimated(services, form).startswith(f"{problems} problems × 2 lanes")
+        assert f" {problems} problems × 2 lanes" in estimated(services, form)
     other = replace(STRIP, configs=(TRACES[0].config,))
     assert assured(other, public, Verdicts()).safety == ()
     unknown = services_of(store, catalog=CATALOG[1:])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from display.format import count, percent, plural
+from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.cells import beside, margin
@@ -67,7 +68,7 @@ def _safety(services: Services, verdicts: Verdicts, config: RunConfig) -> Safety
 def _found(found: Verdict, config: RunConfig, what: str) -> str:
     seeds = f" × {count(found.seeds)} seeds" if found.seeds > 1 else ""
     lane = Lane(config.rule, config.drafter)
-    others = "" if found.has_drafts(lane) else f" with other drafts ({found.drafts})"
+    others = "" if found.has_drafts(lane) else f" with other drafts ({drafts_label(found.drafts)})"
     kept = f"kept {beside(found.recovery, percent)} of strict’s score"
     says = SAYS[found.outcome].format(margin(found.margin))
     return (

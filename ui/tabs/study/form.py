@@ -11,7 +11,7 @@ from operator import eq
 from typing import NamedTuple
 
 from display.format import plural
-from display.names import parameter_title
+from display.names import listed, parameter_title, rule_label, rule_title, value_text
 from evaluation.advise.certificate import compared
 from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
@@ -84,7 +84,7 @@ class StudyForm(NamedTuple):
         placebos = bool(self.entered.get("placebos")) and not self.advises
         none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
         return Plan(
-            self._name(suite),
+            self._name(suite, rules),
             Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier),
             (suite,),
             with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
@@ -113,10 +113,11 @@ class StudyForm(NamedTuple):
         """Return the settings of all runs. Raises ValueError."""
         return read_settings(self.entered, "", *(KINDS.keys() - {"k", "temperature", "repeats"}))
 
-    def _name(self, suite: Suite) -> str:
-        rules, items = ", ".join(self.rules), suite.items
+    def _name(self, suite: Suite, chosen: Sequence[RuleConfig]) -> str:
+        items, alone = suite.items, [rule_title(PLAIN).lower()] if PLAIN in self.rules else []
+        rules = listed([*rules_said(chosen), *alone])
         if self.advises:
-            rules = f"the fastest of {rules}"
+            rules = f"the fastest of {listed([rule_title(each.name) for each in chosen])}"
         if suite.name == TYPED:
             first = " ".join(items[0].turns[0].split())
             return f"{rules}, {plural(len(items), 'prompt')}: {first}"[:120]
@@ -141,6 +142,19 @@ def answers_to(prompts: str, references: str) -> str:
     return next(
         (answers for questions, answers in known if any(map(eq, lines, lines_of(questions)))), ""
     )
+
+
+def rules_said(rules: Sequence[RuleConfig]) -> list[str]:
+    """Name each rule once, with the values of its parameters: ``MARS θ = 0.84 / 0.9``."""
+    values = dict[str, dict[str, dict[str, None]]]()  # by rule and parameter, each once
+    for rule in rules:
+        known = values.setdefault(rule.name, {})
+        for name, value in rule.parameters.items():
+            known.setdefault(name, {})[value_text(value)] = None
+    return [
+        rule_label(rule, {name: " / ".join(every) for name, every in known.items()})
+        for rule, known in values.items()
+    ]
 
 
 def rules_of(form: StudyForm) -> list[RuleConfig]:

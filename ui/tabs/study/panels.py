@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from display.format import count, displayable, plural
+from display.names import drafts_label
 from evaluation.advise.usage import uses
 from evaluation.plan.lane import Lane
 from evaluation.report.document.build import document
@@ -101,7 +102,7 @@ def filter_choices(report: Report) -> tuple[Choices, Choices, Choices]:
     return (
         [("all suites", EVERY), *((displayable(name), name) for name in names), *together],
         [("all", EVERY), *((f"T = {each:g}", f"{each:g}") for each in report.plan.temperatures)],
-        [("all", EVERY), *((displayable(name), name) for name in report.drafts)],
+        [("all", EVERY), *((displayable(drafts_label(name)), name) for name in report.drafts)],
     )
 
 

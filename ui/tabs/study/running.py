@@ -11,6 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from display.format import about, count
+from display.names import drafts_label
 from evaluation.advise.plans import advisable, with_candidates
 from evaluation.advise.tuning import decoding
 from evaluation.plan.models import Models
@@ -211,7 +212,8 @@ class _Following:
         plan, total, most = self.plan, self.plan.runs, "at most " if self.plan.advice else ""
         number, task = total - self.left + self.done, plan.task(event.task)
         lane = plan.lanes[event.lane]
-        way = ", ".join(filter(None, (lane.title, lane.drafts, f"T = {task.temperature:g}")))
+        drafts = [drafts_label(lane.drafts)] if lane.drafts else []
+        way = ", ".join((lane.title, *drafts, f"T = {task.temperature:g}"))
         text = (
             f"Run {count(min(number + 1, total))} of {most}{count(total)}: {way}, prompt "
             f"{count(task.item + 1)} of {count(len(plan.suites[task.suite].items))}"

@@ -28,16 +28,17 @@ def said(report: Report) -> str:
     return block.text
 
 
-def judged(*outcomes: RecoveryOutcome, prompts: int = 300) -> Report:
-    """The example without placebos: with these verdicts of its first rules, and these alone."""
+def judged(*outcomes: RecoveryOutcome, prompts: int = 300, kept: float | None = None) -> Report:
+    """The example without placebos: with these verdicts of its first rules, and these alone.
+    ``kept``: by each of them."""
     report, rows = example(), []
     for row in report.measured:
         (name, score), *_ = row.scores.items()
         if row.lane <= len(outcomes):
             verdict = outcomes[row.lane - 1] if row.lane else None
-            rows.append(
-                replace(row, prompts=prompts, scores={name: replace(score, verdict=verdict)})
-            )
+            recovery = score.recovery if kept is None else Interval(kept, 0.5, 1.0)
+            judged_score = replace(score, verdict=verdict, recovery=recovery)
+            rows.append(replace(row, prompts=prompts, scores={name: judged_score}))
     return replace(report, measured=tuple(rows))
 
 
@@ -59,6 +60,15 @@ def judged(*outcomes: RecoveryOutcome, prompts: int = 300) -> Report:
         (
             judged(NOT_SUPPORTED, TOO_FEW),
             "None of 2 settings is shown to keep 98 % of strict’s score; most was kept by MARS θ = 0.97: ",
+        ),
+        (  # equal: none kept most
+            judged(NOT_SUPPORTED, NOT_SUPPORTED, kept=0.9),
+            "strict’s score; most was kept by MARS θ = 0.97 and MARS θ = 0.9, 90.0 % by each, on 300 prompts.",
+        ),
+        (  # not enough prompts to say who kept most
+            judged(TOO_FEW, TOO_FEW, prompts=3),
+            "None of 2 settings is shown to keep 98 % of strict’s score, on 3 prompts (no verdict: at least "
+            "30 are needed).",
         ),
         (
             judged(TOO_FEW, prompts=3),
