@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -93,9 +93,13 @@ class StoredComparison:
     def turns(self) -> tuple[StoredComparison, ...]:
         return (*self.earlier, self)
 
-    def at(self, turn: int) -> StoredComparison:
-        """Return the turn of this number, from 1, with those before it; of another number the
-        last."""
+    def at(self, turn: int, runs: Collection[str] = ()) -> StoredComparison:
+        """Return the turn of this number, from 1, with those before it; without a number the last
+        one that has any of these runs, by id; else the last."""
+        turns = enumerate(self.turns, 1)
+        turn = turn or max(
+            (at for at, of in turns if any(run.id in runs for run in of.runs)), default=0
+        )
         if not 0 < turn < len(self.turns):
             return self
         before = self.turns[: turn - 1]

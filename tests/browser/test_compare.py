@@ -227,6 +227,11 @@ def test_a_conversation_goes_on_with_every_key_after_a_reload_and_where_it_was_s
     page.get_by_role("button", name="Ask").click()
     expect(turns).to_contain_text("Turn 4.")
     wait_for(page, "done")
+    if turns.locator("details").get_attribute("open") is not None:
+        turns.locator("summary").click()
+    folded = turns.locator(".mars-turns")  # one line on a phone, with the question
+    expect(turns.locator("summary")).to_contain_text("The end?")
+    assert folded.evaluate("panel => panel.offsetHeight") < 50
     turns.locator("summary").click()
     expect(turns).to_contain_text("stopped after")
     assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -157,6 +157,7 @@ class LaneView:
     )
     theta: float | None = None  # of the run's rule
     markdown: str = ""  # the text of a run that ended as HTML, from ``reading``
+    continues: bool = True  # unless nothing can go on from this run, where that can be asked at all
 
     def json(self) -> str:
         """Return the value of the component: ASCII, without ``<``."""

@@ -22,18 +22,17 @@ from mars_core.rules import RULES
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.links import address_words
 from mars_core.settings.recorded import OTHER_SAMPLER
-from mars_core.types import (
-    Outcome,
-    TreeShape,
-)
+from mars_core.types import Exchange, Outcome, TreeShape
 from storage import RunStore, Shared
 from tests.panels import assert_inert, read_panel
+from tests.traces import make_trace
 from tests.unit.ui.helpers import FORM, HOSTILE, client_of, keep, services_of
 from ui.app import page_layers
 from ui.jobs.services import Services
 from ui.kit.address import address_component
 from ui.public.preview import PICTURE
 from ui.report.downloads import picture_json
+from ui.result.result import reopened
 from ui.settings.parameters import EXAMPLES
 from ui.settings.values import parse, read_link, read_settings
 from ui.tabs.compare.arrange import request_json
@@ -100,6 +99,32 @@ def test_an_address_opens_the_comparison_with_its_settings_and_follows_it(
     assert opened(opening, displayed, comparison=comparison) == {opening.displayed: gr.skip()}
     missing = opened(opening, comparison="0" * 32)
     assert "There is no comparison" in sentence(opening, missing) and panel.prompt not in missing
+
+
+def test_runs_of_an_address_open_their_turn_from_which_nothing_goes_on(
+    store: RunStore, opening: Opening
+) -> None:
+    comparison = keep(store, "a lantern")
+    first = store.load(comparison)
+    for run in first.runs:
+        prompt, rule = run.trace.config.prompt, run.trace.config.rule.name
+        asked = replace(prompt, text="And?", history=(Exchange("a lantern", run.trace.text),))
+        trace = make_trace(rule=rule, prompt=asked)
+        store.save_run(comparison, trace, lane=run.lane, order=2 + run.lane)
+    last = store.load(comparison)
+    shown = opened(opening, comparison=comparison)[opening.displayed]
+    for stored, later in ((first, True), (last, False)):
+        ids = ",".join(run.id for run in stored.runs)
+        updates = opened(opening, shown, comparison=comparison, runs=ids)
+        lanes = [json.loads(updates[lane]) for lane in opening.view.lanes[:2]]
+        assert [lane["run"] for lane in lanes] == [
+            lane.run for lane in reopened(last.at(1 if later else 2)).lanes
+        ]
+        assert {lane["continues"] for lane in lanes} == {not later}
+        assert (updates[opening.displayed] is None) is later
+        assert ("runs go on from the last one" in updates[opening.view.turns]) is later
+        again = opened(opening, None, comparison=comparison, runs=ids, turn="2")
+        assert "Turn 2." in again[opening.view.turns]
 
 
 def test_what_was_entered_comes_back_with_the_page(store: RunStore, opening: Opening) -> None:

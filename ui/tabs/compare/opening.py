@@ -97,11 +97,13 @@ class Opening(CompareParts):
         if not address.comparison:
             named = any(as_text(words.get(name)) for name in LINK_NAMES)
             return self._settings(words) if named else {self.displayed: gr.skip()}
-        if displayed and displayed.comparison == address.comparison and not address.turn:
+        same = displayed and displayed.comparison == address.comparison
+        if same and not (address.turn or address.runs):
             return {self.displayed: gr.skip()}
         try:
             store = services.store.through(address.share) if address.share else services.store
-            stored = few(store.load(address.comparison).at(address.turn), address.runs)
+            stored = store.load(address.comparison).at(address.turn, address.runs)
+            stored = few(stored, address.runs)
         except StorageError as error:
             return self._message(services.sentence(error), "failed")
         return self._comparison(services, stored, address)
@@ -129,12 +131,14 @@ class Opening(CompareParts):
             notes.append(services.sentence(error))
         strip = replace(result.strip, side=" ".join(notes))
         strip = assured(strip, services, self.verdicts)
+        if address.share or stored.later:  # to be read, and no more
+            displayed = None
         empty = tuple(map(empty_lane, range(len(result.lanes), MOST_LANES)))
-        updates = self.view.update(strip, result.lanes + empty, result.turns)
+        views = tuple(replace(each, continues=displayed is not None) for each in result.lanes)
+        updates = self.view.update(strip, views + empty, result.turns)
         updates |= self.view.show_lanes(len(result.lanes))
         updates |= self.view.show(result.details)
-        readable = address.share or stored.later  # and no more
-        return filled | updates | {self.displayed: None if readable else displayed}
+        return filled | updates | {self.displayed: displayed}
 
     def _settings(self, words: Mapping[str, Any]) -> Updates:
         """Return the form of an address, and one sentence where it holds what cannot be."""

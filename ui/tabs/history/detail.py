@@ -74,10 +74,12 @@ class Detail:
     ) -> Updates:
         """Open the comparison from its traces alone. ``wanted``: ids of the runs to show where
         there are too many; ``share``: token of the link through which it is read."""
-        stored, view = few(stored_comparison, wanted), self.view
+        turn, view = stored_comparison.at(0, wanted), self.view
+        stored = few(turn, wanted)
         first = stored.turns[0]
-        result, settings = reopened(stored), _settings(stored, len(stored_comparison.runs))
-        notes = Notes(stored.id, share, stored.name, ", ".join(stored.tags), stored.comment)
+        result, settings = reopened(stored), _settings(stored, len(turn.runs))
+        about = stored_comparison
+        notes = Notes(about.id, share, about.name, ", ".join(about.tags), about.comment)
         return {
             **self._box(),
             self.head: render(TEMPLATE, part="head", prompt=first.prompt.text, settings=settings),

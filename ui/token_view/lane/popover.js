@@ -1,8 +1,11 @@
 // What is known of one token, beside it; once it is pinned, its alternatives are buttons that continue from them.
 const pieceNode = (piece, name) => make("code", name || "piece", piece);
 
+// Another run can go on from what is pinned.
+const continues = () => pinned && props.continues && state.latest.continues && ended(state);
+
 function choice(piece, id, name, index) {
-  if (!pinned || !props.continues || !ended(state)) return pieceNode(piece, name);
+  if (!continues()) return pieceNode(piece, name);
   const button = make("button", "mars-continue");
   button.type = "button";
   button.title = "Continue from it: write on with this token in its place";
@@ -59,7 +62,7 @@ function story(row, index) {
 
 // Of a relaxed token that is pinned: what would have followed without it.
 function rejection(row, index) {
-  if (!pinned || !props.continues || !ended(state) || outcomeOf(row) !== "relaxed") return [];
+  if (!continues() || outcomeOf(row) !== "relaxed") return [];
   const button = make("button", "mars-small", "What if it had been rejected here?");
   button.type = "button";
   button.title =
