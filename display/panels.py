@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from display.format import displayable
@@ -199,7 +200,8 @@ def _traces(panel: Panel) -> Iterable[FigurePart]:
                 "showlegend": False,
             }
     marks = chain(*panel.lines) if panel.marks is None else panel.marks
-    for look, same in groupby(sorted(marks, key=_look), key=_look):
+    by_look = attrgetter("look")
+    for look, same in groupby(sorted(marks, key=by_look), key=by_look):
         alike = list(same)
         yield {
             "type": "scatter",
@@ -213,10 +215,6 @@ def _traces(panel: Panel) -> Iterable[FigurePart]:
             "marker": look.marker,
             "showlegend": False,
         }
-
-
-def _look(mark: Mark) -> Look:
-    return mark.look
 
 
 def _bars(spreads: Sequence[MarkValue], colour: str) -> FigurePart:

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -22,7 +22,7 @@ from storage.turns import Turns, turns_of
 
 MOST_NAMED = 100  # damaged rows that are remembered
 LOG = logging.getLogger("mars.storage")
-_NOT_READ = "The database could not be read"
+NOT_READ = "The database could not be read"
 T = TypeVar("T")
 Key = TypeVar("Key", str, int)
 
@@ -74,8 +74,8 @@ class Connected:
     def read(self) -> Iterator[Connection]:
         """Open a connection with a consistent snapshot of the database. Keep it short: on SQLite
         writers wait for it."""
-        self._check_open(_NOT_READ)
-        with self._reading(), self._engine.connect() as connection:
+        self._check_open(NOT_READ)
+        with explained(NOT_READ, self.location), self._engine.connect() as connection:
             connection = connection.execution_options(**{SCOPE: self.scope})
             if self._engine.dialect.name == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -118,10 +118,6 @@ class Connected:
         for names in (self.damaged, self.left_out):
             if len(names) < MOST_NAMED:
                 names[name] = type(error.__cause__ or error).__name__
-
-    def _reading(self) -> AbstractContextManager[None]:
-        """Explains errors while what was read is unpacked, after the transaction."""
-        return explained(_NOT_READ, self.location)
 
     @contextmanager
     def _write(self, failure: str, patience_s: float = 0.0) -> Iterator[Connection]:

@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import select
 
+from storage.connection import NOT_READ
+from storage.errors import explained
 from storage.export.cells import finite
 from storage.export.columns import (
     COUNTERFACTUALS,
@@ -60,10 +62,10 @@ _OF_VOTE = {
 
 @dataclass(frozen=True)
 class Export:
-    """One exported file. ``read``: its rows of existing comparisons (None: all)."""
+    """One exported file. ``read``: its rows of a few existing comparisons."""
 
     columns: tuple[ExportColumn, ...]
-    read: Callable[[RunStore, Sequence[str] | None], Iterator[pa.Table]]
+    read: Callable[[RunStore, list[str]], Iterable[pa.Table]]
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -74,19 +76,17 @@ class Export:
     ) -> Iterator[pa.Table]:
         """Return all rows, or those of some comparisons. Raises StorageError for an unknown id,
         before the first row."""
-        return (
-            table for table in self.read(store, checked_ids(store, comparison_ids)) if len(table)
-        )
+        pages = pages_of(store, checked_ids(store, comparison_ids))
+        return (table for page in pages for table in self.read(store, page) if len(table))
 
 
-def _run_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+def _run_values(store: RunStore, page: list[str]) -> list[pa.Table]:
     names = [each.name for each in RUNS[1:]]
 
     def read(some: list[str]) -> list[pa.Table]:
         return [table_of(RUNS, runs_of(store, some, *names))]
 
-    for page in pages_of(store, wanted):
-        yield from store.intact(read, "runs of the comparison", page)
+    return store.intact(read, "runs of the comparison", page)
 
 
 def table_of(columns: tuple[ExportColumn, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -122,7 +122,7 @@ def trace_table(name: str, runs: Sequence[Mapping[str, Any]], flat: Flat) -> pa.
     return pa.table({column: values[column] for column in schema.names})
 
 
-def _trace_values(name: str, store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+def _trace_values(name: str, store: RunStore, page: list[str]) -> Iterator[pa.Table]:
     """Reads the tokens or the nodes of some short runs together, or of one long one."""
 
     def built(heads: HeadRows, some: list[str]) -> Iterator[pa.Table]:
@@ -130,11 +130,11 @@ def _trace_values(name: str, store: RunStore, wanted: Sequence[str] | None) -> I
         runs = [heads[id_] for id_ in some if id_ in packed]
         if not runs:
             return
-        with store._reading():
+        with explained(NOT_READ, store.location):
             flat = unpack([packed[run["run_id"]] for run in runs])
         yield trace_table(name, runs, flat)
 
-    for heads in _together(store, wanted):
+    for heads in _together(store, page):
         yield from store.intact(partial(built, heads), "trace of the run", [*heads])
 
 
@@ -189,18 +189,17 @@ def _token_columns(flat: Flat, table: str, pieces: Any) -> dict[str, Any]:
     }
 
 
-def _counterfactual_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+def _counterfactual_values(store: RunStore, page: list[str]) -> list[pa.Table]:
     def read(heads: HeadRows, some: list[str]) -> list[pa.Table]:
         tokens = store.counterfactuals(some)
         rows = [heads[id_] | asdict(token) for id_ in some for token in tokens.get(id_, ())]
         return [table_of(COUNTERFACTUALS, rows)]
 
-    for page in pages_of(store, wanted):
-        heads = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
-        yield from store.intact(partial(read, heads), "followed tokens of the run", [*heads])
+    heads = {run["run_id"]: run for run in runs_of(store, page, *_HEAD)}
+    return store.intact(partial(read, heads), "followed tokens of the run", [*heads])
 
 
-def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.Table]:
+def _vote_values(store: RunStore, page: list[str]) -> list[pa.Table]:
     def read(some: list[str]) -> list[pa.Table]:
         with store.read() as connection:
             votes = votes_of(connection, some)
@@ -210,8 +209,7 @@ def _vote_values(store: RunStore, wanted: Sequence[str] | None) -> Iterator[pa.T
         ]
         return [table_of(VOTES, rows)]
 
-    for page in pages_of(store, wanted):
-        yield from store.intact(read, "vote of the comparison", page)
+    return store.intact(read, "vote of the comparison", page)
 
 
 _OF_ROWS = {"tokens": _tokens, "nodes": _nodes}
@@ -224,16 +222,15 @@ EXPORTS = {
 }
 
 
-def _together(store: RunStore, wanted: Sequence[str] | None) -> Iterator[HeadRows]:
+def _together(store: RunStore, page: list[str]) -> Iterator[HeadRows]:
     """Yield the heads of the runs in order, in groups of up to TOKENS_A_TABLE tokens, at least one
     run."""
     batch: HeadRows = {}
-    for page in pages_of(store, wanted):
-        for run in runs_of(store, page, *_HEAD, TV_KIND, "new_tokens"):
-            tokens = sum(each["new_tokens"] for each in batch.values())
-            if batch and tokens + run["new_tokens"] > TOKENS_A_TABLE:
-                yield batch
-                batch = {}
-            batch[run["run_id"]] = run
+    for run in runs_of(store, page, *_HEAD, TV_KIND, "new_tokens"):
+        tokens = sum(each["new_tokens"] for each in batch.values())
+        if batch and tokens + run["new_tokens"] > TOKENS_A_TABLE:
+            yield batch
+            batch = {}
+        batch[run["run_id"]] = run
     if batch:
         yield batch

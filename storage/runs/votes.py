@@ -79,7 +79,6 @@ class Votes(Connected):
         left_lane: int,
         right_lane: int,
         choice: Choice,
-        comment: str = "",
     ) -> str:
         """Save the vote of a comparison; returns its id. Raises StorageError for a second vote and
         for an empty lane."""
@@ -98,7 +97,7 @@ class Votes(Connected):
                 "choice": choice,
                 "left_run_id": _run(connection, comparison_id, left_lane),
                 "right_run_id": _run(connection, comparison_id, right_lane),
-                "comment": checked("comment", comment),
+                "comment": "",
             }
             connection.execute(insert(Vote), row)
             return str(row["id"])

@@ -12,10 +12,11 @@ Numeric fields of Token, Step and DraftNode become columns automatically.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from itertools import accumulate, chain, pairwise, starmap
+from itertools import accumulate, chain, count, pairwise, starmap
 from operator import attrgetter
 from typing import Any, get_type_hints
 
@@ -49,20 +50,16 @@ WORDS = ("token.token", "token.own", "top.token", "node.token")
 GROUPS = {"step.tokens": "token", "step.nodes": "node", "token.top": "top"}  # count → counted table
 
 
-class _Vocabulary(dict[tuple[int, str], int]):
-    """(id, piece) → its index."""
+Vocabulary = defaultdict[tuple[int, str], int]  # (id, piece) → its index
 
-    def __missing__(self, key: tuple[int, str]) -> int:
-        self[key] = len(self)
-        return self[key]
 
-    def indices(self, ids: Sequence[int], pieces: Sequence[str]) -> Any:
-        return np.array(list(map(self.__getitem__, zip(ids, pieces, strict=True))), np.int64)
+def _indices(known: Vocabulary, ids: Sequence[int], pieces: Sequence[str]) -> Any:
+    return np.array(list(map(known.__getitem__, zip(ids, pieces, strict=True))), np.int64)
 
 
 def flatten(steps: Sequence[Step]) -> Flat:
     """Return the columns of the steps of one run."""
-    known = _Vocabulary()
+    known = Vocabulary(count().__next__)
     tokens = [token for step in steps for token in step.tokens]
     nodes = [node for step in steps for node in step.nodes]
     ids, pieces, p = _values(chain.from_iterable(token.top for token in tokens), 3)
@@ -72,9 +69,9 @@ def flatten(steps: Sequence[Step]) -> Flat:
         "step.nodes": np.array([len(step.nodes) for step in steps], np.int64),
         **_columns("token", TOKEN, tokens),
         **_token_columns("token", tokens, known),
-        "token.own": known.indices(*_values(map(attrgetter("own", "own_piece"), tokens), 2)),
+        "token.own": _indices(known, *_values(map(attrgetter("own", "own_piece"), tokens), 2)),
         "token.top": np.array([len(token.top) for token in tokens], np.int64),
-        "top.token": known.indices(ids, pieces),
+        "top.token": _indices(known, ids, pieces),
         "top.p": np.array(p, np.float64),
         **_columns("node", NODE, nodes),
         **_token_columns("node", nodes, known),
@@ -97,11 +94,11 @@ def _columns(table: str, names: Mapping[str, Any], rows: Sequence[Any]) -> Flat:
 
 
 def _token_columns(
-    table: str, rows: Sequence[Token] | Sequence[DraftNode], known: _Vocabulary
+    table: str, rows: Sequence[Token] | Sequence[DraftNode], known: Vocabulary
 ) -> Flat:
     ids, pieces, outcomes = _values(map(attrgetter("id", "piece", "outcome"), rows), 3)
     return {
-        f"{table}.token": known.indices(ids, pieces),
+        f"{table}.token": _indices(known, ids, pieces),
         f"{table}.outcome": np.array(list(map(_INDEX_OF.__getitem__, outcomes)), np.int64),
     }
 

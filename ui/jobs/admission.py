@@ -18,6 +18,7 @@ from ui.jobs.queue import Ticket
 from ui.jobs.services import Services
 from ui.kit.components import Strip, message_strip
 from ui.kit.errors import fault
+from ui.public.limits import at_most
 
 if TYPE_CHECKING:
     from mars_core.session import Session
@@ -104,8 +105,8 @@ def check_configs(services: Services, session: Session, configs: Sequence[RunCon
     sentence."""
     services.limits.check(configs)  # first: the pair's ranges are wider
     longest = max((len(session.check(config).prompt_ids) for config in configs), default=0)
-    turns = any(config.prompt.history for config in configs)
-    services.limits.check_tokens(longest, "conversation" if turns else "prompt")
+    what = "conversation" if any(config.prompt.history for config in configs) else "prompt"
+    at_most(f"The {what}'s length in tokens", longest, services.limits.prompt_tokens)
     most = services.limits.new_tokens
     for config in configs:
         prefix_length = len(config.prefix)

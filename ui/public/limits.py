@@ -32,12 +32,12 @@ class Limits:
 
     def check(self, configs: Sequence[RunConfig]) -> None:
         """Raises ValueError with one sentence for the first exceeded limit."""
-        _at_most("The number of lanes", len(configs), self.lanes)
+        at_most("The number of lanes", len(configs), self.lanes)
         for config in configs:
             prompt = config.prompt
             self.check_prompt(prompt.text, prompt.system, *prompt.stop)
             before = sum(map(len, chain(*prompt.history)))
-            _at_most("The conversation's length in characters", before, self.prompt_characters)
+            at_most("The conversation's length in characters", before, self.prompt_characters)
             self.check_drafts(config.drafter)
             self.check_length(config.max_new_tokens)
 
@@ -55,15 +55,7 @@ class Limits:
 
     def check_prompt(self, *texts: str) -> None:
         """Check the prompt before anything is loaded or encoded. Raises ValueError."""
-        _at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
-
-    def check_tokens(self, prompt: int, what: str = "prompt") -> None:
-        """Check the longest prompt. ``what``: its name. Raises ValueError."""
-        _at_most(f"The {what}'s length in tokens", prompt, self.prompt_tokens)
-
-    def check_study(self, runs: int) -> None:
-        """Raises ValueError."""
-        _at_most("The number of runs", runs, self.study_runs)
+        at_most("The prompt's length in characters", sum(map(len, texts)), self.prompt_characters)
 
     def sentence(self, *, study: bool = False) -> str:
         """Return the limits in one sentence; empty without limits."""
@@ -114,7 +106,8 @@ def read_limits(text: str, base: Limits) -> Limits:
     return replace(base, **changed)
 
 
-def _at_most(name: str, value: int, most: int | None) -> None:
+def at_most(name: str, value: int, most: int | None) -> None:
+    """Raise ValueError for more than there may be."""
     if most is not None and value > most:
         raise ValueError(f"{name} is {value}; on this public page it must be at most {most}.")
 

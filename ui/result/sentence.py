@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from display.format import displayable, number, plural, shorten
-from evaluation.scoring.extraction import TextAnswers, answers
+from evaluation.scoring.extraction import answers
 from mars_core.telemetry import first_divergence
 from mars_core.types import (
     Cause,
@@ -139,7 +139,7 @@ def _against(names: Sequence[str], traces: Sequence[Trace], lane: int) -> Senten
     if _relaxed_on_the_left(difference, right):
         link = replace(link, lane=0)
     cause = _cause(difference, left, right)
-    return words, link, SentencePart(": "), *cause, *_answer(left, right)
+    return words, link, SentencePart(": "), *cause, *answer(left, right)
 
 
 def _relaxed_on_the_left(difference: Divergence, right: Trace) -> bool:
@@ -147,16 +147,11 @@ def _relaxed_on_the_left(difference: Divergence, right: Trace) -> bool:
     return relaxed and _token(right, difference.position).outcome is not Outcome.RELAXED
 
 
-def answer_pair(left: Trace, right: Trace) -> TextAnswers | None:
-    """Return the answers of two texts; None where none is found in both, or one was cut off before
-    it."""
+def answer(left: Trace, right: Trace) -> Sentence:
+    """Return whether both texts give the same answer; nothing where none is found in both, or one
+    was cut off before it."""
     cut = StopReason.LENGTH in (left.stop_reason, right.stop_reason)
-    return None if cut else answers(right.config.prompt.text, left.text, right.text)
-
-
-def _answer(left: Trace, right: Trace) -> Sentence:
-    """Return whether both texts give the same answer."""
-    pair = answer_pair(left, right)
+    pair = None if cut else answers(right.config.prompt.text, left.text, right.text)
     if pair is None:
         return ()
     words = [SentencePart(" Same " if pair.left == pair.right else " Another ")]

@@ -118,7 +118,8 @@ def test_csv_says_what_parquet_has(
     for trace in (*short, *odd, hostile_trace(hostile), hostile_trace("=1")):
         other = replace(trace, config=replace(trace.config, seed=1))
         made = save(lasting_store, trace, other)
-        lasting_store.add_vote(made, left_lane=1, right_lane=0, choice=Choice.LEFT, comment="@x")
+        vote = lasting_store.add_vote(made, left_lane=1, right_lane=0, choice=Choice.LEFT)
+        lasting_store.comment_vote(vote, "@x")
         run = lasting_store.load(made).runs[0].id
         lasting_store.save_counterfactuals(run, [FOLLOWED])
     lasting_store.annotate(made, name="=1", tags=["=2"], comment=hostile)

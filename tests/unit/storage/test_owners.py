@@ -66,9 +66,8 @@ def make(store: RunStore, mark: str) -> Things:
         return made, store.load(made).runs[0].id
 
     comparison, run = saved("prompt")
-    vote = store.add_vote(
-        comparison, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"vote {mark}"
-    )
+    vote = store.add_vote(comparison, left_lane=0, right_lane=1, choice=Choice.LEFT)
+    store.comment_vote(vote, f"vote {mark}")
     deleted, deleted_run = saved("deleted")
     store.save_counterfactuals(run, [FOLLOWED])
     store.delete(deleted)

@@ -25,9 +25,8 @@ def pair(store: RunStore, prompt: str = "Who?") -> tuple[str, str, str]:
 def test_vote_is_stored_and_exported(store: RunStore, tmp_path: Path) -> None:
     for choice, prompt in zip(Choice, ("=1+1", "␛", "c", "d"), strict=True):
         comparison_id, plain, mars = pair(store, prompt)
-        vote_id = store.add_vote(
-            comparison_id, left_lane=1, right_lane=0, choice=choice, comment="@x"
-        )
+        vote_id = store.add_vote(comparison_id, left_lane=1, right_lane=0, choice=choice)
+        store.comment_vote(vote_id, "@x")
         vote, *_ = store.votes()
         rules = ("mars(theta=0.9)", "none")
         known = (vote_id, comparison_id, vote.created_at, choice, *rules, mars, plain, "@x", prompt)

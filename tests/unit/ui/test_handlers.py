@@ -96,10 +96,10 @@ def test_repeats_run_in_turns_and_are_displayed_as_one_run_of_each_lane(services
     assert state == "done" and "3 rounds" in text
     assert [view.state for view in frames[-1].lanes if view] == ["completed", "completed"]
     assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
-    row = listing(services.store).rows[0]
-    stored = services.store.load(row.id)
+    row = listing(services.store).rows[0].stored
+    stored = services.store.load(row["id"])
     assert [(each.lane, each.order) for each in stored.repeats] == [(1, 2), (0, 3), (1, 4), (0, 5)]
-    assert len(row.run_ids) == 2 and plain(reopened(stored).strip.parts) == text
+    assert len(row["run_ids"]) == 2 and plain(reopened(stored).strip.parts) == text
     again = reopened(stored).lanes
     assert [(view.rows, view.drafts) for view in frames[-1].lanes if view] == [
         (view.rows, view.drafts) for view in again

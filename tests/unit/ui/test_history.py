@@ -57,10 +57,10 @@ def runs_of(store: RunStore, comparison: str) -> list[str]:
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
     ids = [keep(store, f"prompt {number}", rules=("strict",)) for number in range(PAGE + 2)]
     first = listing(store)
-    assert [row.id for row in first.rows] == ids[
+    assert [row.stored["id"] for row in first.rows] == ids[
         :1:-1
     ] and first.position == f"Page 1 of 2, {PAGE + 2} comparisons"
-    assert [row.id for row in listing(store, Address(list_page=2)).rows] == ids[1::-1]
+    assert [row.stored["id"] for row in listing(store, Address(list_page=2)).rows] == ids[1::-1]
     assert listing(store, Address(list_page=99)).page == 2
 
 
@@ -82,7 +82,7 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
 {"since": "2001-01-01"} -> two one
 {"until": "2001-01-01"} ->
 """):
-        titles = [names[row.id] for row in listing(store, Address(**fields)).rows]
+        titles = [names[row.stored["id"]] for row in listing(store, Address(**fields)).rows]
         assert " ".join(titles) == expected, fields
 
 

@@ -89,8 +89,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def reports(store: RunStore, clock: Clock) -> StudyReports:
-    return StudyReports(store, clock.measure, clock)
+def reports(store: RunStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> StudyReports:
+    monkeypatch.setattr("ui.tabs.study.reports.measured", clock.measure)
+    monkeypatch.setattr("ui.tabs.study.reports.time", SimpleNamespace(monotonic=clock))
+    return StudyReports(store)
 
 
 def test_the_list_says_how_far_every_study_is(store: RunStore, study: str, open_study: str) -> None:
@@ -169,17 +171,21 @@ def test_progress_is_a_sentence() -> None:
 
 
 def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
-    store: RunStore, reports: StudyReports, view: QualityTab, study: str
+    store: RunStore,
+    reports: StudyReports,
+    view: QualityTab,
+    study: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for study_id in (ABSENT, "../x", ""):
         with pytest.raises(
             (ValueError, StorageError), match=r"^(There is no study|study must be an id) .*\.$"
         ):
             view.open(reports, study_id)
+    broken = failing("It was saved by another version.", ValueError)
+    monkeypatch.setattr("ui.tabs.study.reports.measured", broken)
     with pytest.raises(ValueError, match="another version"):
-        view.open(
-            StudyReports(store, failing("It was saved by another version.", ValueError)), study
-        )
+        view.open(StudyReports(store), study)
 
 
 def test_filters_show_a_part_and_measure_nothing(

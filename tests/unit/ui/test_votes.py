@@ -4,7 +4,6 @@ and results that add up."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any
@@ -46,9 +45,10 @@ def frames(
     services: Services,
     rounds: Latest[OpenRound],
     form: Settings = FORM,
-    side: Callable[[], int] = lambda: 1,
 ) -> list[Any]:
-    return list(write_answers(services, rounds, form, "visitor", side=side))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ui.tabs.votes.round.secrets.randbelow", lambda _: 1)
+        return list(write_answers(services, rounds, form, "visitor"))
 
 
 def round_of(rule: str = "mars", *, left: int = 0) -> Round:

@@ -4,12 +4,13 @@ gradio."""
 from __future__ import annotations
 
 from display.blocks import Opened, Side
-from display.format import plural, shorten, visible
+from display.format import plural, visible
 from mars_core.counterfactual import Counterfactual, compared, ending
 from mars_core.types import Trace
 from ui.kit.labels import lane_label
 from ui.kit.panel import render
-from ui.result.sentence import answer_pair
+from ui.kit.values import plain
+from ui.result.sentence import answer
 
 
 def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace) -> str:
@@ -31,7 +32,7 @@ def counterfactual_html(run: Trace, position: int, strict: Trace, relaxed: Trace
         "result/panels/counterfactual.html.jinja",
         title=f"If “{visible(token.piece)}” had been rejected",
         lead=f"{lane_label(run.config)}, position {position}. Strict continues in both texts, with the same noise.",
-        text=f"{_meeting(result)} {_answer(strict, relaxed)}",
+        text=f"{_meeting(result)}{plain(answer(strict, relaxed))}",
         block=Opened("", "", "", "", sides),
     )
 
@@ -42,13 +43,3 @@ def _meeting(result: Counterfactual) -> str:
     if result.meets_after is None:
         return f"The texts do not meet again; {likelihood}"
     return f"The texts meet again after {plural(result.meets_after, 'token')}; {likelihood}"
-
-
-def _answer(strict: Trace, relaxed: Trace) -> str:
-    """Return whether both give the same answer."""
-    both = answer_pair(strict, relaxed)
-    if both is None:
-        return ""
-    if both.left == both.right:
-        return f"Same answer ({both.kind}): {shorten(both.left, 40)}."
-    return f"Another answer ({both.kind}): {shorten(both.right, 40)} instead of {shorten(both.left, 40)}."

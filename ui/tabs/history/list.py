@@ -4,9 +4,8 @@ models and tags come from the store."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 from display.format import count, plural, ratio
@@ -53,27 +52,16 @@ SILENT = Notice()
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A comparison in the list; tuples hold a value for each run. ``chosen``: whether a run stands
-    among the compared ones; ``model``, ``amount``: the head of the first row of a model in a list
-    by model."""
+    """A comparison in the list. ``stored``: as ``RunStore.find`` has it; ``chosen``: whether each
+    run stands among the compared ones; ``model``, ``amount``: the head of the first row of a model
+    in a list by model."""
 
-    id: str
-    name: str
-    prompt: str
-    source: str
-    created_at: datetime
-    tags: Sequence[str]
+    stored: Mapping[str, Any]
     models: str
     settings: tuple[str, ...]
-    run_ids: Sequence[str]
-    rules: Sequence[str]
     chosen: tuple[bool, ...]
-    tokens_per_s: Sequence[float]
-    tau: Sequence[float]
-    new_tokens: Sequence[float]
     ratio: str
     status: str
-    turns: int
     model: str = ""
     amount: str = ""
 
@@ -147,16 +135,14 @@ def _by_model(store: RunStore, address: Address) -> ComparisonPage:
     return ComparisonPage(tuple(rows), 1, 1, total, message, searching, selected, more)
 
 
-def _row(record: Mapping[Any, Any], compared: Collection[str]) -> HistoryRow:
+def _row(record: Mapping[str, Any], compared: Collection[str]) -> HistoryRow:
     taus, states = record["tau"], [str(status) for status in record["status"]]
     status = next(
         (state for state in states if state != "completed"), "completed" if states else "cancelled"
     )
     completed_pair = len(taus) == 2 and status == "completed"
-    copied = ("id", "name", "prompt", "source", "created_at", "tags", "run_ids", "rules", "turns")
-    numbers = ("tokens_per_s", "tau", "new_tokens")
     return HistoryRow(
-        **{name: record[name] for name in (*copied, *numbers)},
+        record,
         models=_models(record),
         settings=_settings(record),
         chosen=tuple(run in compared for run in record["run_ids"]),
@@ -165,12 +151,12 @@ def _row(record: Mapping[Any, Any], compared: Collection[str]) -> HistoryRow:
     )
 
 
-def _models(record: Mapping[Any, Any]) -> str:
+def _models(record: Mapping[str, Any]) -> str:
     names = dict.fromkeys([*filter(None, record["drafter_model"]), record["target"]])
     return " → ".join(map(model_title, names))
 
 
-def _settings(record: Mapping[Any, Any]) -> tuple[str, ...]:
+def _settings(record: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what the runs were made with, each value once: drafters, temperature, seed."""
     drafts = [
         f"{drafter_title(kind)}, {f'tree of {tree:g}' if tree else f'K {k:g}' if k else 'K –'}"

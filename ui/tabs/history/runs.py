@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from display.blocks import TableCell
 from display.format import MISSING, displayable, plural, shorten
 from display.plot import Plot
 from mars_core.types import Summary, numbers
@@ -54,21 +55,15 @@ _MACHINE = ("Device", "Number format", "Versions")
 MEASURES = (*QUANTITIES, *LOOP_QUANTITIES, *_MORE, *SHIFT_QUANTITIES)
 
 
-class RunCell(NamedTuple):
-    """A value, and its signed difference from the leftmost, where there is one."""
-
-    text: str
-    delta: str = ""
-
-
 class QuantityRow(NamedTuple):
-    """``kind``: a key of ``_GROUPS``; ``same``: all runs agree."""
+    """``kind``: a key of ``_GROUPS``; ``same``: all runs agree; small in a cell: the signed
+    difference from the leftmost."""
 
     kind: str
     name: str
     help: str
     same: bool
-    cells: tuple[RunCell, ...]
+    cells: tuple[TableCell, ...]
 
 
 class RunTable(NamedTuple):
@@ -125,15 +120,15 @@ def _words(kind: str, name: str, help_: str, values: Sequence[str]) -> QuantityR
         name,
         help_,
         len(set(values)) == 1,
-        tuple(RunCell(displayable(value)) for value in values),
+        tuple(TableCell(displayable(value)) for value in values),
     )
 
 
 def _measure(quantity: RunQuantity, summaries: Sequence[Summary]) -> QuantityRow:
     base, *others = values = [quantity.read(summary) for summary in summaries]
-    cells = [RunCell(quantity.write(base))]
+    cells = [TableCell(quantity.write(base))]
     for value in others:
-        cells.append(RunCell(quantity.write(value), signed(quantity.write, value - base)))
+        cells.append(TableCell(quantity.write(value), signed(quantity.write, value - base)))
     same = all(value == base or (math.isnan(value) and math.isnan(base)) for value in values)
     return QuantityRow("measure", quantity.name, quantity.help, same, tuple(cells))
 

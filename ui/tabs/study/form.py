@@ -39,6 +39,7 @@ from mars_core.text.files import lines_of
 from mars_core.types import MAX_DRAFT, DrafterConfig, RuleConfig, number_text
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
+from ui.public.limits import at_most
 from ui.settings.values import EnteredValues, as_text, parse, read_settings, taken
 
 MAX_RUNS = 2000
@@ -225,7 +226,7 @@ def _check_runs(runs: int) -> None:
 def check_size(services: Services, plan: Plan, runs: int) -> None:
     """Check whether so many runs, these drafts and prompts are within the limits. Raises
     ValueError."""
-    services.limits.check_study(runs)
+    at_most("The number of runs", runs, services.limits.study_runs)
     for lane in plan.lanes:
         services.limits.check_drafts(lane.drafter)
     for suite in plan.suites:

@@ -36,17 +36,16 @@ from ui.sharing import store_for
 MOST_CACHED, MOST_LOCKED = 4, 1000  # reports; studies
 # Between two measurings of a study that runs: seconds at least, and how often the time that one takes.
 PAUSE_S, PAUSES = 2.0, 9
-MeasureStudy = Callable[[RunStore, str], Report]
 
 
 class Cached(NamedTuple):
-    """A report, and when it may be measured anew, by the clock of ``StudyReports``."""
+    """A report, and when it may be measured anew, by the monotonic clock."""
 
     report: Report
     until: float
 
 
-def _measured(store: RunStore, study_id: str) -> Report:
+def measured(store: RunStore, study_id: str) -> Report:
     """SciPy is imported with the first report, not with the page."""
     from evaluation.report.measure import measure
 
@@ -57,15 +56,8 @@ class StudyReports:
     """Measures studies, each of its threads at its own time; one study is never measured twice at
     once."""
 
-    def __init__(
-        self,
-        store: RunStore,
-        measure: MeasureStudy = _measured,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: RunStore) -> None:
         self.store = store
-        self._measure = measure
-        self._clock = clock
         self._cached = Latest[Cached](MOST_CACHED)
         self._locks = Latest[Lock](MOST_LOCKED)
 
@@ -89,12 +81,12 @@ class StudyReports:
         Raises as ``measured_again``."""
 
         def recent(cached: Cached) -> bool:
-            early = progress.done < progress.tasks and self._clock() < cached.until
+            early = progress.done < progress.tasks and time.monotonic() < cached.until
             known = cached.report.tasks_done, cached.report.results
             return early or known == (progress.done, progress.results)
 
-        report, measured = self._report(study_id, recent)
-        return report if measured else None
+        report, is_new = self._report(study_id, recent)
+        return report if is_new else None
 
     def _report(self, study_id: str, fits: Callable[[Cached], bool]) -> tuple[Report, bool]:
         """Return what is cached, where that ``fits``; and whether it was measured now."""
@@ -105,9 +97,9 @@ class StudyReports:
             cached = self._cached.get(study_id)
             if cached and fits(cached):
                 return cached.report, False
-            began = self._clock()
-            report = self._measure(self.store, study_id)
-            ended = self._clock()
+            began = time.monotonic()
+            report = measured(self.store, study_id)
+            ended = time.monotonic()
             pause = max(PAUSE_S, PAUSES * (ended - began))
             self._cached.put(study_id, Cached(report, ended + pause))
             return report, True

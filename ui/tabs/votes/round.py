@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from display.format import about
@@ -39,7 +38,6 @@ WARMING = message_strip("Warming up: a few tokens that do not count …", "runni
 QUESTION = message_strip(
     "Which answer is better? Keys 1 to 4 vote as well; the rules are displayed afterwards.", "done"
 )
-EITHER_SIDE = partial(secrets.randbelow, 2)  # from the system's randomness, which no seed repeats
 NO_VOTE = "The round ended without a vote; its runs are in History."
 
 
@@ -132,15 +130,9 @@ class _Writing:
 
 
 def write_answers(
-    services: Services,
-    rounds: Rounds,
-    settings: Settings,
-    visitor: str,
-    *,
-    side: Callable[[], int] = EITHER_SIDE,
+    services: Services, rounds: Rounds, settings: Settings, visitor: str
 ) -> Iterator[RoundFrame]:
-    """Write both answers, none after one that failed, then show them at once; ``side`` gives the
-    lane that becomes Answer A. Raises JobError."""
+    """Write both answers, none after one that failed, then show them at once. Raises JobError."""
     rounds.take(services.key)  # the round before gets no vote
     spec, writing = admit(services, settings), _Writing()
 
@@ -160,15 +152,14 @@ def write_answers(
                 yield frame
             if writing.failed:
                 break
-    yield _closing(services, writing, rounds, side)
+    yield _closing(services, writing, rounds)
 
 
-def _closing(
-    services: Services, writing: _Writing, rounds: Rounds, side: Callable[[], int]
-) -> RoundFrame:
+def _closing(services: Services, writing: _Writing, rounds: Rounds) -> RoundFrame:
     if broken := writing.broken():
         return RoundFrame(broken, RoundView())
-    round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side())
+    side = secrets.randbelow(2)  # from the system's randomness, which no seed repeats
+    round_ = Round(writing.comparison, (writing.traces[0], writing.traces[1]), side)
     if round_.same_text:
         return RoundFrame(same_strip(round_), revealed(round_, None))
     waiting = OpenRound(secrets.token_hex(16), round_.comparison, round_.left_lane)

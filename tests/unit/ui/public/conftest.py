@@ -141,9 +141,8 @@ def owned(served: Served) -> OwnedIds:
     store = served.store.of(browser_owner(A))
     comparison, round_ = compared(store), compared(store, Source.VOTE)
     store.annotate(comparison, name=f"{MARK} name", tags=[f"{MARK} tag"], comment=f"{MARK} comment")
-    vote = store.add_vote(
-        round_, left_lane=0, right_lane=1, choice=Choice.LEFT, comment=f"{MARK} of a vote"
-    )
+    vote = store.add_vote(round_, left_lane=0, right_lane=1, choice=Choice.LEFT)
+    store.comment_vote(vote, f"{MARK} of a vote")
     study = stored_study(store, name=f"{MARK} of a study")
     runs = tuple(run.id for run in store.load(comparison).runs)
     return OwnedIds(comparison, runs, study, round_, vote)
