@@ -21,7 +21,7 @@ from torch import Tensor
 from bench.common.command import ROOT, Options, Reports, measurement
 from bench.common.decoding import REAL_PROMPTS, Ours
 from bench.common.measure import Method, interleaved, paired, speed_table
-from bench.common.peers import LLAMA, llama_server, llama_url, prompted
+from bench.common.peers import LLAMA, llama_client, llama_server, prompted
 from bench.common.report import BenchReport, Figures, MeasuredFigure
 from mars_core.models import ModelPool, Pair, custom_pair
 from mars_core.models.gguf.model import read_model
@@ -108,7 +108,7 @@ def distances(pair: Pair, file: Path) -> Figures:
     del half
     yield _distance("in bfloat16", wanted, rounded)
     if LLAMA.exists():
-        with llama_url(file) as url, httpx.Client(base_url=url, timeout=600) as client:
+        with llama_client(file) as client:
             places = range(0, len(ids) - 1, EVERY)
             found = [_of_llama(client, ids[: at + 1].tolist(), wanted[at]) for at in places]
         yield _mean("llama.cpp", torch.tensor(found))

@@ -201,19 +201,14 @@ def expected_tokens(rates: Sequence[float]) -> float:
 
 def planned(run: Acceptance, costs: Costs) -> tuple[PlannedDraft, ...]:
     """Plan K = 1 to MOST; of a run with trees sizes up to its own, at its depth."""
-    deepest, plans = len(run.rates), list[PlannedDraft]()
-    if run.sizes:
-        for size, accepted in run.sizes:
-            plans.append(
-                PlannedDraft(
-                    size, 1 + accepted, _speedup(1 + accepted, deepest, size, costs), False
-                )
-            )
-    else:
-        for k in range(1, MOST + 1):
-            tokens = run.tokens(k)
-            plans.append(PlannedDraft(k, tokens, _speedup(tokens, k, k, costs), k > deepest))
-    return tuple(plans)
+    deepest = len(run.rates)
+    drafts = [(size, 1 + accepted, deepest) for size, accepted in run.sizes] or [
+        (k, run.tokens(k), k) for k in range(1, MOST + 1)
+    ]
+    return tuple(
+        PlannedDraft(size, tokens, _speedup(tokens, depth, size, costs), depth > deepest)
+        for size, tokens, depth in drafts
+    )
 
 
 def _speedup(tokens: float, passes: int, verified: int, costs: Costs) -> float:

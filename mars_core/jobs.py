@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Generator, Iterable, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -23,6 +24,16 @@ RUN_FAILURES = (
     ValueError,
     MemoryError,
 )  # exceptions of iterating a run; its trace then holds the reason
+
+
+Why = Callable[[], StopReason | None]  # reason to end a run before its next step, or None
+
+
+def reason_to_end(stopped: Callable[[], bool], ends: float) -> StopReason | None:
+    """``ends``: by ``time.monotonic``."""
+    if stopped():
+        return StopReason.CANCELLED
+    return StopReason.DEADLINE if time.monotonic() >= ends else None
 
 
 @dataclass(frozen=True, slots=True)

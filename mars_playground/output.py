@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from evaluation.progress import printable, show_progress
+from display.format import displayable
+from evaluation.progress import show_progress
 
 
 def show(text: str) -> None:
     """Write a result in which control characters may stand."""
-    write(printable(text))
+    write(displayable(text))
 
 
 def write(text: str) -> None:
@@ -27,5 +28,5 @@ def note(*lines: object) -> None:
 def report_bad_input(error: ValueError) -> int:
     """Write the sentence of ``error`` in place of the progress and return the exit status."""
     show_progress("")
-    sys.stderr.write(printable(f"{error}\n"))
+    sys.stderr.write(displayable(f"{error}\n"))
     return 2

@@ -82,18 +82,21 @@ def _answering(*command: object) -> Iterator[Callable[[str], str]]:
 
 
 @contextmanager
-def llama_url(model: Path) -> Iterator[str]:
+def llama_client(model: Path) -> Iterator[httpx.Client]:
     """Start a llama.cpp server without speculation, in the environment that ``make llama``
     makes."""
     script = ROOT / "integrations/llama/serve.py"
-    with _answering(LLAMA, script, model, "none", torch.get_num_threads()) as answer:
-        yield answer("").strip()
+    with (
+        _answering(LLAMA, script, model, "none", torch.get_num_threads()) as answer,
+        httpx.Client(base_url=answer("").strip(), timeout=600) as client,
+    ):
+        yield client
 
 
 @contextmanager
 def llama_server(model: Path) -> Iterator[Decoder]:
-    """Do as ``llama_url``, for decoding."""
-    with llama_url(model) as url, httpx.Client(base_url=url, timeout=600) as client:
+    """Do as ``llama_client``, for decoding."""
+    with llama_client(model) as client:
         yield partial(_completed, client)
 
 

@@ -36,12 +36,7 @@ DRAFTING = (  # asked too where there are fewer: answers that repeat themselves 
     "Count from 1 to 40, one number a line.",
     "Repeat the word 'echo' fifty times.",
 )
-STATUS = {
-    LosslessVerdict.LOSSLESS: 0,
-    LosslessVerdict.NOT_LOSSLESS: 1,
-    LosslessVerdict.DUPLICATED: 1,
-    LosslessVerdict.NOT_KNOWN: 2,
-}
+STATUS = {LosslessVerdict.LOSSLESS: 0, LosslessVerdict.NOT_KNOWN: 2}  # else 1
 
 
 def check(options: Namespace, key: str) -> int:
@@ -92,7 +87,7 @@ def check(options: Namespace, key: str) -> int:
     if options.json:
         text = json.dumps(_document(options, draws, servers, findings), indent=2)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
-    return STATUS[overall(findings)]
+    return STATUS.get(overall(findings), 1)
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
         LosslessVerdict.NOT_KNOWN,
         LosslessVerdict.LOSSLESS,
     )
-    return next((verdict for verdict in order if verdict in verdicts), LosslessVerdict.NOT_KNOWN)
+    return min(verdicts, key=order.index, default=LosslessVerdict.NOT_KNOWN)
 
 
 def limits(findings: Sequence[Finding]) -> str:
@@ -81,16 +81,17 @@ def complete(
     """Request an answer with the sampling settings switched off that a server may have other
     defaults for, and with tokens by id where a server can; in one piece, because llama.cpp names
     accepted drafts only there. Raises ServerError."""
-    off = {
-        "top_p": 1.0,
-        "min_p": 0.0,
-        "repetition_penalty": 1.0,
-        "stream": False,
-        "stream_options": None,
-    }
-    by_id = {"return_tokens_as_token_ids": True}
     return client.complete(
-        prompt, max_tokens=max_tokens, temperature=temperature, **off, **by_id, **further
+        prompt,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        top_p=1.0,
+        min_p=0.0,
+        repetition_penalty=1.0,
+        stream=False,
+        stream_options=None,
+        return_tokens_as_token_ids=True,
+        **further,
     )
 
 

@@ -111,14 +111,8 @@ def _of_counters(text: str, file: str) -> ImportedRun:
     )
     new, prompt, drafts, drafted, accepted, relaxed = (
         UNKNOWN if math.isnan(value) else int(value)
-        for value in (
-            counters.new_tokens,
-            counters.prompt_tokens,
-            counters.drafts,
-            counters.drafted,
-            counters.accepted,
-            counters.relaxed,
-        )
+        for name in ("new_tokens", "prompt_tokens", "drafts", "drafted", "accepted", "relaxed")
+        for value in (getattr(counters, name),)
     )
     end = StopReason.UNKNOWN
     trace = served_trace(

@@ -149,7 +149,7 @@ def _examples(docstring: str) -> str:
 def _want(example: doctest.Example) -> str:
     """Return the expected output. HumanEval also has ``f(1) == 2`` without an output line, which
     must be true."""
-    last = tree.body[-1] if (tree := _tree(example.source)) else None
+    last = tree.body[-1] if (tree := _compiled(example.source, ast.PyCF_ONLY_AST)) else None
     compared = isinstance(last, ast.Expr) and isinstance(last.value, ast.Compare)
     return example.want.strip() or ("True" if compared else "")
 
@@ -180,7 +180,7 @@ def _code_in(text: str) -> str:
 
 
 def _functions(code: str) -> list[ast.FunctionDef]:
-    tree = _tree(code)
+    tree = _compiled(code, ast.PyCF_ONLY_AST)
     return [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
 
 
@@ -188,11 +188,6 @@ def _parses(code: str) -> bool:
     """Return whether it is a valid program; compiled, because a ``return`` outside a function
     parses."""
     return _compiled(code, 0) is not None
-
-
-def _tree(code: str) -> ast.Module | None:
-    tree: ast.Module | None = _compiled(code, ast.PyCF_ONLY_AST)
-    return tree
 
 
 def _compiled(code: str, flags: int) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 
@@ -15,7 +16,7 @@ from evaluation.served.counters import WHOLE, Counters, counters_of, counts_betw
 from evaluation.served.counts import with_counts
 from evaluation.served.request import request_of
 from evaluation.served.trace import answer_trace, failed_trace, part_step
-from mars_core.jobs import Began, Ended, Job, JobEvent, Wrote
+from mars_core.jobs import Began, Ended, Job, JobEvent, Why, Wrote, reason_to_end
 from mars_core.settings import Settings
 from mars_core.types import (
     COUNTS,
@@ -34,7 +35,6 @@ CONNECT_S = 10.0
 COUNTERS_S = 2.0  # without a byte of /metrics
 LOOK_S = 0.05  # between two looks at whether to stop
 LONGEST = 100  # characters of a token, on average, beyond which a server writes more than was asked
-Why = Callable[[], StopReason | None]  # reason to end, or None
 
 
 def server_of(config: RunConfig, key: str = "") -> Server:
@@ -56,16 +56,11 @@ def with_servers(
 ) -> Generator[JobEvent, None, None]:
     """Yield the events of a job: of the runs ``here`` first, then of those of servers, which are
     given ``key``. A cancelled run is the last."""
-    ends, event = time.monotonic() + job.seconds, None
+    why, event = partial(reason_to_end, stopped, time.monotonic() + job.seconds), None
     order = tuple(number for number in job.order if not job.configs[number].served)
     if order:
         for event in here(replace(job, order=order)):
             yield event
-
-    def why() -> StopReason | None:
-        if stopped():
-            return StopReason.CANCELLED
-        return StopReason.DEADLINE if time.monotonic() >= ends else None
 
     for number in job.order:
         cancelled = isinstance(event, Ended) and event.status is Status.CANCELLED

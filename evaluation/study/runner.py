@@ -188,8 +188,7 @@ class Runner:
         if not self._imitates(lane.lane):
             return ()
         number = self.plan.imitated(lane.lane)
-        traces = self._ran[lane.task].get(number, ())
-        if not traces or traces[-1].status is not Status.COMPLETED:
+        if not (traces := self._completed(lane.task).get(number)):
             name = self.plan.lanes[number].name
             raise ValueError(f"{name} has no completed run here that could be imitated.")
         plan = self.plan
@@ -226,8 +225,8 @@ class Runner:
         """Return the result of a placebo that relaxes nothing: that of its baseline, whose runs are
         not stored again; it has no times."""
         baseline = self.plan.baseline(lane.lane)
-        traces = () if baseline is None else self._ran[lane.task].get(baseline, ())
-        if not traces or traces[-1].status is not Status.COMPLETED:
+        traces = None if baseline is None else self._completed(lane.task).get(baseline)
+        if not traces:
             return self._refused(lane, ValueError("Strict has no completed run here."))
         ended = self._ended(lane, tuple(map(without_times, traces)))
         eligible = sum(float(rule.parameters["of"]) for rule in self._rules(lane))
@@ -247,14 +246,15 @@ class Runner:
         del self._ran[task], self._known[task]
         return TaskEnded(task, relatives)
 
+    def _completed(self, task: int) -> dict[int, tuple[Trace, ...]]:
+        """Return the completed lanes of a task."""
+        ran = self._ran[task].items()
+        return {lane: each for lane, each in ran if each[-1].status is Status.COMPLETED}
+
     def _relatives(self, task: int, *, last: bool) -> dict[int, Mapping[str, object]]:
         """Relative results of every completed lane that has none yet and a completed baseline.
         Unless ``last``, the lane without drafts must be completed too."""
-        completed = {
-            lane: traces
-            for lane, traces in self._ran[task].items()
-            if traces[-1].status is Status.COMPLETED
-        }
+        completed = self._completed(task)
         none = None if self.plan.none is None else completed.get(self.plan.none)
         if self.plan.none is not None and none is None and not last:
             return {}

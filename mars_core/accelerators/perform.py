@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from functools import partial
 
-from mars_core.jobs import RUN_FAILURES, Began, Ended, Job, JobEvent, Wrote
+from mars_core.jobs import RUN_FAILURES, Began, Ended, Job, JobEvent, Why, Wrote, reason_to_end
 from mars_core.models import ModelPool
 from mars_core.models.pool import collect
 from mars_core.runs.run import Run, failure
 from mars_core.session import Session
 from mars_core.types import Status, Step, StopReason
-
-Why = Callable[[], StopReason | None]  # reason to end before the next step, or None
 
 
 def perform(
@@ -24,13 +23,7 @@ def perform(
     first step of a run at the earliest, so that the trace has that reason. A failed run frees its
     memory."""
     session = Session(pool.get(job.pair))
-    ends = time.monotonic() + job.seconds
-
-    def why() -> StopReason | None:
-        if stopped():
-            return StopReason.CANCELLED
-        return StopReason.DEADLINE if time.monotonic() >= ends else None
-
+    why = partial(reason_to_end, stopped, time.monotonic() + job.seconds)
     cold = set() if job.warm else set(job.order)
     for number in (
         [] if job.pair in pool.ran else sorted(cold)

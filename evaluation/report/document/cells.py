@@ -76,10 +76,8 @@ def placebo_cell(test: PlaceboTest | None) -> TableCell:
     return spread(test.ratio, percent) if test else TableCell(MISSING)
 
 
-def recovery_cell(score: Score | None) -> TableCell:
+def recovery_cell(score: Score) -> TableCell:
     """Recovery with the symbol of its verdict, if any."""
-    if score is None:
-        return TableCell(MISSING)
     cell = spread(score.recovery, percent)
     if score.verdict is None:
         return cell

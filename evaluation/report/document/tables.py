@@ -117,7 +117,7 @@ COLUMNS: Mapping[str, Column] = {
         cells.test_cell,
     ),
     "verdict": _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict)),
-    "marked": (Head("Recovery"), lambda row: cells.recovery_cell(row.score)),
+    "marked": _scored("Recovery", "", cells.recovery_cell),
 }
 SETTING = ("rule", "drafter", "group", "temperature", "amount")
 SPEED, COSTS, LIKENESS = (

@@ -15,7 +15,7 @@ from evaluation.item import Item
 from evaluation.plan.plan import Plan, Task
 from evaluation.plan.stored import readable
 from evaluation.report.values import ALL
-from evaluation.statistics import Array, Indices
+from evaluation.statistics import Array, Indices, totals_by_prompt
 from evaluation.study.result import LaneResult, Relative
 from mars_core.types import Status
 from storage import StoredResult
@@ -106,6 +106,14 @@ class Grid(NamedTuple):
         return sorted(
             {lane, self.baseline(lane), lane if self.plan.none is None else self.plan.none}
         )
+
+
+def pooled(grid: Grid, rows: Indices, *numbers: Array) -> tuple[int, Sequence[Array]]:
+    """Return how many prompts these rows have, and the totals of each of the numbers, [R, L], by
+    lane over all rows and over every resample of prompts, [1 + B, L]."""
+    prompts, prompt = np.unique(grid.item[rows], return_inverse=True)
+    totals = totals_by_prompt(np.hstack(numbers), prompt)
+    return len(prompts), np.split(totals, len(numbers), axis=1)
 
 
 class _Cells(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from evaluation.report.measured import BLANK
-from evaluation.report.measuring.grid import Grid, items_of
+from evaluation.report.measuring.grid import Grid, items_of, pooled
 from evaluation.report.rows import LengthRow
 from evaluation.statistics import (
     Array,
@@ -15,7 +15,6 @@ from evaluation.statistics import (
     Interval,
     over,
     percentile_intervals,
-    totals_by_prompt,
 )
 
 _SUMMED = ("new_tokens", "steps", "wall_s", "prompt_tokens")
@@ -51,21 +50,19 @@ def _lengths(grid: Grid) -> Array:
 def _rows(
     grid: Grid, rows: Indices, temperature: float, category: str, length: int
 ) -> Iterator[LengthRow]:
-    plan, lanes = grid.plan, len(grid.plan.lanes)
-    prompts, prompt = np.unique(grid.item[rows], return_inverse=True)
-    sums = np.hstack([grid.numbers[name][rows] for name in _SUMMED])
-    totals = totals_by_prompt(sums, prompt.astype(np.intp))
-    tokens, steps, seconds, read = (totals[:, lanes * at : lanes * (at + 1)] for at in range(4))
+    plan = grid.plan
+    prompts, totals = pooled(grid, rows, *(grid.numbers[name][rows] for name in _SUMMED))
+    tokens, steps, seconds, read = totals
     with np.errstate(divide="ignore", invalid="ignore"):
         tau, rate = tokens / steps, tokens / seconds
         none = np.nan if plan.none is None else rate[:, [plan.none]]
-        values = [percentile_intervals(each.T, len(prompts)) for each in (tau, rate, rate / none)]
-    for lane in range(lanes):
+        values = [percentile_intervals(each.T, prompts) for each in (tau, rate, rate / none)]
+    for lane, settings in enumerate(plan.lanes):
         taus, rates, gains = (each[lane] for each in values)
         yield LengthRow(
-            *(lane, temperature, category, length, len(prompts), len(rows)),
+            *(lane, temperature, category, length, prompts, len(rows)),
             over(float(read[0, lane]), len(rows)),
-            taus if plan.lanes[lane].drafts else Interval(),
+            taus if settings.drafts else Interval(),
             rates,
             BLANK if lane == plan.none else gains,
         )

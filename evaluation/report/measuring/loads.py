@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluation.planner import MeasuredStep, acceptance_of_counts, step_times
 from evaluation.report.measured import BLANK
-from evaluation.report.measuring.grid import Grid
+from evaluation.report.measuring.grid import Grid, pooled
 from evaluation.report.rows import LoadRow
 from evaluation.statistics import (
     Array,
@@ -20,7 +20,6 @@ from evaluation.statistics import (
     Interval,
     over,
     percentile_intervals,
-    totals_by_prompt,
 )
 from mars_core.types import DrafterConfig
 
@@ -66,16 +65,15 @@ def _rates(
     grid: Grid, rows: Indices, load: int
 ) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
     """Tokens a second of every lane, and over those of none."""
-    plan, lanes = grid.plan, len(grid.plan.lanes)
+    plan = grid.plan
     # two servers divide the requests in flight
     share = (math.nan if plan.served.baseline_url else load) if plan.served else 1
-    sums = np.hstack([grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)])
-    items, prompt = np.unique(grid.item[rows], return_inverse=True)
-    totals = totals_by_prompt(sums, prompt)
+    numbers = grid.numbers["new_tokens"][rows], _seconds(grid, rows, load)
+    prompts, (tokens, seconds) = pooled(grid, rows, *numbers)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rates = share * totals[:, :lanes] / totals[:, lanes:]
+        rates = share * tokens / seconds
         ratios = rates / (math.nan if plan.none is None else rates[:, [plan.none]])
-    rate, ratio = (percentile_intervals(each.T, len(items)) for each in (rates, ratios))
+    rate, ratio = (percentile_intervals(each.T, prompts) for each in (rates, ratios))
     return rate, ratio
 
 

@@ -236,7 +236,7 @@ def test_a_name_in_a_models_file_reaches_the_terminal_escaped(
     config.write_text(json.dumps({**json.loads(config.read_text()), **hostile}))
     code, out, err = call(f"run {eagle} --drafter eagle3:{head}")
     assert (code, out) == (2, "")
-    assert "(made for \\x1b[2Jevil)" in err and "\x1b" not in err
+    assert "(made for ␛[2Jevil)" in err and "\x1b" not in err
 
 
 def test_an_output_that_lacks_a_character_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
