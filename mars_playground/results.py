@@ -65,14 +65,14 @@ def _export(options: Namespace, store: RunStore) -> int:
 def _judge(options: Namespace, store: RunStore) -> int:
     """Judge pairs of answers by a language model. Exit status 1 where a question failed. Raises
     ValueError without a key."""
-    from evaluation.judge.study import KEY, Endpoint, judge_study, read_settings
+    from evaluation.judge.study import KEY, Endpoint, judge_study, read_judge
 
-    settings = read_settings(os.environ, url=options.url, model=options.model)
-    if settings is None:
+    judge = read_judge(os.environ, url=options.url, model=options.model)
+    if judge is None:
         raise ValueError(f"{KEY} is not set; it must be the key of the judge's endpoint.")
     if options.limit is not None and options.limit < 1:
         raise ValueError(f"--limit is {options.limit}; it must be 1 or more.")
-    with Endpoint(settings) as endpoint:
+    with Endpoint(judge) as endpoint:
         for progress in judge_study(
             store, find_study(store, options.study), endpoint, limit=options.limit
         ):

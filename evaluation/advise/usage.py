@@ -45,7 +45,9 @@ def uses(plan: Plan, lane: Lane) -> dict[str, str]:
 
 def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
     """Return the first prompt, by strict and by the setting."""
-    task = plan.task(0)
+    task, environment = plan.task(0), {"sampler": SAMPLER}
+    if (model := plan.models.classifier) and reads_score(lane.rule):
+        environment["classifier"] = f"{model.name}@{model.revision or ''}"
     config = RunConfig(
         prompt=plan.prompt(plan.item(task)),
         target=plan.models.target,
@@ -54,15 +56,9 @@ def _configs(plan: Plan, lane: Lane) -> list[RunConfig]:
         sampling=plan.sampling(task, lane),
         max_new_tokens=plan.max_new_tokens,
         seed=plan.seed_of(task),
-        environment={"sampler": SAMPLER} | _read_classifier(plan, lane),
+        environment=environment,
     )
     return [replace(config, rule=RuleConfig(BASELINE)), config]
-
-
-def _read_classifier(plan: Plan, lane: Lane) -> dict[str, str]:
-    """Return the classifier as runs record it."""
-    model = plan.models.classifier if reads_score(lane.rule) else None
-    return {"classifier": f"{model.name}@{model.revision or ''}"} if model else {}
 
 
 def _vllm(plan: Plan, lane: Lane) -> str:

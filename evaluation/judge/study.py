@@ -13,7 +13,6 @@ import re
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
 from typing import NamedTuple
@@ -38,21 +37,10 @@ _TURNS = " The conversations have several turns; weigh the last answer most, and
 _VERDICT = re.compile(r"\[\[\s*([ABC])\s*\]\]")
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeSettings(Server):
-    """The judge's server, model and key."""
-
-    role: str = "judge"
-
-    @property
-    def title(self) -> str:
-        return f"The judge {self.model}"
-
-
-def read_settings(
+def read_judge(
     environment: Mapping[str, str], *, url: str | None = None, model: str | None = None
-) -> JudgeSettings | None:
-    """Settings from arguments, else environment variables; None without a key.
+) -> Server | None:
+    """Read the judge from arguments, else environment variables; None without a key.
 
     Raises ValueError if there is a key but URL or model are missing.
     """
@@ -61,7 +49,7 @@ def read_settings(
     settings = {URL: url or environment.get(URL, ""), MODEL: model or environment.get(MODEL, "")}
     if empty := [name for name, value in settings.items() if not value]:
         raise ValueError(f"{KEY} is set and {empty[0]} is empty; name the judge's URL and model.")
-    return JudgeSettings(settings[URL], settings[MODEL], key)
+    return Server(settings[URL], settings[MODEL], key, role="judge")
 
 
 class Endpoint(Client):

@@ -19,14 +19,11 @@ def answers_beside(
     Raises ValueError for a file that cannot be read, one without a text, and too many lanes."""
     traces = list[Trace]()
     for file in files:
-        for record in read_records(Path(file)):
-            if not record.trace.text:
+        for trace in (record.trace for record in read_records(Path(file))):
+            if not trace.text:
                 raise ValueError(f"{file} has a record without a text; it must be an answer.")
-            traces.append(_beside(record.trace, Path(file).name, prompt))
+            environment = {**trace.config.environment, ANSWER: shorten(Path(file).name, 80)}
+            config = replace(trace.config, prompt=prompt, environment=environment)
+            traces.append(replace(trace, config=config))
     check_lanes(lanes + len(traces))
     return tuple(traces)
-
-
-def _beside(trace: Trace, file: str, prompt: PromptConfig) -> Trace:
-    environment = {**trace.config.environment, ANSWER: shorten(file, 80)}
-    return replace(trace, config=replace(trace.config, prompt=prompt, environment=environment))

@@ -37,10 +37,6 @@ def _items(value: str) -> list[str]:
     return [each.strip() for each in value.split(",") if each.strip()]
 
 
-def _is_one_of(text: str, value: str) -> bool:
-    return text.strip(" \n.!\"'*").casefold() in _items(value.casefold())
-
-
 def _has_keys(text: str, value: str) -> bool:
     """Return whether the text, or the first fenced block in it, is a JSON object with these keys
     only."""
@@ -49,7 +45,8 @@ def _has_keys(text: str, value: str) -> bool:
 
 
 INSTRUCTIONS: dict[str, Callable[[str, str], bool]] = {
-    "is": _is_one_of,  # one of the values and nothing else, case and quotes ignored
+    # one of the values and nothing else, case and quotes ignored
+    "is": lambda text, value: text.strip(" \n.!\"'*").casefold() in _items(value.casefold()),
     "includes": lambda text, value: all(contains(text, each) for each in _items(value)),
     "excludes": lambda text, value: not any(contains(text, each) for each in _items(value)),
     "begins": lambda text, value: text.casefold().startswith(value.casefold()),

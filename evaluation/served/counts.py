@@ -28,21 +28,17 @@ def counts_of(row: Mapping[str, Any]) -> ServerCounts | None:
     """Return the counts of an answer of vLLM, SGLang or llama.cpp; None where it has none. Raises
     LookupError, TypeError, ValueError or AttributeError."""
     if spec := (row.get("metrics") or {}).get("speculative_decoding"):
-        return _of_vllm(spec)
+        return ServerCounts(
+            integer(spec["num_spec_steps"]),
+            integer(spec["num_draft_tokens"]),
+            integer(spec["num_accepted_draft_tokens"]),
+            ids_of(spec["acceptance_histogram"]),
+            "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
+        )
     details = (row.get("sglext") or {}).get("spec_tokens_details")
     if meta := row.get("meta_info") or details:
         return _of_sglang(meta)
     return _of_llama(row.get("timings") or {})
-
-
-def _of_vllm(spec: Mapping[str, Any]) -> ServerCounts:
-    return ServerCounts(
-        integer(spec["num_spec_steps"]),
-        integer(spec["num_draft_tokens"]),
-        integer(spec["num_accepted_draft_tokens"]),
-        ids_of(spec["acceptance_histogram"]),
-        "1 + accepted tokens / passes with a draft; ours is all tokens / passes",
-    )
 
 
 def _of_sglang(meta: Mapping[str, Any]) -> ServerCounts | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -118,7 +119,9 @@ class _Request:
     def _events(self) -> Generator[JobEvent, None, None]:
         began, steps, due = False, list[Step](), 0.0
         while True:
-            item = self._next()
+            item = None
+            with suppress(Empty):
+                item = self._arrived.get(timeout=LOOK_S)
             if not began:
                 if item is None and not self.why():
                     continue
@@ -137,12 +140,6 @@ class _Request:
             if ended:
                 yield ended
                 return
-
-    def _next(self) -> RunConfig | Part | Trace | Exception | None:
-        try:
-            return self._arrived.get(timeout=LOOK_S)
-        except Empty:
-            return None
 
     def _ended(self, item: RunConfig | Part | Trace | Exception | None) -> Ended | None:
         """Return how the run ended; None where it goes on."""

@@ -19,7 +19,7 @@ from evaluation.plan.plan import Plan, Task
 from evaluation.study.placebo import placebo_of
 from evaluation.study.result import answer
 from mars_core import __version__
-from mars_core.jobs import RUN_FAILURES, Accelerator, Began, Job, RecordedRun, Stop, Wrote
+from mars_core.jobs import RUN_FAILURES, Accelerator, Job, RecordedRun, Stop, Wrote, follow
 from mars_core.models import PairSpec
 from mars_core.rules.placebo import PLACEBO
 from mars_core.types import ModelRef, RuleConfig, RunConfig, Status, Trace
@@ -81,19 +81,15 @@ class Accelerated:
 
     def run(self, config: RunConfig) -> Generator[int, None, Trace | None]:
         left = max(0.0, self.seconds - (time.monotonic() - self._started))
-        record: RecordedRun | None = None
+        records: dict[int, RecordedRun] = {}
         with closing(
             self.accelerator.run(Job(self.pair, (config,), (0,), left, INTERVAL_S), self.stop)
         ) as events:
             for event in events:
-                if isinstance(event, Began):
-                    record = RecordedRun(event)
-                    continue
-                assert record is not None
-                record.follow(event)
+                follow(records, event)
                 if isinstance(event, Wrote):
                     yield sum(len(step.emitted) for step in event.steps)
-        return record.trace() if record else None
+        return records[0].trace() if records else None
 
 
 def placebos_of(

@@ -80,7 +80,10 @@ class Runner:
     def run(self, tasks: Mapping[int, LaneTraces]) -> Generator[RunnerEvent, None, None]:
         """Runs the lanes that have no result yet; a lane whose runs were deleted has no traces.
         Closing it drops what is running. Raises Stopped."""
-        self._ran = {task: dict(_present(stored)) for task, stored in tasks.items()}
+        self._ran = {
+            task: {lane: traces for lane, traces in stored.items() if traces}
+            for task, stored in tasks.items()
+        }
         self._known = {task: {} for task in tasks}
         left = {task: len(self.plan.lanes) - len(stored) for task, stored in tasks.items()}
         for task in tasks:
@@ -271,7 +274,3 @@ def chunk_of(plan: Plan, batch: int) -> int:
     """Return how many tasks are run together."""
     in_memory, together = MAX_TRACES // len(plan.lanes), batch * (len(plan.loads) or 1)
     return 1 if batch == 1 else max(together, min(CHUNK * together, in_memory))
-
-
-def _present(stored: LaneTraces) -> Iterator[tuple[int, tuple[Trace, ...]]]:
-    return ((lane, traces) for lane, traces in stored.items() if traces)

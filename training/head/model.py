@@ -34,12 +34,6 @@ def default_feature_layers(layers: int) -> tuple[int, ...]:
     return tuple(sorted({min(2, layers - 1), layers // 2, max(0, layers - 3)}))
 
 
-def frequent_ids(counts: Tensor, size: int) -> Tensor:
-    """Return the ``size`` ids with the largest counts [V], in order; of equal ones the lower id,
-    which a tokenizer learnt earlier."""
-    return counts.sort(descending=True, stable=True).indices[:size].sort().values
-
-
 def empty_head(target: PreTrainedModel, feature_layers: tuple[int, ...], size: int) -> Eagle3Head:
     """Return a head for ``target`` with ``size`` draft ids and as many key heads as heads.
     Embedding and output layer are not trained."""

@@ -27,7 +27,6 @@ from training.head.model import (
     build_head,
     default_feature_layers,
     empty_head,
-    frequent_ids,
     save_head,
     stored_head,
 )
@@ -124,13 +123,13 @@ class Training:
             )
 
     def _begun(self, samples: list[TextSample]) -> Learner:
-        """Begin: the draft vocabulary holds the ids that the first texts use most."""
+        """Begin: the draft vocabulary holds the ids that the first texts use most; of equal ones the
+        lower id, which a tokenizer learnt earlier."""
         written = torch.cat([sample.ids[self._writer.prefix :] for sample in samples])
         counts = written.bincount(minlength=self._target.config.vocab_size).float()
-        ids = frequent_ids(
-            self._process.reduced(counts.to(self._process.device)),
-            min(self._options.vocabulary, len(counts)),
-        )
+        every = self._process.reduced(counts.to(self._process.device))
+        ranked = every.sort(descending=True, stable=True).indices
+        ids = ranked[: self._options.vocabulary].sort().values
         head = build_head(self._opened(), self._feature_layers, ids, samples, self._options.seed)
         self._process.average(
             [parameter.data for parameter in head.parameters() if parameter.requires_grad]

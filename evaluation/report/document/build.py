@@ -54,7 +54,9 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
         kept_section(report, group, drawn.pop(main, None)),
         *first_sections(report),
         *row_sections(report),
-        warning_section(report),
+        Section("warnings", "Caveats", (Bullets(report.warnings, "warnings"),))
+        if report.warnings
+        else None,
         overview_section(report),
         picture_section(report, drawn) if pictures else None,
         followed_section(report, pictures=pictures),
@@ -105,15 +107,6 @@ def _drafters(plan: Plan) -> str:
     kinds = [kind for name, kind in DRAFTERS.items() if name in used]
     names = [ref.name if (ref := kind.model(plan.models)) else kind.title for kind in kinds]
     return f", drafts by {' and '.join(names)}" if names else ""
-
-
-def warning_section(report: Report) -> Section | None:
-    """Return the caveats; None where there is no caveat."""
-    return (
-        Section("warnings", "Caveats", (Bullets(report.warnings, "warnings"),))
-        if report.warnings
-        else None
-    )
 
 
 def picture_section(report: Report, drawn: Mapping[str, Plot]) -> Section | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
@@ -22,7 +22,7 @@ from evaluation.report.measured import BLANK, METRICS, Measured
 from evaluation.report.metrics import Write
 from evaluation.report.values import ALL, Report
 from evaluation.statistics import Interval, interval_columns
-from mars_core.types import Parameters, ShiftKind, numbers
+from mars_core.types import ShiftKind, numbers
 
 # Of rules: strict, then the others in the order of the plan; no outcome's is among them.
 COLOURS = (*LANES, "#5F8A2F", "#3F6FB5", "#9A5B7E", "#6B5B45")
@@ -208,7 +208,7 @@ def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
     parameter of the rule that has several values, else K where that has."""
     name = lane.rule_name
     same = [each for each in plan.lanes if each.rule_name == name]
-    varied = _several([each.parameters for each in same])
+    varied = [p for p in lane.parameters if len({each.parameters.get(p) for each in same}) > 1]
     if varied or lane.drafter.tree:
         return name, lane.drafts, varied[0] if len(varied) == 1 else ""
     alike = {
@@ -217,11 +217,6 @@ def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:
     if len(alike) < 2:
         return name, lane.drafts, ""
     return name, lane.family, "K"
-
-
-def _several(parameters: Sequence[Parameters]) -> list[str]:
-    """Return the parameters that differ between lanes of one rule."""
-    return [name for name in parameters[0] if len({each.get(name) for each in parameters}) > 1]
 
 
 def _point(plan: Plan, row: Measured, parameter: str) -> Point:

@@ -97,7 +97,11 @@ def best_blocks(rows: Sequence[LoadRow]) -> Iterator[ReportTable | Paragraph]:
         loads, table = sorted({row.load for row in here}), list[tuple[TableCell, ...]]()
         for (rule, drafts), lanes in _families(here).items():
             best = [
-                max((row for row in lanes if row.load == load), key=_rate, default=None)
+                max(
+                    (row for row in lanes if row.load == load),
+                    key=lambda row: row.tokens_per_s.value,
+                    default=None,
+                )
                 for load in loads
             ]
             cells = (TableCell(MISSING) if row is None else _best_cell(row) for row in best)
@@ -194,10 +198,6 @@ def _panel(
         spanning(end for row in every for end in row.tokens_per_s),
         beside_each_other(points, looks, [*loads]),
     )
-
-
-def _rate(row: LoadRow) -> float:
-    return row.tokens_per_s.value
 
 
 def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:

@@ -22,16 +22,15 @@ from evaluation.judge.study import (
     URL,
     Endpoint,
     JudgeProgress,
-    JudgeSettings,
     judge_study,
     preferred,
     question,
-    read_settings,
+    read_judge,
 )
 from evaluation.plan.lane import Lane
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan
-from evaluation.served.client import ServerError
+from evaluation.served.client import Server, ServerError
 from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace
@@ -46,7 +45,9 @@ def send(replies: Sequence[Reply], **settings: Any) -> tuple[str, list[JudgeRequ
     pauses: list[float] = []
     with (
         serve(lambda _body, number: replies[number]) as (url, requests),
-        Endpoint(JudgeSettings(url, "a-judge", KEY, **settings), sleep=pauses.append) as endpoint,
+        Endpoint(
+            Server(url, "a-judge", KEY, role="judge", **settings), sleep=pauses.append
+        ) as endpoint,
     ):
         return endpoint.answer(QUESTION), requests, pauses
 
@@ -68,10 +69,10 @@ def test_a_server_says_how_long_to_wait_and_a_model_without_temperature_gets_non
 
 
 def test_without_a_key_there_is_no_judge() -> None:
-    assert read_settings({}) is None
-    assert read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: " "}) is None
-    settings = read_settings({URL: "https://x/v1", MODEL: "m", KEY_NAME: KEY}, model="n")
-    assert settings == JudgeSettings("https://x/v1", "n", KEY)
+    assert read_judge({}) is None
+    assert read_judge({URL: "https://x/v1", MODEL: "m", KEY_NAME: " "}) is None
+    settings = read_judge({URL: "https://x/v1", MODEL: "m", KEY_NAME: KEY}, model="n")
+    assert settings == Server("https://x/v1", "n", KEY, role="judge")
     assert KEY not in repr(settings)
 
 
@@ -85,7 +86,7 @@ def test_without_a_key_there_is_no_judge() -> None:
 )
 def test_half_a_setting_is_refused(environment: dict[str, str], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        read_settings(environment)
+        read_judge(environment)
 
 
 LANES = (*saved.LANES, Lane(RuleConfig("lenience"), saved.MODEL))
@@ -121,7 +122,7 @@ def judged(
 ) -> tuple[list[JudgeProgress], list[JudgeRequest]]:
     with (
         serve(judge) as (url, requests),
-        Endpoint(JudgeSettings(url, "a-judge", KEY, tries=1)) as endpoint,
+        Endpoint(Server(url, "a-judge", KEY, tries=1, role="judge")) as endpoint,
     ):
         return list(judge_study(*study, endpoint, **options)), requests
 
@@ -179,7 +180,7 @@ def test_who_stops_a_judging_waits_for_no_answer(
 
     others = {*threading.enumerate()}
     monkeypatch.setattr(Endpoint, "answer", slow)
-    with Endpoint(JudgeSettings("http://localhost:1", "a-judge", KEY)) as endpoint:
+    with Endpoint(Server("http://localhost:1", "a-judge", KEY, role="judge")) as endpoint:
         judging = judge_study(*study, endpoint, parallel=2)
         assert [next(judging).judged for _ in range(2)] == [6, 7]
         judging.close()
