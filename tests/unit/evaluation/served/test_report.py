@@ -86,7 +86,7 @@ def test_loads_are_recomputed_from_the_results() -> None:
         assert row.latency_s == pytest.approx(np.percentile([one.wall_s for one in mine], [50, 95]))
     table = section_of(report, "load")
     assert len(table.rows) == len(report.loads)
-    assert [cell.text for cell in table.rows[2][:3]] == ["4", "strict, T = 0", str(tasks)]
+    assert [cell.text for cell in table.rows[2][:3]] == ["4", "Strict, T = 0", str(tasks)]
 
 
 def test_unknown_numbers_are_no_numbers() -> None:
