@@ -101,11 +101,11 @@ def test_unknown_numbers_are_no_numbers() -> None:
     (warning,) = [warning for warning in report.warnings if "did not report" in warning]
     assert (
         warning
-        == "The server did not report the steps of server; its τ and acceptance are unknown."
+        == "The server did not report the steps of Served model; its τ and acceptance are unknown."
     )
     speed = section_of(report, "speed")
     tau = [head.text for head in speed.heads].index("τ")
-    assert {row[tau].text for row in speed.rows if row[0].text == "server"} == {"–"}
+    assert {row[tau].text for row in speed.rows if row[0].text == "Served model"} == {"–"}
     assert "–" not in {row[tau].text for row in speed.rows if row[0].text == "strict"}
 
 
