@@ -66,7 +66,8 @@ def test_an_example_prompt_shows_its_stored_result_where_there_is_one(
     for index, prompt in enumerate(CATALOG[0].prompts):
         updates = chosen(CATALOG[0].key, index)
         assert json.loads(updates[tab.note])["prompt"] == prompt
-        assert updates[tab.displayed] is None and json.loads(updates[tab.view.lanes[0]])["rows"]
+        lane = json.loads(updates[tab.view.lanes[0]])
+        assert updates[tab.displayed] is None and lane["rows"] and not lane["continues"]
         strip = read_panel(updates[tab.view.strip]).one(".mars-strip")
         assert strip.attributes["data-state"] == "example" and "press Compare" in strip.text
     for pair, index in ((CATALOG[-1].key, 0), (CATALOG[0].key, 99), (CATALOG[0].key, "0")):

@@ -121,5 +121,5 @@ def example_result(stored: Sequence[Trace]) -> ComparisonResult:
     return replace(
         result,
         strip=replace(result.strip, state="example"),
-        lanes=tuple(replace(lane, state="example") for lane in result.lanes),
+        lanes=tuple(replace(lane, state="example", continues=False) for lane in result.lanes),
     )
