@@ -8,10 +8,10 @@ import ast
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from mars_core.lazy import torch
 from mars_core.types import Parameters
@@ -26,6 +26,7 @@ VARIABLES = {
     "tv": "TV of the output before this step",
     SCORE: "of the pair's classifier, 0 to 1",
 }
+SCOPES = {"thinking": "thinking", "answer": "1 - thinking"}  # names of WHERE's expressions
 LONGEST, DEEPEST = 200, 20  # characters, and nested operations
 _SPAN = ("<think>", "</think>")
 _PIECES = re.compile(  # quoted texts, also without their end, and characters
@@ -52,6 +53,19 @@ _FUNCTIONS: Mapping[str, tuple[int | None, Callable[..., Any]]] = {  # arguments
     "log": (1, lambda x: x.log()),
     "abs": (1, lambda x: x.abs()),
 }
+
+
+class Span(NamedTuple):
+    """The tokens that begin and end a thinking phase, by id."""
+
+    begin: int
+    end: int
+
+    def inside(self, ids: Iterable[int], before: bool = False) -> bool:
+        """Return whether the text goes on within the phase after these tokens."""
+        for each in ids:
+            before = each != self.end and (before or each == self.begin)
+        return before
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Any
 
 from mars_core.lazy import torch
 from mars_core.rules.base import Evidence, Rule, Values
+
+_CONTROL = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # an added token such as </think> or [TOOL_CALLS]
+
+
+def special_ids(tokenizer: Any) -> set[int]:
+    """Return the ids of the special tokens of a tokenizer, and of control tokens added to it."""
+    added = getattr(tokenizer, "added_tokens_decoder", {}).items()
+    return {
+        *tokenizer.all_special_ids,
+        *(token for token, each in added if each.special or _CONTROL.fullmatch(each.content)),
+    }
 
 
 def protecting(rule: Rule, protected: torch.Tensor) -> Rule:

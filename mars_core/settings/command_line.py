@@ -16,6 +16,7 @@ from mars_core.margins import sentence
 from mars_core.models import CATALOG
 from mars_core.numbers import check_lanes, quoted, read_integer, read_number
 from mars_core.rules import RULES, WHERE, as_value, split_values
+from mars_core.rules.expression import SCOPES
 from mars_core.settings.drafts import rule_named
 from mars_core.settings.setting import options
 from mars_core.settings.table import KINDS, PROCESSORS, Settings
@@ -25,7 +26,6 @@ from mars_core.types import SERVER, RuleConfig
 if TYPE_CHECKING:
     from mars_core.models import Pair
 
-_SCOPES = {"thinking": "thinking", "answer": "1 - thinking"}
 OptionTable = dict[str, dict[str, Any]]  # option name → keyword arguments of add_argument
 Commands: TypeAlias = (
     "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns
@@ -228,7 +228,7 @@ def _parameters(options: argparse.Namespace) -> dict[tuple[str, str], tuple[floa
     if options.theta:
         values_of["", "theta"] = _values(options.theta)
     if options.scope != "all":
-        values_of["", WHERE.name] = (_SCOPES.get(options.scope, options.scope),)
+        values_of["", WHERE.name] = (SCOPES.get(options.scope, options.scope),)
     for item in options.set:
         left, _, values = item.partition("=")
         rule, _, name = left.rpartition(".")

@@ -9,12 +9,12 @@ from fnmatch import translate
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.panics import contained
+from mars_core.rules.protection import special_ids
 from mars_core.text.detokenize import Pieces
 from mars_core.types import SPECIAL
 
 _QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e«»"
 _PATTERNS = {"digits": "*[0-9]*", "quotes": f"*[{_QUOTES}]*"}
-_CONTROL = re.compile(r"<.+>|\[.+\]", re.DOTALL)  # an added token such as </think> or [TOOL_CALLS]
 _IDS = re.compile(r"\[\d{1,9}(, *\d{1,9})*\]")
 
 
@@ -31,7 +31,7 @@ def protected_ids(
     ids: set[int] = set()
     for each in protect:
         if each == SPECIAL:
-            ids |= {*ends, *_special(tokenizer)}
+            ids |= {*ends, *special_ids(tokenizer)}
         elif _IDS.fullmatch(each):
             ids |= {*map(int, re.findall(r"\d+", each))}
         else:
@@ -41,11 +41,3 @@ def protected_ids(
                 named = {token for token in named if matches(str(tokenizer.decode([token])))}
             ids |= named
     return frozenset(token for token in ids if 0 <= token < size)
-
-
-def _special(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    added = tokenizer.added_tokens_decoder.items()
-    return {
-        *tokenizer.all_special_ids,
-        *(token for token, each in added if each.special or _CONTROL.fullmatch(each.content)),
-    }

@@ -4,7 +4,8 @@
 reads it on the host and follows the accepted path.
 """
 
-from mars_core.verification.case import Known, Span, Terms
+from mars_core.rules.expression import Span
+from mars_core.verification.case import Known, Terms
 from mars_core.verification.columns import RowToken
 from mars_core.verification.decide import decide
 from mars_core.verification.draft import Draft, ancestors, certain, chain_draft

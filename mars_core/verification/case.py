@@ -3,29 +3,17 @@ target's values at the nodes, the case of a rule, and its decision."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from mars_core.rules.base import NO_SIGNALS, Evidence, Rule, Signals, State
+from mars_core.rules.expression import Span
 from mars_core.sampling import Chance, Draws
 from mars_core.types import DraftMode, Parameters, Sampling
 from mars_core.verification.draft import FlatDrafts
-
-
-class Span(NamedTuple):
-    """The tokens that begin and end a thinking phase, by id."""
-
-    begin: int
-    end: int
-
-    def inside(self, ids: Iterable[int], before: bool = False) -> bool:
-        """Return whether the text goes on within the phase after these tokens."""
-        for each in ids:
-            before = each != self.end and (before or each == self.begin)
-        return before
 
 
 class Terms(NamedTuple):

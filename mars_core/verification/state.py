@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from mars_core.rules.base import WHERE, State
-from mars_core.rules.expression import SCORE, Expression, expressions
+from mars_core.rules.expression import SCORE, Expression, Span, expressions
 from mars_core.sampling import row_sums
 from mars_core.types import numbers
-from mars_core.verification.case import Case, Span, TargetValues, Terms
+from mars_core.verification.case import Case, TargetValues, Terms
 from mars_core.verification.draft import Draft, FlatDrafts, ancestors, chain, in_order
 from mars_core.verification.verdict import StepVerdict
 

@@ -7,8 +7,7 @@ def register() -> None:
     """Entry point of ``vllm.general_plugins``; vLLM calls it in the API server, the engine and the
     workers.
 
-    Raises RuntimeError, which stops vLLM, where this version of vLLM was not tried or the
-    environment's defaults are invalid.
+    Raises RuntimeError, which stops vLLM, where what it wraps there has other parameters.
     """
     from mars_vllm.install import install
 

@@ -1,5 +1,5 @@
-"""What a request specifies: the rule and its parameters, read from ``SamplingParams.extra_args`` and
-the environment."""
+"""What a request specifies: the rule, its parameters and where it decides, read from
+``SamplingParams.extra_args`` and the environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mars_core.rules import RULES, Rule
+from mars_core.rules.expression import SCOPES, Span, parse
 from mars_core.types import numbers
+from mars_vllm.served import Served
 
 # Rules that vLLM's rejection sampler follows exactly once the relaxed rows are forced; those of
 # ``GREEDY_ONLY`` at temperature 0 only, since above it they draw a random number, or replace the
@@ -30,6 +32,7 @@ OFFERED = (
 )
 GREEDY_ONLY = frozenset({"mars-algorithm1", "lenience", "topk-delta", "topk-ratio"})
 _IDS = re.compile(r"\[\d{1,9}(, *\d{1,9})*\]")
+_KNOWN = {"position", "thinking"}  # of a scope's variables
 COUNT = "n"  # the parameter of the top-k rules that must be an int on the host
 # Sampling parameters that change the logits before a V2 logits processor sees them, or exclude
 # tokens: value when unused.
@@ -40,9 +43,7 @@ _ALTERING = {
     "logit_bias": None,
     "allowed_token_ids": None,
     "bad_words": None,
-    "structured_outputs": None,
     "min_tokens": 0,
-    "thinking_token_budget": None,
 }
 
 
@@ -53,6 +54,13 @@ class RuleGroup(NamedTuple):
     greedy: bool
     top: int  # the value of ``COUNT``; 0 for rules without it
     protected: tuple[int, ...] = ()  # ids that are not relaxed
+    scope: str = ""  # an expression; strict decides where it is 0
+    guarded: bool = False  # it has a grammar, under which strict decides
+
+    @property
+    def placed(self) -> bool:
+        """Whether it is decided by the place in the output."""
+        return bool(self.scope) or self.guarded
 
     @property
     def tempered(self) -> bool:
@@ -69,16 +77,19 @@ class RequestRule:
     greedy: bool
     trace: bool
     protected: tuple[int, ...] = ()
+    scope: str = ""
+    span: Span | None = None  # of the thinking phase, where it is known
+    guarded: bool = False
 
     @property
     def group(self) -> RuleGroup:
         top = int(self.values.get(COUNT, 0))
-        return RuleGroup(self.rule.name, self.greedy, top, self.protected)
+        return RuleGroup(self.rule.name, self.greedy, top, self.protected, self.scope, self.guarded)
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Read the ``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_THETA,
-    MARS_GAP … Raises ValueError."""
+    """Read the ``mars_*`` arguments of requests that give none, from MARS_RULE, MARS_SCOPE,
+    MARS_THETA, MARS_GAP … Raises ValueError."""
     names = sorted({parameter.name for rule in OFFERED for parameter in RULES[rule].parameters})
     fields: dict[str, Any] = {}
     for name in names:
@@ -89,10 +100,8 @@ def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
                 raise ValueError(
                     f"MARS_{name.upper()} must be a number, not {_quoted(text)}."
                 ) from None
-    if rule := environment.get("MARS_RULE"):
-        fields["mars_rule"] = rule
-    resolve(fields, 0.0, {}, True)
-    return fields
+    words = {name: environment.get(f"MARS_{name.upper()}") for name in ("rule", "scope")}
+    return fields | {f"mars_{name}": text for name, text in words.items() if text}
 
 
 def default_rule(default: Mapping[str, Any]) -> str:
@@ -100,52 +109,83 @@ def default_rule(default: Mapping[str, Any]) -> str:
     return str(default.get("mars_rule", "mars" if default else "none"))
 
 
-def resolve(
-    extra: Mapping[str, Any] | None, temperature: float, default: Mapping[str, Any], traced: bool
-) -> RequestRule | None:
+def resolve(params: Any, served: Served) -> RequestRule | None:
     """Return the rule a request specifies; None if neither it nor the defaults name one.
 
-    The defaults' parameters apply to requests of the same rule. ``traced``: whether a trace file is
-    configured. Raises ValueError: one sentence with field, value and range.
+    The defaults' parameters and scope apply to requests of the same rule. Raises ValueError: one
+    sentence with field, value and range.
     """
-    fields = {key: value for key, value in (extra or {}).items() if str(key).startswith("mars_")}
-    protected = _protected(fields.pop("mars_protect", ""))
+    extra, default = params.extra_args or {}, served.default
+    fields = {key: value for key, value in extra.items() if str(key).startswith("mars_")}
+    words = fields.pop("mars_protect", "")
+    ends = getattr(params, "all_stop_token_ids", ())
+    protected = _protected(words, {*served.special, *ends})
     trace = fields.pop("mars_trace", 0)
     if type(trace) is not int or trace not in (0, 1):
         raise ValueError(f"mars_trace must be 0 or 1, not {_quoted(trace)}.")
-    if trace and not traced:
+    if trace and not served.traced:
         raise ValueError(
             "mars_trace is 1, but vLLM was started without MARS_TRACE, the path of the trace file."
         )
-    if not fields and not trace and not protected and not default:
+    if not fields and not trace and words == "" and not default:
         return None
-    usual = default.get("mars_rule", "mars" if fields or protected or default else "strict")
+    usual = default.get("mars_rule", "mars" if fields or words != "" or default else "strict")
     name = fields.pop("mars_rule", usual)
     if not isinstance(name, str) or name not in OFFERED:
         raise ValueError(f"mars_rule must be one of {', '.join(OFFERED)}, not {_quoted(name)}.")
-    rule, greedy = RULES[name], temperature < 1e-5  # vLLM's limit of greedy sampling
+    rule, greedy = RULES[name], params.temperature < 1e-5  # vLLM's limit of greedy sampling
     if name == usual:
         fields = {key: value for key, value in default.items() if key != "mars_rule"} | fields
+    scope = _scope(fields.pop("mars_scope", "all"))
     values = _values(rule, fields)
     if not greedy and name in GREEDY_ONLY:
-        raise ValueError(f"temperature must be 0 with mars_rule {name}, not {temperature:g}.")
+        raise ValueError(
+            f"temperature must be 0 with mars_rule {name}, not {params.temperature:g}."
+        )
     if not greedy and values.get("accumulated", 1) != 1:
         raise ValueError(
             f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}."
         )
-    return RequestRule(rule, values, greedy, bool(trace), protected)
+    guarded = getattr(params, "structured_outputs", None) is not None
+    span = served.span(scope, guarded)
+    return RequestRule(rule, values, greedy, bool(trace), protected, scope, span, guarded)
 
 
-def _protected(words: object) -> tuple[int, ...]:
-    """Ids of ``mars_protect``."""
-    if words == "":
+def _protected(words: object, usual: set[int]) -> tuple[int, ...]:
+    """Return the ids of ``mars_protect`` and the usual ones; none at all for "none" and an empty
+    list."""
+    text = str(words) if isinstance(words, list) and len(words) <= 1000 else words
+    if text in ("none", "[]"):
         return ()
-    if not isinstance(words, str) or len(words) > 1000 or not _IDS.fullmatch(words):
+    ids = "[]" if text == "" else text
+    if not isinstance(ids, str) or len(ids) > 1000 or (ids != "[]" and not _IDS.fullmatch(ids)):
         raise ValueError(
-            "mars_protect must be token ids in at most 1000 characters, such as '[42, 7]', not "
-            f"{_quoted(words)}."
+            "mars_protect must be none or token ids in at most 1000 characters, such as "
+            f"'[42, 7]', not {_quoted(words)}."
         )
-    return tuple(sorted({*map(int, re.findall(r"\d+", words))}))
+    return tuple(sorted({*usual, *map(int, re.findall(r"\d+", ids))}))
+
+
+def _scope(words: object) -> str:
+    """Return the expression of ``mars_scope``, empty for all positions."""
+    if words == "all":
+        return ""
+    if not isinstance(words, str):
+        raise ValueError(
+            "mars_scope must be all, thinking, answer or an expression of position and thinking, "
+            f"not {_quoted(words)}."
+        )
+    scope = SCOPES.get(words, words)
+    try:
+        unknown = parse(scope).names - _KNOWN
+    except ValueError as error:
+        raise ValueError(f"mars_scope {error}.") from None
+    if unknown:
+        raise ValueError(
+            f"mars_scope reads {', '.join(sorted(unknown))}; in vLLM position and thinking are "
+            "known only."
+        )
+    return scope
 
 
 def _values(rule: Rule, fields: Mapping[str, Any]) -> dict[str, float]:

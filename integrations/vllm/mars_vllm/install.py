@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import REGISTRY
@@ -15,23 +16,27 @@ from prometheus_client.registry import Collector
 
 from mars_vllm import __version__
 from mars_vllm.arguments import RequestRule, conflict, default_rule, defaults, resolve
-from mars_vllm.signatures import check, check_version
+from mars_vllm.served import Served, served
+from mars_vllm.signatures import check
 from mars_vllm.tracing import ABOUT_ENABLED, ENABLED, ENABLED_LABELS
 
 _MEND = "MARS_MEND_CPU"
+_NEEDED: dict[str, tuple[object, str]] = {
+    "rejection_sample_method": ("standard", "block, fly and synthetic accept by another test"),
+    "draft_sample_method": ("greedy", "a relaxed token of a sampled draft may still be rejected"),
+    "enable_adaptive_verification": (False, "it cuts drafts after the rule's rows are counted"),
+}
 PROCESSOR = "mars_vllm.runner_v2:MarsProcessor"
 
 
 def install() -> None:
-    """Raises RuntimeError on an unknown version or signature of vLLM, ValueError on invalid
-    defaults in the environment."""
-    import vllm
+    """Raises RuntimeError where vLLM has other signatures, ValueError on invalid defaults in the
+    environment."""
     from vllm.entrypoints.serve.utils import fingerprint
     from vllm.v1.engine.input_processor import InputProcessor
 
     if getattr(InputProcessor, "_mars", False):
         return
-    check_version(vllm.__version__)
     for module in ("vllm.v1.engine.input_processor", "vllm.entrypoints.serve.utils.fingerprint"):
         check(module)
     default = defaults(os.environ)
@@ -51,18 +56,20 @@ def install() -> None:
     @functools.wraps(init)
     def wrapped_init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         init(self, vllm_config, *args, **kwargs)
+        self.mars = served(vllm_config, default)
         with suppress(ValueError):  # a second engine of one process
             REGISTRY.register(
                 Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default))
             )
-        if default and (problem := refusal(vllm_config, resolve(None, 0.0, default, False), None)):
+        wanted = resolve(SimpleNamespace(extra_args=None, temperature=0.0), self.mars)
+        if problem := refusal(vllm_config, wanted, None):
             raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
 
     @functools.wraps(validate)
-    def wrapped_validate(self: Any, params: Any, supported_tasks: Any) -> Any:
-        result = validate(self, params, supported_tasks)
+    def wrapped_validate(self: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
+        result = validate(self, params, *args, **kwargs)
         if hasattr(params, "extra_args"):  # not for pooling
-            _validate(self.vllm_config, params, default)
+            _validate(self.vllm_config, params, self.mars)
         return result
 
     @functools.wraps(get)
@@ -90,14 +97,12 @@ class Enabled(Collector):
         return [family]
 
 
-def _validate(config: Any, params: Any, default: Mapping[str, Any]) -> None:
+def _validate(config: Any, params: Any, started: Served) -> None:
     """Raises VLLMValidationError, which is an answer with status 400 over HTTP."""
     from vllm.exceptions import VLLMValidationError
 
     try:
-        wanted = resolve(
-            params.extra_args, params.temperature, default, bool(os.environ.get("MARS_TRACE"))
-        )
+        wanted = resolve(params, started)
     except ValueError as error:
         raise VLLMValidationError(str(error)) from None
     if problem := refusal(config, wanted, params):
@@ -114,13 +119,14 @@ def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
         return (
             "mars_rule needs speculative decoding; vLLM was started without --speculative-config."
         )
-    for field, needed in {
-        "rejection_sample_method": "standard",
-        "draft_sample_method": "greedy",
-        "enable_adaptive_verification": False,
-    }.items():
-        if (value := getattr(drafts, field)) != needed:
-            return f"{field} of --speculative-config must be {needed} with mars_rule {wanted.rule.name}, not {value}."
+    for field, (needed, why) in _NEEDED.items():
+        if (value := getattr(drafts, field, needed)) != needed:
+            return (
+                f"{field} of --speculative-config must be {needed} with mars_rule "
+                f"{wanted.rule.name}, not {value}: {why}."
+            )
+    if getattr(config, "watermark_config", None) is not None:
+        return "watermark_config of vLLM must be unset with mars_rule."
     if v2 and config.parallel_config.enable_batch_sharded_sampling:
         return "enable_batch_sharded_sampling of vLLM must be off with mars_rule."
     processors = [

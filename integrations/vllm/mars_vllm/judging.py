@@ -14,12 +14,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules import RULES, Evidence
+from mars_core.rules import RULES, WHERE, Evidence
+from mars_core.rules.expression import parse
 from mars_vllm.arguments import COUNT, RequestRule, RuleGroup, needs_p
+from mars_vllm.places import NO_SPAN, follow
 
-WIDTH = 3  # columns of a request in a table: the index of its group, and at most two parameters
-NOBODY = (-1.0, 0.0, 0.0)
-_FORCED = 1e30  # finite in float32, also after division by vLLM's smallest temperature, 0.01
+# Columns of a request in a table: the index of its group, at most two parameters, the span of its
+# thinking phase.
+WIDTH = 5
+NOBODY = (-1.0, 0.0, 0.0, *NO_SPAN)
+# Far above all logits, also divided by vLLM's smallest temperature, 0.01, and below what ends
+# thinking at the end of its budget in vLLM, 1e9.
+_FORCED = 1e6
 
 
 class Best(NamedTuple):
@@ -40,39 +46,72 @@ def entry(wanted: RequestRule | None, groups: Sequence[RuleGroup]) -> tuple[floa
     if wanted is None:
         return NOBODY
     values = [wanted.values[parameter.name] for parameter in wanted.rule.parameters]
-    return (float(groups.index(wanted.group)), *values, 0.0, 0.0)[:WIDTH]
+    first = (float(groups.index(wanted.group)), *values, 0.0, 0.0)[:3]
+    return (*first, *(wanted.span or NO_SPAN))
 
 
-def relaxed(
-    groups: Sequence[RuleGroup | None],
-    tempered: bool,
-    table: Tensor,
-    logits: Tensor,
-    best: Best,
-    drafted: Tensor,
-) -> Tensor:
-    """bool [P]: the rule of the row's group keeps the drafted token with certainty, and strict does
-    not.
+class Step:
+    """The drafted tokens of one step, and the decision on them.
 
-    Judges the groups of that ``tempered`` only, and no None. table: float64 [P, ≥ WIDTH], begins
-    with the entry of each row's request; logits: float32 [P, V], raw, or those that vLLM draws from
-    if ``tempered``; drafted: int64 [P], −1 where a row has no drafted token.
+    groups: those of the table; no None is judged. table: float64 [P, ≥ WIDTH], begins with the
+    entry of each row's request; drafted: int64 [P], −1 where a row has no drafted token; local: [P],
+    the rows of the same request before it; places: of each row's request before the step, [P, 2]
+    (``places``).
     """
-    chosen = torch.zeros_like(drafted, dtype=torch.bool)
-    for index, group in enumerate(groups):
-        if group and group.tempered is tempered:
-            judged = _relaxed(group, table, logits, best, drafted)
-            if group.protected:
-                ids = _tensor(group.protected, drafted.device)
-                judged &= ~(drafted[:, None] == ids).any(-1)
-            chosen |= (table[:, 0] == index) & judged
-    return chosen & (drafted >= 0)
+
+    def __init__(
+        self,
+        groups: Sequence[RuleGroup | None],
+        table: Tensor,
+        drafted: Tensor,
+        local: Tensor,
+        places: Tensor,
+    ) -> None:
+        self.groups, self.table, self.drafted, self.local = groups, table, drafted, local
+        self.best = Best(drafted, drafted)
+        self.relaxed = drafted < -1
+        self._whole = drafted >= 0  # rows of which no token is excluded
+        self._places = (
+            follow(places, table[:, 3:WIDTH], drafted, local)
+            if any(group.placed for group in groups if group)
+            else places
+        )
+
+    def judge(self, raw: Tensor) -> None:
+        """Judge on raw logits, float32 [P, V]; a token that a grammar excludes has −inf there."""
+        self.best = two_best(raw)
+        if any(group.guarded for group in self.groups if group):
+            self._whole = raw.amin(-1) > -torch.inf
+        self._decide(raw, tempered=False)
+
+    def temper(self, processed: Tensor) -> None:
+        """Judge rules that read p above temperature 0, on logits that vLLM draws from, float32
+        [P, V]."""
+        self._decide(processed, tempered=True)
+
+    def _decide(self, logits: Tensor, tempered: bool) -> None:
+        for index, group in enumerate(self.groups):
+            if group and group.tempered is tempered:
+                rows = (self.table[:, 0] == index) & (self.drafted >= 0) & self._allowed(group)
+                self.relaxed |= rows & _relaxed(group, self.table, logits, self.best, self.drafted)
+
+    def _allowed(self, group: RuleGroup) -> Tensor:
+        """Return bool [P]: rows that are not protected, in scope and under no grammar."""
+        ids = _tensor(group.protected, self.drafted.device)
+        allowed = ~(self.drafted[:, None] == ids).any(-1)
+        if group.guarded:
+            allowed &= (self._places[:, 1] > 0) & self._whole
+        if group.scope:
+            position, thinking = self._places.split(1, -1)
+            known = {"position": position, "thinking": thinking}
+            allowed &= WHERE.within(parse(group.scope).value(known))[:, 0] > 0
+        return allowed
 
 
 @lru_cache(maxsize=64)
 def _tensor(ids: tuple[int, ...], device: torch.device) -> Tensor:
     """Return one copy to the device for each set of ids. Do not write to it."""
-    return torch.tensor(ids, device=device)
+    return torch.tensor(ids, dtype=torch.int64, device=device)
 
 
 def _relaxed(

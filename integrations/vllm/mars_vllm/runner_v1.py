@@ -16,53 +16,36 @@ import torch
 from torch import Tensor
 
 from mars_vllm.arguments import RequestRule
-from mars_vllm.judging import Best, entry, force, relaxed, two_best
+from mars_vllm.judging import WIDTH, Step, entry, force
+from mars_vllm.places import NO_SPAN, after
 from mars_vllm.signatures import check
 from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
-class _Step:
-    """The drafted tokens of one step, and the decision on them."""
+def _step(rules: Sequence[RequestRule | None], places: Tensor, metadata: Any) -> Step:
+    """Return the drafted tokens of a batch; places: of its requests, [batch, 2]."""
+    from vllm.utils.torch_utils import async_tensor_h2d
 
-    def __init__(self, rules: Sequence[RequestRule | None], metadata: Any) -> None:
-        from vllm.utils.torch_utils import async_tensor_h2d
-
-        self.groups = sorted({wanted.group for wanted in rules if wanted})
-        self.counts: list[int] = metadata.num_draft_tokens
-        self.drafted: Tensor = metadata.draft_token_ids.long()
-        width = metadata.max_spec_len + 1
-        entries = [entry(wanted, self.groups) for wanted in rules]
-        rows = [
-            (*entries[i], i * width + position)
-            for i, count in enumerate(self.counts)
-            for position in range(count)
-        ]
-        self.table = async_tensor_h2d(
-            rows, self.drafted.device, torch.float64
-        )  # the last column: output position
-        self.best = Best(self.drafted, self.drafted)
-        self.relaxed: Tensor = self.drafted < 0
-
-    def judge(self, raw: Tensor) -> None:
-        """Judge on raw logits, float32 [P, V]."""
-        self.best = two_best(raw)
-        self.relaxed = relaxed(self.groups, False, self.table, raw, self.best, self.drafted)
-
-    def force(self, processed: Tensor) -> Tensor:
-        """Force on the logits that vLLM draws from, float32 [P, V]; changes and returns them."""
-        if any(group.tempered for group in self.groups):
-            self.relaxed |= relaxed(
-                self.groups, True, self.table, processed, self.best, self.drafted
-            )
-        return force(processed, self.drafted, self.relaxed)
-
-    def accepted(self, sampled: Tensor) -> Tensor:
-        """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection
-        it has −1."""
-        return self.relaxed & torch.eq(sampled.flatten()[self.table[:, -1].long()], self.drafted)
+    groups = sorted({wanted.group for wanted in rules if wanted})
+    entries = [entry(wanted, groups) for wanted in rules]
+    rows = [
+        (*entries[i], i, local)
+        for i, count in enumerate(metadata.num_draft_tokens)
+        for local in range(count)
+    ]
+    drafted = metadata.draft_token_ids.long()
+    table = async_tensor_h2d(rows, drafted.device, torch.float64)
+    owner, local = table[:, WIDTH:].long().unbind(-1)
+    return Step(groups, table, drafted, local, places[owner])
 
 
-_current: list[_Step] = []  # the step that is being sampled, if any of its requests has a rule
+def _accepted(step: Step, sampled: Tensor) -> Tensor:
+    """bool [P]: which relaxed tokens are in the output, int32 [batch, width]; after a rejection it
+    has −1."""
+    return step.relaxed & torch.eq(sampled[step.table[:, WIDTH].long(), step.local], step.drafted)
+
+
+_current: list[Step] = []  # the step that is being sampled, if any of its requests has a rule
 
 
 def install() -> None:
@@ -86,15 +69,17 @@ def install() -> None:
         _install_runner(sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner)
 
     @functools.wraps(processors)
-    def wrapped_processors(self: Any, logits: Tensor, sampling_metadata: Any, metadata: Any) -> Any:
+    def wrapped_processors(self: Any, logits: Tensor, *args: Any, **kwargs: Any) -> Any:
         if _current:
             _current[0].judge(logits)
-        return processors(self, logits, sampling_metadata, metadata)
+        return processors(self, logits, *args, **kwargs)
 
     @functools.wraps(sample)
     def wrapped_sample(*args: Any, **kwargs: Any) -> Any:
         if _current:  # the sixth argument is target_logits
-            args = (*args[:5], _current[0].force(args[5]), *args[6:])
+            step, logits = _current[0], args[5]
+            step.temper(logits)
+            args = (*args[:5], force(logits, step.drafted, step.relaxed), *args[6:])
         return sample(*args, **kwargs)
 
     sampler.__init__, sampler.apply_logits_processors = wrapped_init, wrapped_processors
@@ -106,30 +91,37 @@ def _install_runner(runner: Any) -> None:
         return
     check("vllm.v1.worker.gpu_model_runner")
     runner._mars = True
+    runner._mars_rules, runner._mars_places = {}, {}  # by request; there is one runner in a process
     update, sample = runner._update_states, runner._sample
 
     @functools.wraps(update)
-    def wrapped_update(self: Any, scheduler_output: Any) -> Any:
+    def wrapped_update(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         if engine := _engine(self):
             engine.finish(scheduler_output.finished_req_ids)
             for request in scheduler_output.finished_req_ids:
-                vars(self).get("_mars_rules", {}).pop(request, None)
-        return update(self, scheduler_output)
+                self._mars_rules.pop(request, None)
+                self._mars_places.pop(request, None)
+        return update(self, scheduler_output, *args, **kwargs)
 
     @functools.wraps(sample)
-    def wrapped_sample(self: Any, logits: Tensor | None, spec_decode_metadata: Any) -> Any:
+    def wrapped_sample(
+        self: Any, logits: Tensor | None, spec_decode_metadata: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         engine = _engine(self)
         rules = _rules_of(engine, self) if engine else []
         if not any(rules):
-            return sample(self, logits, spec_decode_metadata)
+            return sample(self, logits, spec_decode_metadata, *args, **kwargs)
+        places = _places_of(self)
         if spec_decode_metadata is not None and any(spec_decode_metadata.num_draft_tokens):
-            _current.append(_Step(rules, spec_decode_metadata))
+            _current.append(_step(rules, places, spec_decode_metadata))
         try:
-            output = sample(self, logits, spec_decode_metadata)
+            output = sample(self, logits, spec_decode_metadata, *args, **kwargs)
         finally:
             step = _current.pop() if _current else None
+        _advance(self, rules, places, output.sampled_token_ids)
         if engine and engine.writes:
-            _record(engine, self, rules, step, output.sampled_token_ids)
+            counts = spec_decode_metadata.num_draft_tokens if step else [0] * len(rules)
+            _record(engine, self, rules, step, counts, output.sampled_token_ids)
         return output
 
     runner._update_states, runner._sample = wrapped_update, wrapped_sample
@@ -142,7 +134,7 @@ def _engine(runner: Any) -> TracedEngine | None:
 
 def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
     """Return what the requests of the batch specify, in its order."""
-    known: dict[str, RequestRule | None] = vars(runner).setdefault("_mars_rules", {})
+    known: dict[str, RequestRule | None] = runner._mars_rules
     for request in runner.input_batch.req_ids:
         if request not in known:
             state = runner.requests[request]
@@ -151,22 +143,51 @@ def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
             )
             if wanted and wanted.trace and engine.writes:
                 engine.begin(request, wanted, state.sampling_params, state.prompt_token_ids)
+            if wanted and wanted.group.placed:
+                ids = [*(state.prompt_token_ids or ()), *state.output_token_ids]
+                thinking = wanted.span is not None and wanted.span.inside(ids)
+                place = torch.tensor([len(state.output_token_ids), thinking], dtype=torch.float64)
+                runner._mars_places[request] = place.to(runner.device, non_blocking=True)
     return [known[request] for request in runner.input_batch.req_ids]
+
+
+def _places_of(runner: Any) -> Tensor:
+    """Return where the requests of the batch are, [batch, 2]; 0 where it is not asked for."""
+    nowhere = torch.zeros(2, dtype=torch.float64, device=runner.device)
+    return torch.stack(
+        [runner._mars_places.get(request, nowhere) for request in runner.input_batch.req_ids]
+    )
+
+
+def _advance(
+    runner: Any, rules: Sequence[RequestRule | None], places: Tensor, sampled: Tensor
+) -> None:
+    """Moves the requests past what was sampled, int32 [batch, width], −1 where nothing was."""
+    if not any(wanted.group.placed for wanted in rules if wanted):
+        return
+    spans = [(wanted and wanted.span) or NO_SPAN for wanted in rules]
+    unfinished = runner.discard_request_mask.gpu[: len(rules)]  # prompts that are read in parts
+    counts = (sampled >= 0).sum(-1).masked_fill(unfinished, 0)
+    moved = after(places, places.new_tensor(spans), sampled, counts)
+    for request, place in zip(runner.input_batch.req_ids, moved.unbind(), strict=True):
+        if request in runner._mars_places:
+            runner._mars_places[request] = place
 
 
 def _record(
     engine: TracedEngine,
     runner: Any,
     rules: Sequence[RequestRule | None],
-    step: _Step | None,
+    step: Step | None,
+    counts: Sequence[int],
     sampled: Tensor,
 ) -> None:
-    """Counts and records one step; ``sampled``: int32 [batch, width]."""
-    counts = step.counts if step else [0] * len(rules)
+    """Counts and records one step; counts: drafted tokens of each request; sampled: int32 [batch,
+    width]."""
     if step:
         engine.count(
             sum(count for wanted, count in zip(rules, counts, strict=True) if wanted),
-            step.accepted(sampled),
+            _accepted(step, sampled),
         )
     if not any(wanted.trace for wanted in rules if wanted):
         return

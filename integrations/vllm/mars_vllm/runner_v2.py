@@ -16,7 +16,8 @@ from torch import Tensor
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
 from mars_vllm.arguments import RequestRule, RuleGroup
-from mars_vllm.judging import NOBODY, Best, entry, force, relaxed, two_best
+from mars_vllm.judging import NOBODY, Best, Step, entry, force
+from mars_vllm.places import after
 from mars_vllm.signatures import check
 from mars_vllm.tracing import JudgedStep, TracedEngine
 
@@ -34,8 +35,13 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         self.table = torch.tensor(
             [NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device
         )
+        self.places = torch.zeros(
+            req_states.max_num_reqs, 2, dtype=torch.float64, device=req_states.device
+        )
+        self.fresh: list[int] = []  # slots whose place is not known yet
         self.temperatures = torch.ones(req_states.max_num_reqs, 1, device=req_states.device)
-        self.judged: list[tuple[Tensor, ...]] = []  # of this step, by chunk of rows: see ``apply``
+        # Of this step, by chunk of rows: see ``apply``.
+        self.judged: list[tuple[Tensor, ...]] = []
         _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
@@ -43,13 +49,28 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         wanted = self.rules[req_idx] = self.engine.resolve(sampling_params)
         self.params[req_idx] = sampling_params
         if wanted and wanted.group not in self.groups:
-            self.groups.append(wanted.group)
+            used = {each.group for each in self.rules if each}
+            unused = [i for i, group in enumerate(self.groups) if group not in used]
+            place = unused[0] if unused else len(self.groups)
+            self.groups[place : place + 1] = [wanted.group]
         for column, value in enumerate(entry(wanted, self.groups)):
             self.table[req_idx, column] = value  # a kernel launch each, no copy from the host
+        if wanted and wanted.group.placed:
+            self.fresh.append(req_idx)
         self.temperatures[req_idx] = (
             1.0 if wanted is None or wanted.greedy else sampling_params.temperature
         )
         return wanted is not None
+
+    def apply_staged_writes(self) -> None:
+        """Follow the tokens of new requests, which the runner has written by now."""
+        fresh, self.fresh = self.fresh, []
+        for slot in fresh:
+            length = int(self.states.prefill_len.np[slot])
+            ids = self.states.all_token_ids.gpu[slot, :length].to(self.places.device)
+            start = self.places.new_tensor([[-float(self.states.prompt_len.np[slot]), 0.0]])
+            count = torch.full((1,), length, device=self.places.device)
+            self.places[slot] = after(start, self.table[slot : slot + 1, 3:], ids[None], count)[0]
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:
         """``logits``, float32 [rows, V], changed in place."""
@@ -60,17 +81,23 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         follows = (slots[1:] == slots[:-1]) & (positions[1:] == positions[:-1] + 1)
         drafted = torch.full_like(slots, -1)
         drafted[:-1] = torch.where(follows, ctx.input_ids[1:].long(), -1)
-        best, table = two_best(logits), self.table[slots]
         groups = [group if group in present else None for group in self.groups]
-        chosen = relaxed(groups, False, table, logits, best, drafted)
+        step = Step(groups, self.table[slots], drafted, positions, self.places[slots])
+        step.judge(logits)
         if any(group.tempered for group in present):
-            chosen |= relaxed(groups, True, table, logits / self.temperatures[slots], best, drafted)
-        self.judged.append((drafted, chosen, *best, slots, positions))
-        return force(logits, drafted, chosen)
+            step.temper(logits / self.temperatures[slots])
+        self.judged.append((drafted, step.relaxed, *step.best, slots, positions))
+        return force(logits, drafted, step.relaxed)
 
     def record(self, input_batch: Any, sampled: Tensor, num_sampled: Tensor) -> None:
         """Counts and records one step; sampled: [batch, width], of which the first num_sampled
         [batch] tokens of a row count."""
+        rules = [self.rules[slot] for slot in input_batch.idx_mapping_np]
+        if any(wanted.group.placed for wanted in rules if wanted):
+            slots = input_batch.idx_mapping.long()
+            self.places[slots] = after(
+                self.places[slots], self.table[slots, 3:], sampled, num_sampled
+            )
         judged, self.judged = self.judged, []
         if not judged or not self.engine.writes:
             return
@@ -80,10 +107,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         rows = JudgedStep(drafted, chosen, Best(z, ids))
         accepted = torch.zeros(len(self.rules), dtype=num_sampled.dtype, device=num_sampled.device)
         accepted[input_batch.idx_mapping.long()] = num_sampled - 1
-        ends, rules = (
-            input_batch.cu_num_logits_np,
-            [self.rules[slot] for slot in input_batch.idx_mapping_np],
-        )
+        ends = input_batch.cu_num_logits_np
         drafts = [int(ends[i + 1] - ends[i]) - 1 for i in range(len(rules))]
         total = sum(count for wanted, count in zip(rules, drafts, strict=True) if wanted)
         self.engine.count(total, chosen & (positions < accepted[slots]))
@@ -114,18 +138,18 @@ def _install_runner(runner: Any) -> None:
 
     @functools.wraps(sample)
     def wrapped_sample(
-        self: Any, hidden_states: Tensor, input_batch: Any, grammar_output: Any
+        self: Any, hidden_states: Tensor, input_batch: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        output = sample(self, hidden_states, input_batch, grammar_output)
+        output = sample(self, hidden_states, input_batch, *args, **kwargs)
         for processor in _processors(self):
             processor.record(input_batch, output[0].sampled_token_ids, output[1])
         return output
 
     @functools.wraps(finish)
-    def wrapped_finish(self: Any, scheduler_output: Any) -> Any:
+    def wrapped_finish(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
         for processor in _processors(self):
             processor.engine.finish(scheduler_output.finished_req_ids)
-        return finish(self, scheduler_output)
+        return finish(self, scheduler_output, *args, **kwargs)
 
     runner.sample, runner.finish_requests = wrapped_sample, wrapped_finish
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from mars_vllm import __version__
 from mars_vllm.arguments import RequestRule, default_rule, defaults, resolve
 from mars_vllm.judging import Best
+from mars_vllm.served import served
 
 FORMAT = "mars-vllm-1"
 ENABLED, ABOUT_ENABLED, ENABLED_LABELS = (
@@ -123,9 +124,10 @@ class TracedEngine:
     def __init__(self, config: Any, runner: str) -> None:
         import vllm
 
-        self.default = defaults(os.environ)
+        default = defaults(os.environ)
+        self.served = served(config, default)
         self.path = os.environ.get("MARS_TRACE", "")
-        rule = default_rule(self.default)
+        rule = default_rule(default)
         _log.info(
             "mars-vllm %s is active: vLLM %s, runner %s, default rule %s.",
             __version__,
@@ -158,7 +160,7 @@ class TracedEngine:
         """Return what a request with these sampling parameters specifies; it was validated when it
         was admitted."""
         try:
-            return resolve(params.extra_args, params.temperature, self.default, bool(self.path))
+            return resolve(params, self.served)
         except ValueError:  # a request of vLLM's own, at its start
             return None
 
@@ -173,7 +175,8 @@ class TracedEngine:
             "plugin": __version__,
             "rule": wanted.rule.name,
             "parameters": dict(wanted.values),
-            **({"protected": list(wanted.protected)} if wanted.protected else {}),
+            "protected": list(wanted.protected),
+            "scope": wanted.scope or "all",
             "temperature": params.temperature,
             "seed": params.seed,
             "prompt_ids": None if prompt is None else list(prompt),

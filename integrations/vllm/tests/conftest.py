@@ -19,7 +19,15 @@ import torch
 from bench.common.command import machine
 from bench.common.decoding import loaded
 from bench.common.report import BenchReport, ResultTable, save
-from integrations.vllm.tests.running import MIXED, PROMPTS, REFUSED, VllmLane, VllmRun, lanes
+from integrations.vllm.tests.running import (
+    MIXED,
+    PROMPTS,
+    REFUSED,
+    SCOPES,
+    VllmLane,
+    VllmRun,
+    lanes,
+)
 from mars_core.text.prompting import encode
 
 collect_ignore = (
@@ -100,7 +108,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, Vl
             tmp_path_factory.mktemp("draft"),
             prompts,
             {"method": "draft_model"},
-            lanes(0, 1) | more | refused,
+            lanes(0, 1) | more | SCOPES | refused,
         ),
         "eagle3": VllmRun(
             tmp_path_factory.mktemp("eagle3"), prompts, {"method": "eagle3"}, lanes(0, 1)
@@ -123,7 +131,8 @@ def second(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> VllmRun:
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     }
     wanted = {
-        name: replace(lane, sampling=(("max_tokens", 24),)) for name, lane in lanes(0, 1).items()
+        name: replace(lane, sampling=(("max_tokens", 24),))
+        for name, lane in (lanes(0, 1) | SCOPES).items()
     }
     late = {
         "mixed": VllmLane(0.0, MIXED),

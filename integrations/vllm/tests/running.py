@@ -157,6 +157,15 @@ REFUSED = {
     ),
 }
 
+SCOPES = {
+    name: VllmLane(t, {"mars_theta": 0.5, "mars_scope": scope, "mars_trace": 1}, prompts=8)
+    for name, scope, t in (
+        ("late", "position >= 8", 0.0),
+        ("phase 0", "thinking('.', ',')", 0.0),
+        ("phase 1", "thinking('.', ',')", 1.0),
+    )
+}
+
 
 def traced(theta: float) -> dict[str, Any]:
     return {"mars_theta": theta, "mars_trace": 1}

@@ -61,8 +61,17 @@ class VllmServer:
 
 
 DRAFTS = {"method": "draft_model", "model": FOLDERS["draft_model"], "num_speculative_tokens": 5}
+THINKING = {"reasoning_start_str": ".", "reasoning_end_str": ","}
 COMMAND = shlex.join(
-    ["vllm", "serve", str(WEIGHTS / "target"), "--speculative-config", json.dumps(DRAFTS)]
+    [
+        "vllm",
+        "serve",
+        str(WEIGHTS / "target"),
+        "--speculative-config",
+        json.dumps(DRAFTS),
+        "--reasoning-config",
+        json.dumps(THINKING),
+    ]
 )
 
 

@@ -7,10 +7,20 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 from bench.common.report import ResultTable
-from integrations.vllm.tests.running import MIXED, REFUSED, THETA, VllmLane, VllmRun
+from integrations.vllm.tests.running import (
+    MIXED,
+    REFUSED,
+    SCOPES,
+    THETA,
+    WEIGHTS,
+    VllmLane,
+    VllmRun,
+)
 from mars_core.rules import RULES, Evidence
+from mars_core.rules.expression import Span, parse
 
 pytestmark = pytest.mark.vllm
 
@@ -30,14 +40,28 @@ def test_runner_v2_does_the_same(runs: dict[str, VllmRun], second: VllmRun) -> N
     for lane in ("none 0", "low 0"):
         assert second.ids(lane) == [ids[:24] for ids in runs["draft_model"].ids(lane)]
     assert second.ids("mixed") == runs["draft_model"].ids("mixed")
+    for lane in ("late", "phase 0"):
+        assert second.ids(lane) == [ids[:24] for ids in runs["draft_model"].ids(lane)]
     assert (
         "top_p must be 1 with mars_rule typical, not 0.9." in second.batches["filtered"]["refused"]
     )
 
 
-def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
-    """Return which drafted tokens mars_core's rule keeps though strict does not surely, from the
-    two best logits of the record.
+def allowed(trace: dict[str, Any], drafted: int, text: list[int]) -> bool:
+    """Return whether the rule may decide the drafted token after prompt and ``text``."""
+    encode = Tokenizer.from_file(str(WEIGHTS / "target" / "tokenizer.json")).encode
+    span = Span(*(encode(word, add_special_tokens=False).ids[0] for word in (".", ",")))
+    known = {
+        "position": torch.tensor([[float(len(text))]]),
+        "thinking": torch.tensor([[float(span.inside([*trace["prompt_ids"], *text]))]]),
+    }
+    inside = trace["scope"] == "all" or parse(trace["scope"]).value(known) > 0
+    return bool(inside) and drafted not in trace["protected"]
+
+
+def expected(trace: dict[str, Any], step: dict[str, Any], text: list[int]) -> list[bool]:
+    """Return which drafted tokens mars_core's rule keeps after ``text`` though strict does not
+    surely, from the two best logits of the record.
 
     For rules that read no other logits.
     """
@@ -62,7 +86,11 @@ def expected(trace: dict[str, Any], step: dict[str, Any]) -> list[bool]:
     top = (
         x[:, 0] == ids[:, 0] if trace["temperature"] == 0 else torch.zeros(len(x), dtype=torch.bool)
     )
-    return [bool(on) and i < step["kept"] for i, on in enumerate(keeps & ~top)]
+    drafted = step["drafted"]
+    return [
+        bool(on) and i < step["kept"] and allowed(trace, drafted[i], text + drafted[:i])
+        for i, on in enumerate(keeps & ~top)
+    ]
 
 
 def check_traces(run: VllmRun) -> tuple[int, int]:
@@ -74,7 +102,9 @@ def check_traces(run: VllmRun) -> tuple[int, int]:
     for trace in run.traces:
         emitted = [token for step in trace["steps"] for token in step["emitted"]]
         best, position = by_ids[tuple(emitted)]["best"], 0
+        assert {0, 1} <= {*trace["protected"]}  # the beginning and the end of a text
         for step in trace["steps"]:
+            text = emitted[:position]
             for i, _ in enumerate(step["emitted"]):
                 if i < len(step["drafted"]):
                     (z1, id1), (z2, id2) = best[position][:2]
@@ -85,7 +115,7 @@ def check_traces(run: VllmRun) -> tuple[int, int]:
                 position += 1
             assert step["drafted"][: step["kept"]] == step["emitted"][: step["kept"]]
             if trace["rule"] in ("strict", "mars", "mars-gap") and step["drafted"]:
-                assert step["relaxed"] == expected(trace, step)
+                assert step["relaxed"] == expected(trace, step, text)
                 judged, relaxed = judged + len(step["drafted"]), relaxed + sum(step["relaxed"])
     return judged, relaxed
 
@@ -106,11 +136,17 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
         relaxed for name, (_, relaxed) in checked.items() if name != "ngram"
     )  # n-grams rarely propose the second best
     assert [len(run.traces) for run in (*runs.values(), second)] == [
-        4 * 16 + 14 + 16,
+        4 * 16 + 14 + 16 + 8 * len(SCOPES),
         4 * 16,
         2 * 16,
-        4 * 16 + 14,
+        4 * 16 + 14 + 8 * len(SCOPES),
     ]
+    for run in (runs["draft_model"], second):
+        for scope in ("position >= 8", "thinking('.', ',')"):
+            steps = [
+                step for trace in run.traces if trace["scope"] == scope for step in trace["steps"]
+            ]
+            assert any(any(step["relaxed"]) for step in steps)
 
 
 def test_requests_of_one_batch_have_separate_rules(runs: dict[str, VllmRun]) -> None:

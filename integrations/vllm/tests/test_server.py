@@ -73,6 +73,28 @@ def test_bad_values_are_answered_with_400_and_one_sentence(
     assert answer.status_code == 400 and message in answer.json()["error"]["message"]
 
 
+def test_a_grammar_is_followed_strictly_and_a_thinking_budget_wins(
+    server: VllmServer, prompts: Any
+) -> None:
+    """Without a reasoning parser a grammar begins at once, so that nothing is relaxed."""
+    names = "vllm:mars_judged_tokens_total", "vllm:mars_relaxed_tokens_total"
+    grammar = {"structured_outputs": {"regex": "[^~]{50}"}}
+    before = [server.counter(name) for name in names]
+    plain, ruled = (
+        server.complete(prompts[0], **grammar, vllm_xargs=extra).json()["choices"][0]
+        for extra in ({}, {"mars_rule": "always"})
+    )
+    assert ruled["token_ids"] == plain["token_ids"] and len(ruled["text"]) == 50
+    judged, relaxed = (
+        server.counter(name) - value for name, value in zip(names, before, strict=True)
+    )
+    assert judged > 0 == relaxed
+    for extra in ({}, {"mars_rule": "always"}, {"mars_rule": "always", "mars_scope": "thinking"}):
+        fields = {"thinking_token_budget": 6, "ignore_eos": True, "vllm_xargs": extra}
+        (choice,) = server.complete([4, 18], **fields).json()["choices"]
+        assert 16 in choice["token_ids"][:7], choice["token_ids"]
+
+
 def test_null_is_refused_by_vllm_itself(server: VllmServer, prompts: Any) -> None:
     assert server.complete(prompts[0], vllm_xargs={"mars_theta": None}).status_code in (400, 422)
 

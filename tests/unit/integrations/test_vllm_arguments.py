@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from mars_core.rules import RULES
+from mars_core.rules.expression import Span
 from mars_vllm.arguments import GREEDY_ONLY, RequestRule, conflict, defaults, resolve
+from mars_vllm.served import Served
 
 COINS = {"mars_rule": "threshold", "mars_accumulated": 0.5}
 
 
+class Tokenizer:
+    """It has the tokens <a> and </a>."""
+
+    def encode(self, text: str, **_: bool) -> list[int]:
+        return [["<a>", "</a>"].index(text) + 8] if text in ("<a>", "</a>") else [1, 2]
+
+
+SERVED = Served(traced=True, special=frozenset({3}), tokenizer=Tokenizer())
+THINKS = replace(SERVED, phase=Span(5, 6), free=True)
+
+
 def resolved(
-    extra: dict[str, Any] | None, temperature: float = 0.0, default: dict[str, Any] | None = None
+    extra: dict[str, Any] | None, temperature: float = 0.0, served: Served = SERVED, **fields: Any
 ) -> RequestRule | None:
-    return resolve(extra, temperature, default or {}, True)
+    return resolve(SimpleNamespace(extra_args=extra, temperature=temperature, **fields), served)
 
 
-def named(extra: dict[str, Any], temperature: float = 0.0) -> RequestRule:
+def named(
+    extra: dict[str, Any], temperature: float = 0.0, served: Served = SERVED, **fields: Any
+) -> RequestRule:
     """Of a request that gets a rule."""
-    request = resolved(extra, temperature)
+    request = resolved(extra, temperature, served, **fields)
     assert request is not None
     return request
 
@@ -38,7 +54,7 @@ def test_a_parameter_alone_means_mars_and_a_trace_alone_strict() -> None:
     assert (traced.rule.name, traced.trace) == ("strict", True)
 
 
-PROTECT = r"mars_protect must be token ids in .{1,90}\."
+PROTECT = r"mars_protect must be none or token ids in .{1,90}\."
 
 
 @pytest.mark.parametrize(
@@ -79,7 +95,18 @@ PROTECT = r"mars_protect must be token ids in .{1,90}\."
         ),
         *(
             ({"mars_protect": words}, 0.0, PROTECT)
-            for words in ("42", "[]", "[-1]", "[1, x]", [42], 7, None, "[" + "1, " * 400)
+            for words in ("42", "[-1]", "[1, x]", [True], 7, None, "[" + "1, " * 400, [1] * 999)
+        ),
+        *(
+            ({"mars_scope": words}, 0.0, rf"mars_scope {message}.*\.")
+            for words, message in (
+                (1, "must be all, thinking, answer or an expression of position and thinking, not"),
+                ("position <", "is 'position <'; it takes a number or an expression"),
+                ("position" * 40, "has 320 characters; an expression has 200 at most"),
+                ("entropy < 1", "reads entropy; in vLLM position and thinking are known only"),
+                ("thinking", "reads thinking, and '<think>' and '</think>' are not two tokens of "),
+                ("thinking('<a>', '<a>')", "reads thinking, and '<a>' and '<a>' are not two "),
+            )
         ),
         *(
             ({"mars_rule": name}, 0.7, rf"temperature must be 0 with mars_rule {name}, not 0\.7\.")
@@ -100,21 +127,54 @@ def test_a_trace_without_a_file_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"^mars_trace is 1, but vLLM was started without MARS_TRACE, the path of"
     ):
-        resolve({"mars_trace": 1}, 0.0, {}, False)
+        named({"mars_trace": 1}, served=Served())
 
 
-def test_protected_ids_belong_to_the_request() -> None:
-    request = named({"mars_protect": "[7, 42, 7]"})
-    assert (request.rule.name, request.protected) == ("mars", (7, 42))
-    assert named({"mars_rule": "always", "mars_protect": "[3]"}).group.protected == (3,)
+def test_ends_and_special_tokens_are_protected_unless_that_is_switched_off() -> None:
+    def protected(**extra: Any) -> tuple[int, ...]:
+        request = named(extra or {"mars_theta": 0.9}, all_stop_token_ids={9})
+        assert request.rule.name == "mars" and request.group.protected == request.protected
+        return request.protected
+
+    assert protected() == protected(mars_theta=1) == (3, 9)
+    assert protected(mars_protect="[7, 42, 7]") == protected(mars_protect=[42, 7]) == (3, 7, 9, 42)
+    assert protected(mars_protect="none") == protected(mars_protect="[]") == ()
+    assert protected(mars_protect=[]) == ()
     assert resolved({"mars_protect": ""}) is None
+
+
+def test_a_scope_reads_the_thinking_of_vllms_parser_or_of_tokens_that_it_names() -> None:
+    thinking, answer = (
+        named({"mars_scope": scope}, 0.0, THINKS) for scope in ("thinking", "answer")
+    )
+    assert (thinking.scope, answer.scope) == ("thinking", "1 - thinking")
+    assert thinking.span == answer.span == (5, 6) and thinking.rule.name == "mars"
+    assert named({"mars_scope": "thinking('<a>', '</a>')"}, 0.0, THINKS).span == (8, 9)
+    later = named({"mars_scope": "position >= 8"})
+    assert later.span is None and later.group.placed
+    assert not named({"mars_scope": "all"}).group.placed
+
+
+def test_under_a_grammar_a_rule_decides_in_the_thinking_before_it_only() -> None:
+    def span(served: Served, scope: str = "all") -> Any:
+        request = named({"mars_scope": scope}, 0.0, served, structured_outputs=object())
+        assert request.guarded and request.group.placed
+        return request.span
+
+    assert span(THINKS) == span(THINKS, "thinking") == span(THINKS, "position < 9") == (5, 6)
+    # Without a reasoning parser a grammar begins at once: nowhere.
+    assert span(SERVED) is None and span(replace(THINKS, free=False), "thinking") is None
+    with pytest.raises(
+        ValueError, match=r"^mars_scope must read the thinking of vLLM's .*</a>'\.$"
+    ):
+        span(THINKS, "thinking('<a>', '</a>')")
 
 
 def test_the_environment_gives_defaults_of_its_rule() -> None:
     default = defaults({"MARS_THETA": "0.8", "MARS_BROWSER": "x"})
     assert default == {"mars_theta": 0.8}
     extras = (None, {"mars_theta": 0.7}, {"mars_rule": "mars-gap"}, {"mars_trace": 1})
-    request = [resolved(each, default=default) for each in extras]
+    request = [resolved(each, served=replace(SERVED, default=default)) for each in extras]
     values = [each and (each.rule.name, each.values) for each in request]
     gap = ("mars-gap", RULES["mars-gap"].values({}))
     assert values == [
@@ -123,7 +183,10 @@ def test_the_environment_gives_defaults_of_its_rule() -> None:
         gap,
         ("mars", {"theta": 0.8}),
     ]
-    assert defaults({"MARS_RULE": "mars-gap"}) == {"mars_rule": "mars-gap"}
+    where = defaults({"MARS_SCOPE": "position > 3", "MARS_RULE": "mars-gap"})
+    assert where == {"mars_rule": "mars-gap", "mars_scope": "position > 3"}
+    assert named({}, served=replace(SERVED, default=where)).scope == "position > 3"
+    assert named({"mars_rule": "mars"}, served=replace(SERVED, default=where)).scope == ""
 
 
 @pytest.mark.parametrize(
@@ -133,11 +196,12 @@ def test_the_environment_gives_defaults_of_its_rule() -> None:
         {"MARS_THETA": "high"},
         {"MARS_RULE": "x"},
         {"MARS_RULE": "strict", "MARS_GAP": "1"},
+        {"MARS_SCOPE": "thinking"},
     ],
 )
 def test_invalid_defaults_are_refused(environment: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^(MARS_|mars_|Rule|theta)"):
-        defaults(environment)
+        named({}, served=Served(defaults(environment)))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +211,6 @@ def test_invalid_defaults_are_refused(environment: dict[str, str]) -> None:
         ("repetition_penalty", 1.1),
         ("logit_bias", {3: 1.0}),
         ("bad_words", ["a"]),
-        ("structured_outputs", object()),
         ("min_tokens", 3),
         ("allowed_token_ids", [1]),
     ],

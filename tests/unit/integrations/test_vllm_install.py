@@ -14,6 +14,7 @@ from mars_vllm import signatures
 from mars_vllm.arguments import resolve
 from mars_vllm.install import PROCESSOR, refusal
 from mars_vllm.runner_v1 import expand
+from mars_vllm.served import Served
 
 
 def config(
@@ -57,6 +58,18 @@ CPU, V2 = config(device="cpu"), config(v2=True, processors=[PROCESSOR])
             "draft_sample_method of --speculative-config must be greedy ",
         ),
         (
+            config(enable_adaptive_verification=True),
+            0.0,
+            "mars",
+            "enable_adaptive_verification of --speculative-config must be False with mars_rule mars, ",
+        ),
+        (
+            SimpleNamespace(**vars(config()) | {"watermark_config": object()}),
+            0.0,
+            "mars",
+            "watermark_config of vLLM must be unset with mars_rule.",
+        ),
+        (
             config(v2=True),
             0.0,
             "mars",
@@ -90,8 +103,8 @@ def test_what_would_not_be_the_rule_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MARS_MEND_CPU", raising=False)
-    request = resolve({"mars_rule": rule}, temperature, {}, False)
-    params = SimpleNamespace(temperature=temperature)
+    params = SimpleNamespace(temperature=temperature, extra_args={"mars_rule": rule})
+    request = resolve(params, Served())
     problem = refusal(settings, request, params)
     assert problem is None if message is None else str(problem).startswith(message)
     assert refusal(settings, None, None) is None, "a request that asks for nothing"
@@ -112,14 +125,6 @@ def test_the_repair_expands_values_of_any_type() -> None:
     assert expand(torch.tensor([7, 9, 0], dtype=torch.int32), ends, 5).tolist() == [7, 7, 0, 0, 0]
 
 
-@pytest.mark.parametrize("version", ["0.31.0", "0.33.0", "dev", "0.32.1+cpu"])
-def test_versions_that_were_not_tried_are_refused(version: str) -> None:
-    message = rf"^mars-vllm was tried with vLLM 0\.32\.0; this is {version.replace('+', '.')}\."
-    with pytest.raises(RuntimeError, match=message):
-        signatures.check_version(version)
-    signatures.check_version("0.32.0+cpu")
-
-
 def function(parameters: str) -> Any:
     """A function with these parameters."""
     return eval(f"lambda {parameters}: None")
@@ -129,8 +134,8 @@ def function(parameters: str) -> Any:
     ("sample", "message"),
     [
         (
-            function("self, logits, spec_decode_metadata, more"),
-            r"\['self', 'logits', 'spec_decode_metadata', 'more'\]",
+            function("self, logits, more, spec_decode_metadata"),
+            r"\['self', 'logits', 'more', 'spec_decode_metadata'\]",
         ),
         (None, "None"),
     ],
@@ -145,10 +150,14 @@ def test_other_signatures_are_refused(
     for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
         monkeypatch.setitem(sys.modules, each, ModuleType(each))
     monkeypatch.setitem(sys.modules, name, module)
-    expected = rf"{name}\.GPUModelRunner\._sample\(self, logits, spec_decode_metadata\)"
+    expected = rf"{name}\.GPUModelRunner\._sample\(self, logits, spec_decode_metadata, …\)"
     with pytest.raises(
         RuntimeError, match=rf"^mars-vllm expects {expected}; this vLLM has {message}\.$"
     ):
         signatures.check(name)
-    module.GPUModelRunner._sample = function("self, logits, spec_decode_metadata")
-    signatures.check(name)
+    for parameters in (
+        "self, logits, spec_decode_metadata",
+        "self, logits, spec_decode_metadata, new",
+    ):
+        module.GPUModelRunner._sample = function(parameters)
+        signatures.check(name)

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 
 from mars_core.rules import RULES
+from mars_core.rules.expression import Span
 from mars_core.sampling import target_distribution
 from mars_core.types import Sampling
 from mars_vllm.arguments import GREEDY_ONLY, OFFERED, RequestRule
-from mars_vllm.judging import entry, force, relaxed, two_best
+from mars_vllm.judging import Step, entry, force
+from mars_vllm.places import after
 from tests.unit.mars_core.test_verification import VALUES, case, chance, column, columns
 
 VALUES_HERE = {**VALUES, "threshold": {"single": 0.2}, "lenience": {"lenience": 0.5}}
@@ -30,14 +32,21 @@ def request(name: str, temperature: float, **values: float) -> RequestRule:
 
 
 def decide(
-    requests: list[RequestRule | None], logits: Tensor, drafted: Tensor, temperatures: Tensor
+    requests: list[RequestRule | None],
+    logits: Tensor,
+    drafted: Tensor,
+    temperatures: Tensor,
+    local: Tensor | None = None,
 ) -> Tensor:
-    """bool [P], as a runner does it: raw logits first, then what the target draws from."""
+    """bool [P], as a runner does it: raw logits first, then what the target draws from. local: the
+    place of each row in its draft; None: one draft."""
     groups = sorted({each.group for each in requests if each})
     table = torch.tensor([entry(each, groups) for each in requests], dtype=torch.float64)
-    best = two_best(logits)
-    chosen = relaxed(groups, False, table, logits, best, drafted)
-    return chosen | relaxed(groups, True, table, logits / temperatures[:, None], best, drafted)
+    rows = torch.arange(len(drafted)) if local is None else local
+    step = Step(groups, table, drafted, rows, torch.zeros(len(drafted), 2).double())
+    step.judge(logits)
+    step.temper(logits / temperatures[:, None])
+    return step.relaxed
 
 
 OFFERS = [(name, t) for name in OFFERED for t in ((0.0,) if name in GREEDY_ONLY else (0.0, 0.7))]
@@ -137,3 +146,59 @@ def test_a_forced_row_is_one_hot_at_any_temperature_and_others_are_untouched(
     p = (forced / temperature).softmax(-1)
     assert p[0].tolist() == p[2].tolist() == [0.0, 1.0, 0.0]
     assert torch.equal(forced[[1, 3]], logits[[1, 3]])
+
+
+def test_a_scope_is_decided_by_the_tokens_before_also_those_of_the_draft() -> None:
+    """As by the reference: a loop over the tokens of the text, of two requests in one batch."""
+    generator, span = torch.Generator().manual_seed(4), Span(1, 2)
+    scoped = [
+        replace(request("always", 0), scope=scope, span=span, protected=())
+        for scope in ("thinking", "1 - thinking", "position >= 4", "0/0")
+    ]
+    for seed in range(40):
+        texts = [torch.randint(1, 4, (n,), generator=generator).tolist() for n in (5, 3)]
+        drafts = [torch.randint(1, 4, (n,), generator=generator).tolist() for n in (4, 2)]
+        spans = torch.tensor([span, span]).double()
+        start = torch.tensor([[-2.0, 0.0], [0.0, 0.0]]).double()  # the first has a prompt of 2
+        padded = torch.tensor([texts[0], [*texts[1], 1, 1]])
+        places = after(start, spans, padded, torch.tensor([5, 3]))
+        owner, local = torch.tensor([0, 0, 0, 0, 1, 1]), torch.tensor([0, 1, 2, 3, 0, 1])
+        drafted, logits = torch.tensor(drafts[0] + drafts[1]), torch.zeros(6, 4)
+        logits[:, 0] = 9.0  # never drafted, so that everything may be relaxed
+        wanted, other = scoped[seed % 4], scoped[(seed + 1) % 4]
+        groups = sorted({wanted.group, other.group})
+        table = torch.tensor([entry(each, groups) for each in (wanted, other)]).double()[owner]
+        step = Step(groups, table, drafted, local, places[owner])
+        step.judge(logits)
+        expected = []
+        for text, draft, each, prompt in zip(texts, drafts, (wanted, other), (2, 0), strict=True):
+            for i in range(len(draft)):
+                thinking = span.inside([*text, *draft[:i]])
+                at = len(text) - prompt + i
+                expected.append([thinking, not thinking, at >= 4, True][scoped.index(each)])
+        assert step.relaxed.tolist() == expected
+
+
+def test_under_a_grammar_only_thinking_without_a_mask_is_relaxed() -> None:
+    guarded = replace(request("always", 0), guarded=True, span=Span(1, 2))
+    logits = torch.zeros(4, 4)
+    logits[:, 0] = 9.0
+    logits[2, 3] = -torch.inf  # a token that the grammar excludes
+    drafted, ones = torch.tensor([3, 1, 1, 2]), torch.ones(4)
+    assert decide([guarded] * 4, logits, drafted, ones).tolist() == [False, False, False, True]
+    unknown = replace(guarded, span=None)
+    assert not decide([unknown] * 4, logits, drafted, ones).any()
+    free = replace(guarded, guarded=False)
+    assert decide([free] * 4, logits, drafted, ones).all()
+
+
+def test_the_end_of_a_thinking_budget_wins_over_a_rule() -> None:
+    """vLLM sets the logit of its end to 1e9, in runner V2 after the rule has forced a row."""
+    logits = torch.tensor([TIE])
+    forced = force(logits.clone(), torch.tensor([1]), torch.tensor([True]))
+    forced[0, 2] = 1e9
+    for temperature in (0.01, 1.0, 5.0):
+        assert (forced / temperature).softmax(-1)[0].tolist() == [0.0, 0.0, 1.0]
+        ended = torch.tensor([[10.0, 9.5, 1e9]]) / temperature  # runner V1 forces what is divided
+        after_rule = force(ended, torch.tensor([1]), torch.tensor([True]))
+        assert after_rule.softmax(-1)[0].tolist() == [0.0, 0.0, 1.0]

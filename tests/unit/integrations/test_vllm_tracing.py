@@ -48,11 +48,15 @@ def engine_at(path: Path, rank: int = 0) -> TracedEngine:
     config = SimpleNamespace(
         parallel_config=SimpleNamespace(rank=rank, tensor_parallel_size=2),
         model_config=SimpleNamespace(model="m", served_model_name="served"),
+        reasoning_config=None,
+        structured_outputs_config=SimpleNamespace(reasoning_parser="", enable_in_reasoning=False),
         speculative_config=SimpleNamespace(method="ngram", model=None),
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MARS_TRACE", str(path))
         patch.setitem(sys.modules, "vllm", SimpleNamespace(__version__="0.32.0"))  # type: ignore[misc]
+        tokenizers = SimpleNamespace(cached_tokenizer_from_config=lambda _: None)
+        patch.setitem(sys.modules, "vllm.tokenizers", tokenizers)
         return TracedEngine(config, "V1")
 
 
@@ -80,6 +84,8 @@ def test_a_finished_request_is_one_line(recorder: TracedEngine) -> None:
         "plugin": "0.1.0",
         "rule": "mars",
         "parameters": {"theta": 0.9},
+        "protected": [],
+        "scope": "all",
         "temperature": 0.0,
         "seed": 7,
         "prompt_ids": [3, 4],
