@@ -74,17 +74,9 @@ class RequestRule:
 
     rule: Rule
     values: Mapping[str, float]
-    greedy: bool
     trace: bool
-    protected: tuple[int, ...] = ()
-    scope: str = ""
+    group: RuleGroup
     span: Span | None = None  # of the thinking phase, where it is known
-    guarded: bool = False
-
-    @property
-    def group(self) -> RuleGroup:
-        top = int(self.values.get(COUNT, 0))
-        return RuleGroup(self.rule.name, self.greedy, top, self.protected, self.scope, self.guarded)
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -147,8 +139,8 @@ def resolve(params: Any, served: Served) -> RequestRule | None:
             f"mars_accumulated must be 1 above temperature 0, not {values['accumulated']:g}."
         )
     guarded = getattr(params, "structured_outputs", None) is not None
-    span = served.span(scope, guarded)
-    return RequestRule(rule, values, greedy, bool(trace), protected, scope, span, guarded)
+    group = RuleGroup(name, greedy, int(values.get(COUNT, 0)), protected, scope, guarded)
+    return RequestRule(rule, values, bool(trace), group, served.span(scope, guarded))
 
 
 def _protected(words: object, usual: set[int]) -> tuple[int, ...]:

@@ -3,7 +3,6 @@ the answers, runner V1."""
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from mars_vllm import __version__
 from mars_vllm.arguments import RequestRule, conflict, default_rule, defaults, resolve
-from mars_vllm.served import Served, served
-from mars_vllm.signatures import check
+from mars_vllm.served import served
+from mars_vllm.signatures import wrap
 from mars_vllm.tracing import ABOUT_ENABLED, ENABLED, ENABLED_LABELS
 
 _MEND = "MARS_MEND_CPU"
@@ -35,50 +34,49 @@ def install() -> None:
     from vllm.entrypoints.serve.utils import fingerprint
     from vllm.v1.engine.input_processor import InputProcessor
 
-    if getattr(InputProcessor, "_mars", False):
-        return
-    for module in ("vllm.v1.engine.input_processor", "vllm.entrypoints.serve.utils.fingerprint"):
-        check(module)
-    default = defaults(os.environ)
+    defaults(os.environ)
+    wrap(InputProcessor, "__init__", "self vllm_config", _init)
+    wrap(InputProcessor, "_validate_params", "self params", _validate)
+    wrap(fingerprint, "get_system_fingerprint", "vllm_config", _fingerprint)
 
     from mars_vllm import runner_v1
 
     runner_v1.install()
     if os.environ.get(_MEND) == "1":
         runner_v1.mend()
-    InputProcessor._mars = True
-    init, validate, get = (
-        InputProcessor.__init__,
-        InputProcessor._validate_params,
-        fingerprint.get_system_fingerprint,
-    )
 
-    @functools.wraps(init)
-    def wrapped_init(self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, vllm_config, *args, **kwargs)
-        self.mars = served(vllm_config, default)
-        with suppress(ValueError):  # a second engine of one process
-            REGISTRY.register(
-                Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default))
-            )
-        wanted = resolve(SimpleNamespace(extra_args=None, temperature=0.0), self.mars)
-        if problem := refusal(vllm_config, wanted, None):
-            raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
 
-    @functools.wraps(validate)
-    def wrapped_validate(self: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-        result = validate(self, params, *args, **kwargs)
-        if hasattr(params, "extra_args"):  # not for pooling
-            _validate(self.vllm_config, params, self.mars)
-        return result
+def _init(init: Any, self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
+    init(self, vllm_config, *args, **kwargs)
+    default = defaults(os.environ)
+    self.mars = served(vllm_config, default)
+    with suppress(ValueError):  # a second engine of one process
+        REGISTRY.register(
+            Enabled("V2" if vllm_config.use_v2_model_runner else "V1", default_rule(default))
+        )
+    wanted = resolve(SimpleNamespace(extra_args=None, temperature=0.0), self.mars)
+    if problem := refusal(vllm_config, wanted, None):
+        raise RuntimeError(f"The environment sets {', '.join(default)}, but {problem}")
 
-    @functools.wraps(get)
-    def wrapped_get(vllm_config: Any) -> Any:
-        value = get(vllm_config)
-        return value and f"{value}-mars-{__version__}"
 
-    InputProcessor.__init__, InputProcessor._validate_params = wrapped_init, wrapped_validate
-    fingerprint.get_system_fingerprint = wrapped_get
+def _validate(validate: Any, self: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
+    """Raises VLLMValidationError, which is an answer with status 400 over HTTP."""
+    from vllm.exceptions import VLLMValidationError
+
+    result = validate(self, params, *args, **kwargs)
+    if hasattr(params, "extra_args"):  # not for pooling
+        try:
+            problem = refusal(self.vllm_config, resolve(params, self.mars), params)
+        except ValueError as error:
+            problem = str(error)
+        if problem:
+            raise VLLMValidationError(problem)
+    return result
+
+
+def _fingerprint(get: Any, vllm_config: Any) -> Any:
+    value = get(vllm_config)
+    return value and f"{value}-mars-{__version__}"
 
 
 class Enabled(Collector):
@@ -95,18 +93,6 @@ class Enabled(Collector):
         family = GaugeMetricFamily(ENABLED, ABOUT_ENABLED, labels=ENABLED_LABELS)
         family.add_metric(self.values, 1)
         return [family]
-
-
-def _validate(config: Any, params: Any, started: Served) -> None:
-    """Raises VLLMValidationError, which is an answer with status 400 over HTTP."""
-    from vllm.exceptions import VLLMValidationError
-
-    try:
-        wanted = resolve(params, started)
-    except ValueError as error:
-        raise VLLMValidationError(str(error)) from None
-    if problem := refusal(config, wanted, params):
-        raise VLLMValidationError(problem)
 
 
 def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
@@ -137,7 +123,7 @@ def refusal(config: Any, wanted: RequestRule | None, params: Any) -> str | None:
     if params is None:
         return None
     broken = not v2 and config.device_config.device_type == "cpu" and os.environ.get(_MEND) != "1"
-    if broken and not wanted.greedy and wanted.rule.name != "strict":
+    if broken and not wanted.group.greedy and wanted.rule.name != "strict":
         return (
             f"temperature must be 0 with mars_rule, not {params.temperature:g}: vLLM for CPUs "
             f"loses the temperature of speculative decoding. Start it with {_MEND}=1 to repair "

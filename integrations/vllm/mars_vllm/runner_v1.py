@@ -7,7 +7,6 @@ the entry of ``rejection_sample``.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from torch import Tensor
 from mars_vllm.arguments import RequestRule
 from mars_vllm.judging import WIDTH, Step, entry, force
 from mars_vllm.places import NO_SPAN, after
-from mars_vllm.signatures import check
+from mars_vllm.signatures import wrap
 from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
@@ -45,86 +44,78 @@ def _accepted(step: Step, sampled: Tensor) -> Tensor:
     return step.relaxed & torch.eq(sampled[step.table[:, WIDTH].long(), step.local], step.drafted)
 
 
+# The first parameters of ``rejection_sample``; ``_reject`` changes the last of them.
+_REJECTION = (
+    "draft_token_ids num_draft_tokens max_spec_len cu_num_draft_tokens draft_probs target_logits"
+)
 _current: list[Step] = []  # the step that is being sampled, if any of its requests has a rule
+# Of the requests of this process, which has one runner.
+_rules: dict[str, RequestRule | None] = {}
+_places: dict[str, Tensor] = {}
 
 
 def install() -> None:
     """Wraps the rejection sampler; the runner itself once it makes one. Raises RuntimeError on
     unknown signatures."""
     import vllm.v1.sample.rejection_sampler as module
+
+    wrap(module.RejectionSampler, "__init__", "self", _init)
+    wrap(module.RejectionSampler, "apply_logits_processors", "self logits", _process)
+    wrap(module, "rejection_sample", _REJECTION, _reject)
+
+
+def _init(init: Any, self: Any, *args: Any, **kwargs: Any) -> None:
     from vllm.config import get_current_vllm_config
 
-    check("vllm.v1.sample.rejection_sampler")
-    sampler = module.RejectionSampler
-    init, processors, sample = (
-        sampler.__init__,
-        sampler.apply_logits_processors,
-        module.rejection_sample,
-    )
-
-    @functools.wraps(init)
-    def wrapped_init(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        self.mars = TracedEngine(get_current_vllm_config(), "V1")
-        _install_runner(sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner)
-
-    @functools.wraps(processors)
-    def wrapped_processors(self: Any, logits: Tensor, *args: Any, **kwargs: Any) -> Any:
-        if _current:
-            _current[0].judge(logits)
-        return processors(self, logits, *args, **kwargs)
-
-    @functools.wraps(sample)
-    def wrapped_sample(*args: Any, **kwargs: Any) -> Any:
-        if _current:  # the sixth argument is target_logits
-            step, logits = _current[0], args[5]
-            step.temper(logits)
-            args = (*args[:5], force(logits, step.drafted, step.relaxed), *args[6:])
-        return sample(*args, **kwargs)
-
-    sampler.__init__, sampler.apply_logits_processors = wrapped_init, wrapped_processors
-    module.rejection_sample = wrapped_sample
+    init(self, *args, **kwargs)
+    self.mars = TracedEngine(get_current_vllm_config(), "V1")
+    runner = sys.modules["vllm.v1.worker.gpu_model_runner"].GPUModelRunner
+    wrap(runner, "_update_states", "self scheduler_output", _update)
+    wrap(runner, "_sample", "self logits spec_decode_metadata", _sample)
 
 
-def _install_runner(runner: Any) -> None:
-    if getattr(runner, "_mars", False):
-        return
-    check("vllm.v1.worker.gpu_model_runner")
-    runner._mars = True
-    runner._mars_rules, runner._mars_places = {}, {}  # by request; there is one runner in a process
-    update, sample = runner._update_states, runner._sample
+def _process(processors: Any, self: Any, logits: Tensor, *args: Any, **kwargs: Any) -> Any:
+    if _current:
+        _current[0].judge(logits)
+    return processors(self, logits, *args, **kwargs)
 
-    @functools.wraps(update)
-    def wrapped_update(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
-        if engine := _engine(self):
-            engine.finish(scheduler_output.finished_req_ids)
-            for request in scheduler_output.finished_req_ids:
-                self._mars_rules.pop(request, None)
-                self._mars_places.pop(request, None)
-        return update(self, scheduler_output, *args, **kwargs)
 
-    @functools.wraps(sample)
-    def wrapped_sample(
-        self: Any, logits: Tensor | None, spec_decode_metadata: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        engine = _engine(self)
-        rules = _rules_of(engine, self) if engine else []
-        if not any(rules):
-            return sample(self, logits, spec_decode_metadata, *args, **kwargs)
-        places = _places_of(self)
-        if spec_decode_metadata is not None and any(spec_decode_metadata.num_draft_tokens):
-            _current.append(_step(rules, places, spec_decode_metadata))
-        try:
-            output = sample(self, logits, spec_decode_metadata, *args, **kwargs)
-        finally:
-            step = _current.pop() if _current else None
-        _advance(self, rules, places, output.sampled_token_ids)
-        if engine and engine.writes:
-            counts = spec_decode_metadata.num_draft_tokens if step else [0] * len(rules)
-            _record(engine, self, rules, step, counts, output.sampled_token_ids)
-        return output
+def _reject(sample: Any, *args: Any, **kwargs: Any) -> Any:
+    if _current:
+        step, logits = _current[0], args[5]
+        step.temper(logits)
+        args = (*args[:5], force(logits, step.drafted, step.relaxed), *args[6:])
+    return sample(*args, **kwargs)
 
-    runner._update_states, runner._sample = wrapped_update, wrapped_sample
+
+def _update(update: Any, self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+    if engine := _engine(self):
+        engine.finish(scheduler_output.finished_req_ids)
+        for request in scheduler_output.finished_req_ids:
+            _rules.pop(request, None)
+            _places.pop(request, None)
+    return update(self, scheduler_output, *args, **kwargs)
+
+
+def _sample(
+    sample: Any, self: Any, logits: Any, spec_decode_metadata: Any, *args: Any, **kwargs: Any
+) -> Any:
+    engine = _engine(self)
+    rules = _rules_of(engine, self) if engine else []
+    if not any(rules):
+        return sample(self, logits, spec_decode_metadata, *args, **kwargs)
+    places = _places_of(self)
+    if spec_decode_metadata is not None and any(spec_decode_metadata.num_draft_tokens):
+        _current.append(_step(rules, places, spec_decode_metadata))
+    try:
+        output = sample(self, logits, spec_decode_metadata, *args, **kwargs)
+    finally:
+        step = _current.pop() if _current else None
+    _advance(self, rules, places, output.sampled_token_ids)
+    if engine and engine.writes:
+        counts = spec_decode_metadata.num_draft_tokens if step else [0] * len(rules)
+        _record(engine, self, rules, step, counts, output.sampled_token_ids)
+    return output
 
 
 def _engine(runner: Any) -> TracedEngine | None:
@@ -134,11 +125,10 @@ def _engine(runner: Any) -> TracedEngine | None:
 
 def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
     """Return what the requests of the batch specify, in its order."""
-    known: dict[str, RequestRule | None] = runner._mars_rules
     for request in runner.input_batch.req_ids:
-        if request not in known:
+        if request not in _rules:
             state = runner.requests[request]
-            known[request] = wanted = (
+            _rules[request] = wanted = (
                 engine.resolve(state.sampling_params) if state.sampling_params else None
             )
             if wanted and wanted.trace and engine.writes:
@@ -147,16 +137,14 @@ def _rules_of(engine: TracedEngine, runner: Any) -> list[RequestRule | None]:
                 ids = [*(state.prompt_token_ids or ()), *state.output_token_ids]
                 thinking = wanted.span is not None and wanted.span.inside(ids)
                 place = torch.tensor([len(state.output_token_ids), thinking], dtype=torch.float64)
-                runner._mars_places[request] = place.to(runner.device, non_blocking=True)
-    return [known[request] for request in runner.input_batch.req_ids]
+                _places[request] = place.to(runner.device, non_blocking=True)
+    return [_rules[request] for request in runner.input_batch.req_ids]
 
 
 def _places_of(runner: Any) -> Tensor:
     """Return where the requests of the batch are, [batch, 2]; 0 where it is not asked for."""
     nowhere = torch.zeros(2, dtype=torch.float64, device=runner.device)
-    return torch.stack(
-        [runner._mars_places.get(request, nowhere) for request in runner.input_batch.req_ids]
-    )
+    return torch.stack([_places.get(request, nowhere) for request in runner.input_batch.req_ids])
 
 
 def _advance(
@@ -170,8 +158,8 @@ def _advance(
     counts = (sampled >= 0).sum(-1).masked_fill(unfinished, 0)
     moved = after(places, places.new_tensor(spans), sampled, counts)
     for request, place in zip(runner.input_batch.req_ids, moved.unbind(), strict=True):
-        if request in runner._mars_places:
-            runner._mars_places[request] = place
+        if request in _places:
+            _places[request] = place
 
 
 def _record(
@@ -223,4 +211,5 @@ def mend() -> None:
     """
     import vllm.v1.sample.rejection_sampler as module
 
-    module.expand_batch_to_tokens = expand
+    parameters = "x cu_num_tokens num_tokens replace_from replace_to"
+    wrap(module, "expand_batch_to_tokens", parameters, lambda _, *args, **kw: expand(*args, **kw))

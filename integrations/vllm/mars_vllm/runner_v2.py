@@ -7,7 +7,6 @@ methods of the runner.
 
 from __future__ import annotations
 
-import functools
 import sys
 from typing import Any
 
@@ -16,9 +15,9 @@ from torch import Tensor
 from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
 from mars_vllm.arguments import RequestRule, RuleGroup
-from mars_vllm.judging import NOBODY, Best, Step, entry, force
+from mars_vllm.judging import NOBODY, WIDTH, Best, Step, entry, force
 from mars_vllm.places import after
-from mars_vllm.signatures import check
+from mars_vllm.signatures import wrap
 from mars_vllm.tracing import JudgedStep, TracedEngine
 
 
@@ -33,16 +32,19 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         self.params: list[Any] = [None] * req_states.max_num_reqs
         self.groups: list[RuleGroup] = []
         self.table = torch.tensor(
-            [NOBODY] * req_states.max_num_reqs, dtype=torch.float64, device=req_states.device
-        )
+            [(*NOBODY, 1.0)] * req_states.max_num_reqs,
+            dtype=torch.float64,
+            device=req_states.device,
+        )  # the last column: temperature
         self.places = torch.zeros(
             req_states.max_num_reqs, 2, dtype=torch.float64, device=req_states.device
         )
         self.fresh: list[int] = []  # slots whose place is not known yet
-        self.temperatures = torch.ones(req_states.max_num_reqs, 1, device=req_states.device)
         # Of this step, by chunk of rows: see ``apply``.
         self.judged: list[tuple[Tensor, ...]] = []
-        _install_runner(sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner)
+        runner = sys.modules["vllm.v1.worker.gpu.model_runner"].GPUModelRunner
+        wrap(runner, "sample", "self hidden_states input_batch", _sample)
+        wrap(runner, "finish_requests", "self scheduler_output", _finish)
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
         """Return whether the request specifies a rule."""
@@ -53,13 +55,11 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
             unused = [i for i, group in enumerate(self.groups) if group not in used]
             place = unused[0] if unused else len(self.groups)
             self.groups[place : place + 1] = [wanted.group]
-        for column, value in enumerate(entry(wanted, self.groups)):
+        temperature = sampling_params.temperature if wanted and not wanted.group.greedy else 1.0
+        for column, value in enumerate((*entry(wanted, self.groups), temperature)):
             self.table[req_idx, column] = value  # a kernel launch each, no copy from the host
         if wanted and wanted.group.placed:
             self.fresh.append(req_idx)
-        self.temperatures[req_idx] = (
-            1.0 if wanted is None or wanted.greedy else sampling_params.temperature
-        )
         return wanted is not None
 
     def apply_staged_writes(self) -> None:
@@ -70,7 +70,9 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
             ids = self.states.all_token_ids.gpu[slot, :length].to(self.places.device)
             start = self.places.new_tensor([[-float(self.states.prompt_len.np[slot]), 0.0]])
             count = torch.full((1,), length, device=self.places.device)
-            self.places[slot] = after(start, self.table[slot : slot + 1, 3:], ids[None], count)[0]
+            self.places[slot] = after(
+                start, self.table[slot : slot + 1, 3:WIDTH], ids[None], count
+            )[0]
 
     def apply(self, logits: Tensor, ctx: Any) -> Tensor:
         """``logits``, float32 [rows, V], changed in place."""
@@ -85,7 +87,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         step = Step(groups, self.table[slots], drafted, positions, self.places[slots])
         step.judge(logits)
         if any(group.tempered for group in present):
-            step.temper(logits / self.temperatures[slots])
+            step.temper(logits / step.table[:, WIDTH:].float())
         self.judged.append((drafted, step.relaxed, *step.best, slots, positions))
         return force(logits, drafted, step.relaxed)
 
@@ -96,7 +98,7 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
         if any(wanted.group.placed for wanted in rules if wanted):
             slots = input_batch.idx_mapping.long()
             self.places[slots] = after(
-                self.places[slots], self.table[slots, 3:], sampled, num_sampled
+                self.places[slots], self.table[slots, 3:WIDTH], sampled, num_sampled
             )
         judged, self.judged = self.judged, []
         if not judged or not self.engine.writes:
@@ -129,29 +131,19 @@ class MarsProcessor(LogitsProcessor):  # type: ignore[misc]  # vLLM is not insta
             )
 
 
-def _install_runner(runner: Any) -> None:
-    if getattr(runner, "_mars", False):
-        return
-    check("vllm.v1.worker.gpu.model_runner")
-    runner._mars = True
-    sample, finish = runner.sample, runner.finish_requests
+def _sample(
+    sample: Any, self: Any, hidden_states: Any, input_batch: Any, *args: Any, **kwargs: Any
+) -> Any:
+    output = sample(self, hidden_states, input_batch, *args, **kwargs)
+    for processor in _processors(self):
+        processor.record(input_batch, output[0].sampled_token_ids, output[1])
+    return output
 
-    @functools.wraps(sample)
-    def wrapped_sample(
-        self: Any, hidden_states: Tensor, input_batch: Any, *args: Any, **kwargs: Any
-    ) -> Any:
-        output = sample(self, hidden_states, input_batch, *args, **kwargs)
-        for processor in _processors(self):
-            processor.record(input_batch, output[0].sampled_token_ids, output[1])
-        return output
 
-    @functools.wraps(finish)
-    def wrapped_finish(self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
-        for processor in _processors(self):
-            processor.engine.finish(scheduler_output.finished_req_ids)
-        return finish(self, scheduler_output, *args, **kwargs)
-
-    runner.sample, runner.finish_requests = wrapped_sample, wrapped_finish
+def _finish(finish: Any, self: Any, scheduler_output: Any, *args: Any, **kwargs: Any) -> Any:
+    for processor in _processors(self):
+        processor.engine.finish(scheduler_output.finished_req_ids)
+    return finish(self, scheduler_output, *args, **kwargs)
 
 
 def _processors(runner: Any) -> list[MarsProcessor]:

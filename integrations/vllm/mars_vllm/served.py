@@ -27,18 +27,14 @@ class Served:
     tokenizer: Any = None
 
     def span(self, scope: str, guarded: bool) -> Span | None:
-        """Return the tokens of the thinking phase that the scope reads; of a guarded request the
-        one before its grammar. Raises ValueError where the scope names tokens that there are
-        not."""
+        """Return the tokens of the thinking phase that the scope reads; of a guarded request they
+        must be those before its grammar. Raises ValueError where the scope names tokens that there
+        are not."""
         words = parse(scope).span if scope else None
         named = self._named(words) if words else None
-        before = self.phase if self.free else None
-        if guarded and words and before and named != before:
-            raise ValueError(
-                "mars_scope must read the thinking of vLLM's reasoning parser with "
-                f"structured_outputs, not {words[0]!r} and {words[1]!r}."
-            )
-        return before if guarded else named
+        if not guarded:
+            return named
+        return self.phase if self.free and named in (None, self.phase) else None
 
     def _named(self, words: tuple[str, str]) -> Span:
         if self.phase and words == _USUAL:

@@ -3,8 +3,7 @@ not needed."""
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,39 +124,18 @@ def test_the_repair_expands_values_of_any_type() -> None:
     assert expand(torch.tensor([7, 9, 0], dtype=torch.int32), ends, 5).tolist() == [7, 7, 0, 0, 0]
 
 
-def function(parameters: str) -> Any:
-    """A function with these parameters."""
-    return eval(f"lambda {parameters}: None")
+def test_a_function_is_wrapped_once_where_it_begins_with_known_parameters() -> None:
+    class Runner:
+        def sample(self, logits: int, metadata: int, more: int = 1) -> int:
+            return logits + metadata + more
 
+    def around(inner: Any, self: Any, *args: int, **more: int) -> int:
+        return 10 * int(inner(self, *args, **more))
 
-@pytest.mark.parametrize(
-    ("sample", "message"),
-    [
-        (
-            function("self, logits, more, spec_decode_metadata"),
-            r"\['self', 'logits', 'more', 'spec_decode_metadata'\]",
-        ),
-        (None, "None"),
-    ],
-)
-def test_other_signatures_are_refused(
-    monkeypatch: pytest.MonkeyPatch, sample: Any, message: str
-) -> None:
-    name = "vllm.v1.worker.gpu_model_runner"
-    module: Any = ModuleType(name)
-    methods = {"_sample": sample, "_update_states": function("self, scheduler_output")}
-    module.GPUModelRunner = type("GPUModelRunner", (), methods)
-    for each in ("vllm", "vllm.v1", "vllm.v1.worker"):
-        monkeypatch.setitem(sys.modules, each, ModuleType(each))
-    monkeypatch.setitem(sys.modules, name, module)
-    expected = rf"{name}\.GPUModelRunner\._sample\(self, logits, spec_decode_metadata, …\)"
-    with pytest.raises(
-        RuntimeError, match=rf"^mars-vllm expects {expected}; this vLLM has {message}\.$"
-    ):
-        signatures.check(name)
-    for parameters in (
-        "self, logits, spec_decode_metadata",
-        "self, logits, spec_decode_metadata, new",
-    ):
-        module.GPUModelRunner._sample = function(parameters)
-        signatures.check(name)
+    expected = r"^mars-vllm expects Runner\.%s\(self, drafts, …\); this vLLM has %s\.$"
+    for name, names in (("sample", r"\['self', 'logits', 'metadata', 'more'\]"), ("draw", "None")):
+        with pytest.raises(RuntimeError, match=expected % (name, names)):
+            signatures.wrap(Runner, name, "self drafts", around)
+    for _ in range(2):
+        signatures.wrap(Runner, "sample", "self logits", around)
+    assert Runner().sample(1, 2) == 40 and Runner().sample(1, metadata=2, more=3) == 60

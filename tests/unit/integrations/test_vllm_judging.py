@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from mars_core.rules import RULES
 from mars_core.rules.expression import Span
 from mars_core.sampling import target_distribution
 from mars_core.types import Sampling
-from mars_vllm.arguments import GREEDY_ONLY, OFFERED, RequestRule
+from mars_vllm.arguments import COUNT, GREEDY_ONLY, OFFERED, RequestRule, RuleGroup
 from mars_vllm.judging import Step, entry, force
 from mars_vllm.places import after
 from tests.unit.mars_core.test_verification import VALUES, case, chance, column, columns
@@ -23,12 +24,14 @@ VALUES_HERE = {**VALUES, "threshold": {"single": 0.2}, "lenience": {"lenience": 
 
 
 def request(name: str, temperature: float, **values: float) -> RequestRule:
-    return RequestRule(
-        RULES[name],
-        RULES[name].values(values or VALUES_HERE.get(name, {})),
-        temperature == 0,
-        False,
-    )
+    chosen = RULES[name].values(values or VALUES_HERE.get(name, {}))
+    group = RuleGroup(name, temperature == 0, int(chosen.get(COUNT, 0)))
+    return RequestRule(RULES[name], chosen, False, group)
+
+
+def grouped(request: RequestRule, **fields: Any) -> RequestRule:
+    """Return it with other fields of its group."""
+    return replace(request, group=request.group._replace(**fields))
 
 
 def decide(
@@ -86,7 +89,7 @@ def test_each_row_of_a_mixed_batch_is_judged_by_its_rule() -> None:
         -1, torch.randint(3, (len(requests), 1), generator=generator)
     )[:, 0]
     temperatures = torch.tensor(
-        [1.0 if wanted is None or wanted.greedy else 0.7 for wanted in requests]
+        [1.0 if wanted is None or wanted.group.greedy else 0.7 for wanted in requests]
     )
     together = decide(requests, logits, drafted, temperatures)
     alone = [
@@ -124,7 +127,7 @@ def test_no_rule_relaxes_a_protected_token_and_others_are_decided_as_before(
     logits = torch.randn(count, 6, generator=generator) + 3
     drafted = torch.randint(6, (count,), generator=generator)
     free = request(name, temperature)
-    guarded = replace(free, protected=(1, 4))
+    guarded = grouped(free, protected=(1, 4))
     numbers = logits, drafted, torch.full((count,), temperature or 1.0)
     chosen = decide([free] * count, *numbers)
     safe = (drafted != 1) & (drafted != 4)
@@ -152,7 +155,7 @@ def test_a_scope_is_decided_by_the_tokens_before_also_those_of_the_draft() -> No
     """As by the reference: a loop over the tokens of the text, of two requests in one batch."""
     generator, span = torch.Generator().manual_seed(4), Span(1, 2)
     scoped = [
-        replace(request("always", 0), scope=scope, span=span, protected=())
+        grouped(replace(request("always", 0), span=span), scope=scope)
         for scope in ("thinking", "1 - thinking", "position >= 4", "0/0")
     ]
     for seed in range(40):
@@ -180,7 +183,7 @@ def test_a_scope_is_decided_by_the_tokens_before_also_those_of_the_draft() -> No
 
 
 def test_under_a_grammar_only_thinking_without_a_mask_is_relaxed() -> None:
-    guarded = replace(request("always", 0), guarded=True, span=Span(1, 2))
+    guarded = grouped(replace(request("always", 0), span=Span(1, 2)), guarded=True)
     logits = torch.zeros(4, 4)
     logits[:, 0] = 9.0
     logits[2, 3] = -torch.inf  # a token that the grammar excludes
@@ -188,7 +191,7 @@ def test_under_a_grammar_only_thinking_without_a_mask_is_relaxed() -> None:
     assert decide([guarded] * 4, logits, drafted, ones).tolist() == [False, False, False, True]
     unknown = replace(guarded, span=None)
     assert not decide([unknown] * 4, logits, drafted, ones).any()
-    free = replace(guarded, guarded=False)
+    free = grouped(guarded, guarded=False)
     assert decide([free] * 4, logits, drafted, ones).all()
 
 

@@ -14,12 +14,12 @@ import torch
 from prometheus_client import REGISTRY
 
 from mars_core.rules import RULES
-from mars_vllm.arguments import RequestRule
+from mars_vllm.arguments import RequestRule, RuleGroup
 from mars_vllm.judging import Best
 from mars_vllm.tracing import JudgedStep, TracedEngine
 from tests.unit.storage.exports import file_limit
 
-REQUEST = RequestRule(RULES["mars"], {"theta": 0.9}, True, True)
+REQUEST = RequestRule(RULES["mars"], {"theta": 0.9}, True, RuleGroup("mars", True, 0))
 NAME = 'a\n"b'  # of a request
 ABOUT = {"model": "m", "drafter": "ngram", "vllm": "0.32.0"}
 
