@@ -17,7 +17,7 @@ const promptOf = () => element.closest(".mars-prompt-panel")?.querySelector("tex
 
 function namesOf(field) {
   const { name = "prompt", also = "" } = field.dataset;
-  const label = field.closest("fieldset")?.querySelector("legend") || field.labels[0];
+  const label = field.closest("fieldset")?.querySelector("legend") || field.labels?.[0];
   return [name, also, label?.textContent.split(/[,(]/)[0] || ""].map(plain).filter((each) => each.trim());
 }
 
