@@ -17,7 +17,7 @@ const promptOf = () => element.closest(".mars-prompt-panel")?.querySelector("tex
 
 function namesOf(field) {
   const { name = "prompt", also = "" } = field.dataset;
-  const label = field.closest("fieldset")?.querySelector("legend") || field.labels?.[0];
+  const label = field.closest("fieldset")?.querySelector("legend") || field.labels[0];
   return [name, also, label?.textContent.split(/[,(]/)[0] || ""].map(plain).filter((each) => each.trim());
 }
 
@@ -26,7 +26,7 @@ function named(sentence) {
   const text = plain(sentence),
     fields = [promptOf(), ...box.querySelectorAll("[data-name]:not(:disabled)")];
   const found = fields
-    .filter((field) => field && !field.closest("[hidden]"))
+    .filter((field) => field && field.type !== "hidden" && !field.closest("[hidden]"))
     .flatMap((field) => namesOf(field).map((name) => ({ field, name, at: text.indexOf(name) })))
     .filter(({ at }) => at >= 0);
   const has = ({ field: { value } }) => text.includes(value.trim() ? plain(value) : " empty ");
