@@ -21,7 +21,7 @@ from evaluation.scoring.extraction import BROKEN, LONGEST, json_of
 from evaluation.scoring.schema import fits, same
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_MARK = re.compile(r"\s*(?:<\|python_tag\|>|\[TOOL_CALLS\])")
+_MARK = re.compile(r"<\|python_tag\|>|\[TOOL_CALLS\]")
 Call = tuple[str, Mapping[str, Any]]  # name and arguments
 
 
