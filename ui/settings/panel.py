@@ -199,7 +199,8 @@ class SettingsPanel:
         spec, told = self.spec(values), list[str]()
         for name, field in self._fields(values, spec).by_name.items():
             was = before.get(name, field.value)
-            if field.visible and was != field.value and name != "pair":
+            given = isinstance(was, str | int | float)  # a browser can send anything
+            if given and field.visible and was != field.value and name != "pair":
                 titles = {value: title for title, value in field.choices}
                 titles |= {was: drafter_title(was)} if name == "drafter" else {}
                 ends = (str(titles.get(each, each)) for each in (was, field.value))
