@@ -63,7 +63,12 @@ def write(prompt: int, traces: Sequence[Trace]) -> None:
     file(prompt).write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
+def _seconds(traces: Sequence[Trace]) -> float:
+    return sum(trace.summary.wall_s for trace in traces)
+
+
 if __name__ == "__main__":
     pair = loaded()
     for number in range(len(PROMPTS)):
-        write(number, run_again(pair, number))
+        rounds = [run_again(pair, number) for _ in range(3)]
+        write(number, min(rounds, key=_seconds))  # of the machine's other work the least is in it
