@@ -62,6 +62,9 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
                 "0.5",
                 *STUDY[:-3],
                 *database,
+                "--pair",
+                "bundled",  # whose target the server has
+                "--no-placebos",  # which a server has not
                 "--quiet",
             ]
         )
@@ -84,9 +87,8 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
         assert any(texts[0][task, 1] != texts[0][task, 0] for task, _ in strict)
         assert all(one.data["status"] == Status.COMPLETED for one in results[0].values())
         report = measure(store, there)
-        assert {row.concurrency for row in report.loads} == {4} and all(
-            row.tokens_per_s > 0 for row in report.loads
-        )
+        assert {row.load for row in report.loads} == {4}
+        assert all(row.tokens_per_s.value > 0 for row in report.loads)
 
 
 def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_path: Path) -> None:
