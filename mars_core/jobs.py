@@ -30,7 +30,8 @@ Why = Callable[[], StopReason | None]  # reason to end a run before its next ste
 
 
 def reason_to_end(stopped: Callable[[], bool], ends: float) -> StopReason | None:
-    """``ends``: by ``time.monotonic``."""
+    """Return why a run ends before its next step; None where it goes on. ``ends``: its deadline, by
+    ``time.monotonic``."""
     if stopped():
         return StopReason.CANCELLED
     return StopReason.DEADLINE if time.monotonic() >= ends else None
