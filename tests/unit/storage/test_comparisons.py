@@ -7,15 +7,17 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import Connection, Engine, event, insert
 
-from mars_core.types import Status
-from storage import RunStore, Search, Source
+from mars_core.types import PromptConfig, Status
+from storage import RunStore, Search
 from storage.index import reindex
 from storage.runs.records import prompt_row, run_row
 from storage.schema import ComparisonRow, RunRow
 from tests.traces import make_trace
+from tests.unit.storage.exports import failing
 
 
 def fill(store: RunStore, count: int) -> list[str]:
@@ -70,6 +72,23 @@ def plans_of(store: RunStore, read: Callable[[], object]) -> list[list[str]]:
     return plans
 
 
+def test_too_long_notes_are_refused_and_change_nothing(sqlite_store: RunStore) -> None:
+    id_ = sqlite_store.new_comparison(PromptConfig("x"))
+    tags = [f"{n:040}" for n in range(20)]
+    sqlite_store.annotate(id_, name="n" * 200, tags=tags, comment="c" * 10_000)
+    before = sqlite_store.load(id_)
+    longer: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"name": "n" * 201}, "200"),
+        ({"tags": ["t" * 41]}, "40"),
+        ({"tags": ["t", *tags]}, "20"),
+        ({"comment": "c" * 10_001}, "10,000"),
+    )
+    for notes, most in longer:
+        with failing(f"may have {most} .*at most, not"):
+            sqlite_store.annotate(id_, **notes)
+        assert sqlite_store.load(id_) == before
+
+
 def test_one_row_a_comparison(store: RunStore) -> None:
     mars = make_trace(rule="mars", theta=0.84, new_tokens=30, status=Status.CANCELLED)
     traces = (make_trace(new_tokens=30), mars, make_trace(rule="none", new_tokens=3))
@@ -81,19 +100,11 @@ def test_one_row_a_comparison(store: RunStore) -> None:
     assert row["created_at"].tzinfo is UTC
     for name in ("new_tokens", "tau", "tokens_per_s", "ttft_s", "wall_s", "relaxed_share"):
         assert row[name] == tuple(getattr(each.summary, name) for each in traces)
-    assert (row["id"], row["source"], row["target"]) == (
-        comparison_id,
-        Source.COMPARE,
-        "demo/target",
-    )
+    assert (row["id"], row["source"], row["target"]) == (comparison_id, "compare", "demo/target")
     assert (row["name"], row["tags"], row["comment"]) == ("A\\u0001 name", ("a", "␛"), "\\u001b")
     assert row["rules"] == ("strict", "mars(theta=0.84)", "none")
     assert row["status"] == ("completed", "cancelled", "completed")
     assert row["run_ids"] == tuple(run.id for run in store.load(comparison_id).runs)
     configs = [each.config for each in traces]
     assert (row["k"], row["seed"]) == (tuple(each.drafter.k for each in configs), (0, 0, 0))
-    assert (row["drafter"][1], row["tree_tokens"], row["temperature"]) == (
-        "model",
-        (None,) * 3,
-        (1.0,) * 3,
-    )
+    assert (row["drafter"][1], row["tree_tokens"]) == ("model", (None,) * 3)

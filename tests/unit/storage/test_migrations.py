@@ -198,21 +198,11 @@ def test_a_migration_that_was_killed_is_made_at_the_next_start(
         assert store.counts().runs and "sweeps" not in rows(released)
 
 
-def test_runs_of_sweeps_become_runs_of_studies(released: str) -> None:
-    engine = create_engine(parse_url(released))
-    with engine.begin() as connection:
-        for table in ("comparisons", "facets"):
-            connection.exec_driver_sql(f"UPDATE {table} SET source = 'sweep'")
-    engine.dispose()
-    with RunStore(released) as store:
-        assert {row["source"] for row in store.find(Search(limit=100)).rows} == {Source.STUDY}
-        assert store.find(Search(without_batches=True)).total == 0
-
-
 def test_studies_of_the_release_are_read_and_their_results_stay_with_their_tasks(
     released: str,
 ) -> None:
-    """Tasks of a sweep were numbered by repeat, item, temperature. ``worker``: which one it was."""
+    """Tasks of a sweep were numbered by repeat, item, temperature. ``worker``: which one it was.
+    Runs of sweeps become runs of studies."""
     names, lane = ("strict", "mars"), {"kind": "model", "model": None, "k": 5, "mode": "greedy"}
     plan = {
         "name": "sweep",
@@ -233,6 +223,8 @@ def test_studies_of_the_release_are_read_and_their_results_stay_with_their_tasks
     engine = create_engine(parse_url(released))
     sweep, batch = "a" * 32, "b" * 32
     with engine.begin() as connection:
+        for table in ("comparisons", "facets"):
+            connection.exec_driver_sql(f"UPDATE {table} SET source = 'sweep'")
         for study, varied in ((sweep, "theta"), (batch, None)):
             values = {"id": study, "plan": json.dumps(plan | {"varied": varied})}
             connection.execute(
@@ -264,6 +256,8 @@ def test_studies_of_the_release_are_read_and_their_results_stay_with_their_tasks
                 assert what == (json.loads(result.worker) if study == sweep else what)
             order = [json.loads(result.worker) for result in results]
             assert (order == list(map(list, old))) is (study == batch)
+        assert {row["source"] for row in store.find(Search(limit=100)).rows} == {Source.STUDY}
+        assert store.find(Search(without_batches=True)).total == 0
 
 
 def test_what_recorded_changes_for_backups_goes(tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import random
 import signal
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -24,7 +22,6 @@ from tests.traces import make_trace, same
 from tests.unit.children import Child, dies_at
 from tests.unit.storage.exports import failing, save
 from tests.unit.storage.studying import counts
-from tests.unit.storage.test_workers import trace_of, work_off
 
 
 def save_many(
@@ -76,60 +73,33 @@ def test_killed_in_a_save_leaves_the_runs_before_it(
     assert_sound(file_of(sqlite_url))
 
 
-def save_and_study(pipe: Connection, url: str, study_id: str) -> None:
-    """Two threads: one saves comparisons, one works on a study. Each says what was saved once that
-    has returned."""
-    saying = threading.Lock()
-
-    def say(*words: object) -> None:
-        with saying:
-            pipe.send(words)
-
-    def study(store: RunStore) -> None:
-        for task in store.open_tasks(study_id):
-            work_off(store, study_id, task, say)
-
-    with RunStore(url) as store, ThreadPoolExecutor(1) as pool:
-        pool.submit(study, store)
-        while True:
-            say("comparison", save(store, make_trace(seed=7, new_tokens=100)))
-
-
-def killed_again_and_again(url: str, link: Path, times: int) -> None:
-    """Processes with comparisons and a study, killed at any time; every other one knows the
-    database by another name. Nothing that was saved is lost, no part of anything is there, and the
-    study goes on."""
-    rng, messages = random.Random(3), []
-    link.symlink_to(file_of(url))
+def save_until_killed(pipe: Connection, url: str) -> None:
+    """Says which comparisons were saved."""
     with RunStore(url) as store:
-        study_id = store.new_study("", {}, 10_000)
-    for number in range(times):
-        child = Child(save_and_study, url if number % 2 else f"sqlite:///{link}", study_id)
-        messages += [child.pipe.recv() for _ in range(3)]
-        time.sleep(rng.random() * 0.1)
-        child.kill()
-        messages += child.rest()
-    store, message = open_or_set_aside(url)
-    with store:
-        results = store.results(study_id)
-        lanes = {("saved", one.task, one.lane) for one in results}
-        assert lanes >= {words for words in messages if words[0] == "saved"} and not message
-        studied = {id_ for one in results for id_ in one.comparison_ids}
-        for task, lane, trace in [
-            (one.task, one.lane, store.traces(one.run_ids)) for one in results
-        ]:
-            assert [same(one, trace_of(task, lane)) for one in trace.values()] == [True]
-        ids = set(store.matching_ids(Search(limit=100_000))) - studied
-        assert ids >= {words[1] for words in messages if words[0] == "comparison"}
-        traces = [run.trace for id_ in ids for run in store.load(id_).runs]
-        assert len(ids) - len(traces) <= times, "a comparison is created before its run is saved"
-        assert all(same(trace, make_trace(seed=7, new_tokens=100)) for trace in traces)
-        assert store.open_tasks(study_id)
-    assert_sound(file_of(url))
+        while True:
+            pipe.send(save(store, make_trace(seed=7, new_tokens=100)))
 
 
 def test_killed_at_any_time_loses_nothing_that_was_saved(sqlite_url: str, tmp_path: Path) -> None:
-    killed_again_and_again(sqlite_url, tmp_path / "link.db", 4)
+    """Every other process knows the database by another name. No part of anything is there."""
+    rng, saved = random.Random(3), set[str]()
+    (tmp_path / "link.db").symlink_to(file_of(sqlite_url))
+    RunStore(sqlite_url).close()
+    for number in range(4):
+        url = sqlite_url if number % 2 else f"sqlite:///{tmp_path / 'link.db'}"
+        child = Child(save_until_killed, url)
+        saved |= {child.pipe.recv() for _ in range(3)}
+        time.sleep(rng.random() * 0.1)
+        child.kill()
+        saved |= {*child.rest()}
+    store, message = open_or_set_aside(sqlite_url)
+    with store:
+        ids = set(store.matching_ids(Search(limit=100_000)))
+        assert ids >= saved and not message
+        traces = [run.trace for id_ in ids for run in store.load(id_).runs]
+        assert len(ids) - len(traces) <= 4, "a comparison is created before its run is saved"
+        assert all(same(trace, make_trace(seed=7, new_tokens=100)) for trace in traces)
+    assert_sound(file_of(sqlite_url))
 
 
 @contextmanager
