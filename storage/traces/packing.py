@@ -137,10 +137,12 @@ def opened(data: bytes) -> pa.RecordBatch:
     packed = memoryview(data)[CRC:]
     if len(data) < CRC or zlib.crc32(packed).to_bytes(CRC) != data[:CRC]:
         raise ValueError("the checksum does not match")
-    plain = b""
+    parts, size = list[bytes](), 0
     with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        while len(plain) <= MAX_BYTES and (more := stream.read(2**20)):
-            plain += more
+        while size <= MAX_BYTES and (more := stream.read(2**20)):
+            parts.append(more)
+            size += len(more)
+    plain = b"".join(parts)
     source = pa.BufferReader(plain)
     fields, start = pa.ipc.read_schema(source), source.tell()
     message = pa.ipc.read_message(source)

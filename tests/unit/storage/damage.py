@@ -27,13 +27,12 @@ def damaged_rows(path: Path, *tables: str) -> int:
     return damaged
 
 
-def damage_column(path: Path, table: str, column: str) -> bool:
-    """Change the value of the row that was written first; returns whether there is one."""
+def damage_column(path: Path, table: str, column: str, *, last: bool = False) -> bool:
+    """Change the value of the row that was written first, or last; returns whether there is one."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        first = (
-            f"SELECT rowid, [{column}] FROM [{table}] WHERE [{column}] IS NOT NULL ORDER BY rowid"
-        )
-        row = connection.execute(f"{first} LIMIT 1").fetchone()
+        rows = f"SELECT rowid, [{column}] FROM [{table}] WHERE [{column}] IS NOT NULL"
+        order = f"ORDER BY rowid {'DESC' if last else ''} LIMIT 1"
+        row = connection.execute(f"{rows} {order}").fetchone()
         if row is None:
             return False
         connection.execute("PRAGMA ignore_check_constraints = ON")

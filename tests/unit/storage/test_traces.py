@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -155,7 +156,9 @@ def bad_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
     "change",
     [
         lambda batch: batch.append_column("more", pa.array([bytes(2**27)])),
-        lambda batch: batch.append_column("more", pa.array([[0] * 2**24], pa.list_(pa.int64()))),
+        lambda batch: batch.append_column(
+            "more", pa.ListArray.from_arrays([0, 2**24], np.zeros(2**24, np.int64))
+        ),
         lambda batch: batch.append_column("more", pa.array([[None] * 9], pa.list_(pa.null()))),
         lambda batch: batch.append_column("more", pa.array([[["x"]]])),
         lambda batch: pa.record_batch(
