@@ -1,4 +1,4 @@
-"""Security headers for every response, and a log line for errors or, optionally, every request.
+"""Security headers for every response, and a log line for errors.
 
 A request is logged with its method, the pattern of its route, its status and its time, without the
 requested address, which contains ids and tokens, and without its client.
@@ -23,12 +23,11 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS")  # others are logg
 
 
 class Guard:
-    """ASGI middleware. ``frames``: allowed frame ancestors, empty for all. ``requests``: log every
-    response, not only errors (500 and above, without 503, the frequent response of /ready and of a
-    full queue)."""
+    """ASGI middleware. ``frames``: allowed frame ancestors, empty for all. Errors are responses of
+    500 and above, without 503, the frequent response of /ready and of a full queue."""
 
-    def __init__(self, app: ASGIApp, *, frames: Sequence[str] = (), requests: bool = False) -> None:
-        self._app, self._requests = app, requests
+    def __init__(self, app: ASGIApp, *, frames: Sequence[str] = ()) -> None:
+        self._app = app
         self._headers = {
             "X-Content-Type-Options": "nosniff",
             "Referrer-Policy": "same-origin",  # the address may contain the token of a link
@@ -53,7 +52,7 @@ class Guard:
         try:
             await self._app(scope, receive, guarded)
         finally:
-            if self._requests or (status >= 500 and status != 503):
+            if status >= 500 and status != 503:
                 route, endpoint = getattr(scope.get("route"), "path", ""), scope.get("endpoint")
                 if (
                     not route and endpoint is not None

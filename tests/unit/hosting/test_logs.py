@@ -17,8 +17,15 @@ import pytest
 import uvicorn.config
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from hosting.logs import WITHHELD, set_up
+from hosting.middleware import Guard
 from ui.kit.errors import fault
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
@@ -159,17 +166,6 @@ def test_a_private_log_tells_the_first_line_of_messages(begin: Begin) -> None:
     assert rest[1].startswith("        tests/unit/hosting/test_logs.py:")
 
 
-@pytest.mark.parametrize("where", ["printed", "thread"])
-def test_what_would_be_printed_is_a_separate_record(
-    begin: Begin, where: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stream = begin()
-    print_it() if where == "printed" else throw_in_a_thread()
-    (line,) = lines(stream)
-    assert (line["logger"], line["where"]) == ("mars.uncaught", where)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_record_that_cannot_be_written_is_dropped(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -210,3 +206,23 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
         else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
     )
     assert sys.stderr.fileno() == number
+
+
+def test_a_request_is_logged_by_the_pattern_of_its_route_and_without_its_visitor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "mars.requests")
+
+    def fails(_: Request) -> Response:
+        return PlainTextResponse("no", 500)
+
+    routes = [Route("/fine/{secret}", fails, methods=["GET", "ZEBRA"])]
+    page = TestClient(Starlette(routes=routes, middleware=[Middleware(Guard)]))
+    page.get("/fine/zebra?share=zebra", headers={"Cookie": "a=zebra", "User-Agent": "zebra"})
+    page.request("ZEBRA", "/fine/zebra")
+    told = [vars(record) for record in caplog.records]
+    assert [(each["method"], each["route"], each["status"]) for each in told] == [
+        ("GET", "/fine/{secret}", 500),
+        ("other", "/fine/{secret}", 500),
+    ]
+    assert "zebra" not in repr(told).lower()

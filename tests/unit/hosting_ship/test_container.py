@@ -58,10 +58,4 @@ def test_the_default_model_is_in_the_image_where_the_program_looks_for_it() -> N
 
 def test_only_files_with_hashes_are_installed() -> None:
     installs = re.findall(r"pip install[^\n]*", TEXT)
-    assert (
-        len(installs) == 1
-        and "--require-hashes" in installs[0]
-        and "-r /locks/all.txt" in installs[0]
-    )
-    for variant in ("cpu", "cuda"):
-        assert (ROOT / "locks" / f"torch-{variant}.txt").is_file()
+    assert len(installs) == 1 and "--require-hashes -r /locks/all.txt" in installs[0]

@@ -101,12 +101,8 @@ class Served:
 
     @property
     def log(self) -> str:
-        return (self.folder / "log").read_text()
-
-    @property
-    def written(self) -> str:
         """All that the process wrote."""
-        return (self.folder / "out").read_text() + self.log
+        return (self.folder / "log").read_text()
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ class OwnedIds:
 @contextmanager
 def public_page(folder: Path) -> Iterator[Served]:
     with serving(
-        "tests.unit.ui.public.serve", folder / "out", folder, ready=folder / "routes.json"
+        "tests.unit.ui.public.serve", folder / "log", folder, ready=folder / "routes.json"
     ) as page:
         with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
             yield Served(page.url, folder, store)

@@ -1,5 +1,5 @@
-"""Serves the page in public mode over a small random pair: ``python -m tests.unit.ui.public.serve
-FOLDER PORT``.
+"""Serves the page in public mode as a host does, over a small random pair: ``python -m
+tests.unit.ui.public.serve FOLDER PORT``.
 
 Its routes are written to FOLDER/routes.json; while FOLDER/broken is there, listing the rules and
 the votes raises.
@@ -8,26 +8,19 @@ the votes raises.
 from __future__ import annotations
 
 import json
-import logging
-import signal
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import app
 import ui.api.documents
 import ui.tabs.votes.view
-from mars_core.models import ModelPool
-from storage import RunStore
+from hosting.settings import ServerSettings
 from tests.pairs import tiny_pair
-from ui.app import build_app, launch_options
-from ui.jobs.services import Services
-from ui.kit.gradio_compat import leave_values_to_tools
-from ui.public.limits import PUBLIC_LIMITS
+from tests.slow_runs import SlowLocal
+from ui.jobs import listeners
 from ui.tabs.compare import handlers
-
-LIMITS = replace(PUBLIC_LIMITS, new_tokens=16, study_runs=4, runs_an_hour=None)
 
 
 def paths(routes: Iterable[Any]) -> Iterator[str]:
@@ -53,43 +46,41 @@ def break_on_demand(folder: Path) -> None:
         setattr(module, name, broken)
 
 
-def main(folder: Path, port: int) -> None:
-    lines = logging.FileHandler(folder / "log")
-    lines.setFormatter(
-        logging.Formatter(
-            "%(name)s %(message)s %(fault)s %(where)s", defaults={"fault": "", "where": ""}
-        )
-    )
-    logging.basicConfig(handlers=[lines], level=logging.ERROR)
+class Application(app.Application):
+    """Says which routes it has, once it has all of them."""
+
+    folder: Path
+
+    def launch(self, chosen: ServerSettings) -> Any:
+        page = super().launch(chosen)
+        there = self.folder / "routes"
+        there.write_text(json.dumps(sorted(set(paths(page.app.routes)))))
+        there.rename(there.with_suffix(".json"))
+        return page
+
+
+def main(folder: Path, port: int) -> int:
     break_on_demand(folder)
     handlers.AUTO_S = (
         0.0  # whether a run is short enough to be repeated unasked would depend on the machine
     )
-    with RunStore(f"sqlite:///{folder / 'runs.db'}") as store:
-        pool = ModelPool(device="cpu", dtype="float32")
-        services = Services(
-            pool, store, (tiny_pair(folder),), public=True, limits=LIMITS, retention_days=30
-        )
-        page = build_app(services).queue(default_concurrency_limit=8, api_open=False)
-        options = launch_options(page, services)
-        app, _, _ = page.launch(
-            server_name="127.0.0.1",
-            server_port=port,
-            quiet=True,
-            prevent_thread_lock=True,
-            max_threads=64,
-            mcp_server=True,
-            **options,
-        )
-        leave_values_to_tools(page)
-        (folder / "routes").write_text(json.dumps(sorted(set(paths(app.routes)))))
-        (folder / "routes").rename(folder / "routes.json")  # complete when it is there
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        try:
-            signal.pause()
-        except KeyboardInterrupt:
-            page.close(verbose=False)
+    listeners.CHECK_S = 1.0
+    Application.folder = folder
+    app.Local, app.Application = SlowLocal, Application  # type: ignore[misc]
+    settings = ServerSettings(
+        port=port,
+        database=f"sqlite:///{folder / 'runs.db'}",
+        device="cpu",
+        dtype="float32",
+        public=True,
+        limits="new_tokens=16,study_runs=4,runs_an_hour=off",
+        retention_days=30,
+        mcp=True,
+        metrics=True,
+        json_log=True,
+    )
+    return app.serve(settings, (tiny_pair(folder),))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    raise SystemExit(main(Path(sys.argv[1]), int(sys.argv[2])))

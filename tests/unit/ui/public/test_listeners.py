@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
-from tests.serving import serving
+from mars_core.types import Status
+from storage import Search
+from tests.unit.ui.public.conftest import Served
+from ui.public.visitors import HEADER, browser_owner
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -19,41 +21,34 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_what_nobody_listens_to_ends_where_others_wait(tmp_path: Path) -> None:
-    heard, over = threading.Event(), threading.Event()
+def test_what_nobody_listens_to_ends_where_others_wait(served: Served) -> None:
+    """Elsewhere it runs to its end, as does what somebody listens to while others wait."""
+    alone, unheard, first, second = (each * 43 for each in "cdef")
 
-    def steps(name: str) -> int:
-        return (tmp_path / name).stat().st_size if (tmp_path / name).exists() else 0
-
-    def closed() -> set[str]:
-        return {path.stem for path in tmp_path.glob("*.closed")}
-
-    def begin(name: str) -> str:
-        answer = httpx.post(f"{url}/run", json={"data": [name]}, timeout=60)
-        until(lambda: steps(name))
+    def begin(owner: str, lanes: int = 1) -> str:
+        body = {"prompt": "Once, slowly", "rules": ["none"] * lanes, "max_new_tokens": 16}
+        answer = httpx.post(
+            f"{served.url}/gradio_api/call/v2/compare", json=body, headers={HEADER: owner}
+        )
         return str(answer.json()["event_id"])
 
-    def listen() -> None:
-        with httpx.stream("GET", f"{url}/run/{event}", timeout=60) as stream:
-            for _ in stream.iter_bytes():
-                heard.set()
-                if over.is_set():
-                    return
+    def heard(owner: str) -> str:
+        address = f"{served.url}/gradio_api/call/compare/{begin(owner)}"
+        return httpx.get(address, headers={HEADER: owner}, timeout=120).text
 
-    with serving("tests.unit.ui.public.endless", tmp_path / "log", tmp_path) as page:
-        url = f"{page.url}/gradio_api/call"
-        event = begin("heard")
-        thread = threading.Thread(target=listen)
-        thread.start()
-        until(heard.is_set)
-        begin("unheard")
-        until(lambda: steps("unheard") > 200)  # two seconds and more, in which nobody waits
-        assert closed() == set()
-        (tmp_path / "others").touch()
-        until(closed)
-        now = steps("heard")
-        until(lambda: steps("heard") > now + 200)
-        assert closed() == {"unheard"}
-        over.set()
-        thread.join(60)
-        until(lambda: "heard" in closed())  # as Gradio does it
+    def statuses(owner: str) -> list[Status]:
+        store = served.store.of(browser_owner(owner))
+        return [run.trace.status for id_ in ids(owner) for run in store.load(id_).runs]
+
+    def ids(owner: str) -> list[str]:
+        return served.store.of(browser_owner(owner)).matching_ids(Search())
+
+    begin(alone)
+    until(lambda: statuses(alone) == [Status.COMPLETED])
+    begin(unheard, 3)
+    until(lambda: ids(unheard))
+    with ThreadPoolExecutor(2) as pool:
+        for end in list(pool.map(heard, (first, second))):
+            assert "event: complete" in end
+    assert statuses(first) == statuses(second) == [Status.COMPLETED]
+    assert statuses(unheard)[-1] is Status.CANCELLED

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -26,6 +28,7 @@ from ui.tabs.study.reports import FILES as STUDY_FILES
 
 OURS = {
     *["/downloads/{name}", "/mine/export.zip", "/votes/vote_results.csv"],
+    *["/health", "/ready", "/metrics"],
     f"/{SOURCE}",
     f"/{PICTURE}",
     "/docs/{name:path}",
@@ -253,27 +256,20 @@ def test_studies_are_shared_by_links_too(
 ) -> None:
     """A link shows one thing until it ends."""
     store = served.store.of(browser_owner(A))
-    token = store.share(Shared.COMPARISON, owned.comparison)
-    report = stranger.get("/downloads/report.html", comparison=owned.comparison, share=token)
-    assert report.status_code == 200 and MARK in report.text
-    assert (
-        stranger.get("/downloads/report.html", comparison=owned.round, share=token).status_code
-        == 404
-    )
-    everything_ = stranger.get("/downloads/runs.csv", share=token).text
-    assert owned.comparison in everything_ and owned.round not in everything_
-    other = stranger.get("/downloads/study-results.csv", study=owned.study, share=token)
-    assert other.status_code == 404
-    assert stranger.get("/downloads/votes.csv", share=token).text.count("\n") == 1
-    store.unshare(Shared.COMPARISON, owned.comparison)
-    ended = stranger.get("/downloads/report.html", comparison=owned.comparison, share=token)
-    assert (
-        ended.status_code == 404 and "not valid any more" in ended.text and MARK not in ended.text
-    )
-    query = {"study": owned.study, "share": store.share(Shared.STUDY, owned.study)}
-    assert stranger.get("/downloads/study-results.csv", **query).status_code == 200
-    store.unshare(Shared.STUDY, owned.study)
-    assert stranger.get("/downloads/study-results.csv", **query).status_code == 404
+    for kind, id_, name in (
+        (Shared.COMPARISON, owned.comparison, "report.html"),
+        (Shared.STUDY, owned.study, "study-results.csv"),
+    ):
+        of = {str(kind): id_, "share": store.share(kind, id_)}
+        assert stranger.get(f"/downloads/{name}", **of).status_code == 200
+        everything = stranger.get("/downloads/runs.csv", share=of["share"]).text
+        assert owned.round not in everything
+        other = stranger.get("/downloads/report.html", comparison=owned.round, share=of["share"])
+        assert other.status_code == 404
+        store.unshare(kind, id_)
+        ended = stranger.get(f"/downloads/{name}", **of)
+        assert (ended.status_code, MARK in ended.text) == (404, False)
+        assert "not valid any more" in ended.text
 
 
 def test_the_address_of_a_link_opens_it_to_read_only(
@@ -359,19 +355,27 @@ ID = re.compile(r"\(error ([0-9a-f]{8})\)")
 TRACES = ("Traceback", 'File "', "/site-packages/", "/ui/", "RuntimeError")
 
 
-def in_log(served: Served, text: str) -> None:
-    """The id in ``said`` names a line of the log with the error, and nothing else of it was
-    said."""
+def lines(served: Served) -> list[dict[str, Any]]:
+    """Whatever is no JSON is no line of the log, and fails."""
+    return [json.loads(line) for line in served.log.splitlines()]
+
+
+def in_log(served: Served, text: str) -> str:
+    """The id in ``text`` names a line of the log, and nothing else of the error was said; returns
+    where that line is from."""
     match = ID.search(text)
     assert match, text
-    assert f"fault {match[1]} " in served.log and not any(trace in text for trace in TRACES)
-    assert "a reason that holds what a visitor wrote" not in text
+    (line,) = (each for each in lines(served) if each.get("fault") == match[1])
+    assert line["error"][0]["type"] == "RuntimeError"
+    assert not any(trace in text for trace in (*TRACES, "a reason that holds")), text
+    return str(line["where"])
 
 
 def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_as_before(
     served: Served, stranger: Stranger
 ) -> None:
-    flag = served.folder / "broken"
+    """The log has the id and the request, and nothing of the visitor."""
+    flag, broken = served.folder / "broken", "/votes/vote_results.csv"
     flag.touch()
     (end,) = stranger.send((1, [], None))
     assert end["success"] is False
@@ -387,18 +391,33 @@ def test_endpoints_events_and_routes_that_break_tell_an_id_and_after_it_all_is_a
     )
     (end,) = stranger.send((tally, defaults(page)[tally], None))
     in_log(served, json.dumps(end["output"]))
-    answer = stranger.get("/votes/vote_results.csv")
-    assert answer.status_code == 500
-    in_log(served, answer.text)
+    answer = stranger.http.get(broken, params={"share": "zebra"}, headers={"user-agent": "zebra"})
+    assert (answer.status_code, in_log(served, answer.text)) == (500, "request /votes")
     flag.unlink()
-    assert (
-        stranger.send((1, [], None))[0]["success"]
-        and stranger.get("/votes/vote_results.csv").status_code == 200
-    )
+    assert stranger.send((1, [], None))[0]["success"] and stranger.get(broken).status_code == 200
+    (answered,) = (each for each in lines(served) if each.get("status") == 500)
+    assert answered["method"] == "GET" and answered["logger"] == "mars.requests"
+    with socket.create_connection(("127.0.0.1", urlsplit(served.url).port or 0)) as strange:
+        strange.sendall(b"zebra \x00 127.0.0.1\r\n\r\n")
+        assert b"400" in strange.recv(100)
+    stranger.http.post(f"{API}queue/join", content=b"{zebra")
+    stranger.get("/zebra")
+    assert not re.search("zebra|127.0.0.1|a reason", served.log.replace(served.url, ""))
+
+
+def test_routes_of_the_host_stand_beside_the_page_and_every_answer_has_the_headers(
+    served: Served,
+) -> None:
+    for path in ("/", "/config", "/health", "/ready", "/metrics"):
+        answer = httpx.get(f"{served.url}{path}", timeout=60)
+        assert answer.status_code == 200 or path == "/ready"  # while the pair is loaded
+        assert answer.headers["referrer-policy"] == "same-origin"
+        policy = "frame-ancestors 'self' https://huggingface.co"
+        assert answer.headers["content-security-policy"].startswith(policy)
 
 
 def test_a_call_by_names_says_which_parameter_is_wrong(served: Served, stranger: Stranger) -> None:
-    before = served.written
+    before = served.log
     for values, sentence in (
         ({"nope\n": 1, "id": "a"}, "There is no parameter 'nope\\n'; "),
         ({}, "The call lacks the parameter 'id'; "),
@@ -408,7 +427,7 @@ def test_a_call_by_names_says_which_parameter_is_wrong(served: Served, stranger:
             400,
             f"{sentence}/gradio_api/info lists those of each endpoint.\n",
         )
-    assert served.written == before
+    assert served.log == before
 
 
 @pytest.mark.parametrize(
