@@ -49,6 +49,24 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert code == 0, f"SIGTERM must end the page cleanly; it ended with {code}:\n{page.log}"
 
 
+@pytest.fixture(scope="module")
+def loaded_once() -> Iterator[None]:
+    """A pair is loaded once for all tests of a module, whatever pool they ask for it."""
+    from mars_core.models import ModelPool
+
+    load, pairs = ModelPool._load, dict[Any, Any]()
+
+    def once(pool: Any, spec: Any, progress: Any) -> Any:
+        key = (pool._wanted, spec.target, spec.draft, spec.head, spec.classifier)
+        if key not in pairs:
+            pairs[key] = load(pool, spec, progress)
+        return pairs[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ModelPool, "_load", once)
+        yield
+
+
 @pytest.fixture(scope="session")
 def make_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The commands that the Makefile writes into .venv/bin, in a separate folder, over a pip that

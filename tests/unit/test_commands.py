@@ -28,6 +28,7 @@ from mars_playground.__main__ import main as mars
 from tests.served_server import MODEL, serve_models
 from tests.unit.evaluation.records.test_records import LINE, VLLM
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
 ROOT = Path(__file__).parents[2]
 PAGES = (
     ROOT / "README.md",

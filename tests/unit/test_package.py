@@ -19,7 +19,6 @@ from packaging.utils import canonicalize_name
 import app
 from hosting.settings import ServerSettings
 from mars_core import __version__
-from mars_playground.__main__ import main
 
 ROOT = Path(__file__).parents[2]
 STORED = ("list", "report latest", "plan latest")  # commands on stored numbers
@@ -108,57 +107,43 @@ def test_the_page_reads_its_arguments_before_the_environment(
     assert done == [expected] or str(expected) in f"{done} {capsys.readouterr().err}"
 
 
-def outcome(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[object, str]:
-    """Exit status and all that is printed."""
-    try:
-        code: object = main(arguments)
-    except SystemExit as end:  # of argparse
-        code = end.code
-    return code, "".join(capsys.readouterr())
-
-
-def test_help_imports_nothing_that_takes_seconds() -> None:
-    slow = "{'torch', 'transformers', 'gradio', 'sqlalchemy', 'pandas', 'scipy'}"
-    code = f"import sys\nfrom mars_playground.__main__ import parser\nparser()\nprint({slow} & {{*sys.modules}})"
-    child = [sys.executable, "-c", code]
-    assert subprocess.run(child, cwd=ROOT, capture_output=True, text=True).stdout == "set()\n"
+MODELS = {"torch", "transformers"}
+PAGE = {"gradio", "plotly"}
+COMMANDS = """
+import sys
+from mars_playground.__main__ import main, parser
+parser()
+found = []
+for words, absent in eval(sys.argv[1]):
+    words and main(words)
+    found += absent & {*sys.modules}
+print(found)
+"""
 
 
 @pytest.mark.parametrize(
-    ("command", "absent"),
+    "steps",
     [
-        ("rules", {"torch", "transformers", "gradio", "sqlalchemy", "pandas"}),
-        ("models", {"torch", "transformers", "gradio", "sqlalchemy", "pandas"}),
-        ("columns", {"torch", "transformers", "gradio", "pandas"}),
-        *((f"eval {name} --db {{db}}", {"torch", "transformers", "gradio"}) for name in STORED),
-        ("run --prompt x --pair nonsense", {"gradio", "plotly", "sqlalchemy"}),
+        [
+            ("", MODELS | PAGE | {"sqlalchemy", "pandas", "scipy"}),  # the help alone
+            ("rules", MODELS | PAGE | {"sqlalchemy", "pandas"}),
+            ("models", MODELS | PAGE | {"sqlalchemy", "pandas"}),
+            ("columns", MODELS | {"gradio", "pandas"}),
+            *((f"eval {name} --db {{db}}", MODELS | {"gradio"}) for name in STORED),
+        ],
+        [("run --prompt x --pair nonsense", PAGE | {"sqlalchemy"})],
     ],
+    ids=["stored", "decoding"],
 )
 def test_a_command_imports_only_what_it_needs(
-    command: str, absent: set[str], tmp_path: Path
+    steps: list[tuple[str, set[str]]], tmp_path: Path
 ) -> None:
     """One that decodes nothing imports no models, and one that decodes no page."""
-    words = command.format(db=f"sqlite:///{tmp_path}/runs.db").split()
-    code = f"import sys\nfrom mars_playground.__main__ import main\nmain({words})\nprint({absent} & {{*sys.modules}})"
-    child = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert child.stdout.splitlines()[-1] == "set()", child.stderr
-
-
-def test_bash_completes_commands_options_and_choices(capsys: pytest.CaptureFixture[str]) -> None:
-    _, script = outcome(["--print-completion", "bash"], capsys)
-
-    def completed(*words: str) -> set[str]:
-        line = f'COMP_WORDS=({" ".join(words)} ""); COMP_WORDS[{len(words) - 1}]={words[-1]}; COMP_CWORD={len(words) - 1}'
-        program = (
-            f'{script}\n{line}; _shtab_mars mars "{words[-1]}"; printf "%s\\n" "${{COMPREPLY[@]}}"'
-        )
-        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-        return set(done.stdout.split())
-
-    assert completed("mars", "ru") == {"run", "rules"}
-    assert completed("mars", "eval", "re") == {"report", "resume"}
-    assert completed("mars", "run", "--the") == {"--theta"}
-    assert completed("mars", "run", "--thinking", "o") == {"on", "off"}
+    db = f"sqlite:///{tmp_path}/runs.db"
+    read = [(command.format(db=db).split(), absent) for command, absent in steps]
+    words = [sys.executable, "-c", COMMANDS, str(read)]
+    child = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert child.stdout.splitlines()[-1] == "[]", child.stderr
 
 
 def test_readme_names_the_commands_of_a_fresh_machine_and_ci_runs_them() -> None:

@@ -18,6 +18,7 @@ from mars_core.text.prompting import encode
 from mars_core.types import DrafterConfig, PromptConfig, Sampling
 from storage import RunStore
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
 ROOT = Path(__file__).parents[2]
 PROMPT = "Tell me a story about Mia and a </iframe><script>alert(1)</script> lantern."
 
@@ -70,35 +71,24 @@ def test_its_tables_are_the_exports_and_it_is_saved_as_the_page_saves(
         comparison.to_pandas("steps")
 
 
-def test_a_follow_up_goes_on_from_every_lane_s_own_answer_or_the_first_one_s(
-    tmp_path: Path,
-) -> None:
+def test_a_follow_up_goes_on_from_every_lane_s_own_answer(tmp_path: Path) -> None:
+    """The rest is as on the page, whose follow-ups these are."""
     first = mars.compare(
         "A story about Mia.", pair="bundled", system="Be kind.", max_new_tokens=16, seed=3, k=3
     )
-    own = first.ask("And Ben?").ask("The end?")
-    for lane, trace in enumerate(own.traces):
-        before = [turn.traces[lane].text for turn in own.earlier]
+    own = first.ask("And Ben?")
+    pair = ModelPool().get(BUNDLED_PAIR)
+    for trace, before in zip(own.traces, first.traces, strict=True):
         prompt = trace.config.prompt
-        assert [*prompt.history] == [*zip(("A story about Mia.", "And Ben?"), before, strict=True)]
-        assert (prompt.text, prompt.system) == ("The end?", "Be kind.")
-        pair = ModelPool().get(BUNDLED_PAIR)
+        assert prompt == before.config.prompt.then(before.text, "And Ben?")
         assert list(trace.prompt_ids) == encode(pair.tokenizer, prompt)
-        assert trace.config.drafter == first.traces[lane].config.drafter
-    shared = own.ask("Really?", history="baseline")
-    assert {each.config.prompt.history[-1].answer for each in shared.traces} == {own.traces[0].text}
+        assert trace.config.drafter == before.config.drafter
     url = f"sqlite:///{tmp_path / 'runs.db'}"
     with RunStore(url) as store:
-        stored = store.load(shared.save(url))
+        stored = store.load(own.ask("Really?", history="baseline").save(url))
     asked = [turn.prompt.text for turn in stored.turns]
-    assert asked == ["A story about Mia.", "And Ben?", "The end?", "Really?"]
-    with pytest.raises(ValueError, match="history is 'mine'; it must be own or baseline"):
-        first.ask("And Ben?", history="mine")
-    with pytest.raises(
-        ValueError,
-        match=r"and the conversation has \d+ tokens; the conversation alone does not fit",
-    ):
-        first.ask("And " * 9_000)
+    assert asked == ["A story about Mia.", "And Ben?", "Really?"]
+    assert len({run.trace.config.prompt.history[-1].answer for run in stored.runs}) == 1
 
 
 def test_without_a_chat_template_there_is_no_follow_up() -> None:
