@@ -36,7 +36,7 @@ from mars_core.types import (
 )
 
 _WARM_UP_TOKENS = 8
-_WARM_UP_PROMPT = 128  # tokens
+_WARM_UP_PROMPT = 2  # tokens that one step on a CPU follows
 
 
 def run_config(
@@ -187,15 +187,16 @@ class Session:
         return together(self.pair, map(self.check, configs), slots, telemetry, began)
 
     def warm_up(self, config: RunConfig) -> None:
-        """Decode a few tokens and discard them, with the engine of the run itself; on a CPU, where
-        reading a long prompt takes seconds, after its beginning. Errors are ignored: the run will
-        raise them again."""
+        """Decode a few tokens and discard them, with the engine of the run itself; on a CPU one step
+        after the beginning of the prompt, which is as good and delays the first token least. Errors
+        are ignored: the run will raise them again."""
+        least = _WARM_UP_TOKENS
         with suppress(*RUN_FAILURES):
             run = self.start(config)
             if self.pair.device.type == "cpu":
-                run.prompt_ids = run.prompt_ids[:_WARM_UP_PROMPT]
+                run.prompt_ids, least = run.prompt_ids[:_WARM_UP_PROMPT], 1
             for step in run:
-                if step.tokens[-1].position - len(config.prefix) >= _WARM_UP_TOKENS - 1:
+                if step.tokens[-1].position - len(config.prefix) >= least - 1:
                     break
             run.close()
 

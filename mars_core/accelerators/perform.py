@@ -53,6 +53,7 @@ def _run(session: Session, job: Job, number: int, why: Why) -> Generator[JobEven
     invalid configuration."""
     try:
         run = session.start(job.configs[number])
+        run.why = why
     except RUN_FAILURES as error:  # e.g. not enough memory for its caches
         yield session.began(number, job.configs[number])
         return Ended(

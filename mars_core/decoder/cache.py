@@ -8,7 +8,7 @@ The memory is allocated once. A: texts that a pass reads together, n tokens of e
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import NamedTuple
@@ -96,12 +96,23 @@ class ModelCache(ABC):
             size.slots, size.spare, width, dtype=model.dtype, device=self.device
         )
 
-    def read(self, ids: Tensor, start: int = 0, slot: int = 0, *, in_steps: bool = False) -> Tensor:
+    def read(
+        self,
+        ids: Tensor,
+        start: int = 0,
+        slot: int = 0,
+        *,
+        in_steps: bool = False,
+        between: Callable[[], None] = lambda: None,
+    ) -> Tensor:
         """Cache ids [n] of one text at the positions from ``start`` on, as a prompt or, ``in_steps``,
-        with as few rows a pass as ``chains`` may have. Return their features [n, layers · H]."""
+        with as few rows a pass as ``chains`` may have. Return their features [n, layers · H].
+        ``between`` is called between two passes; what it raises ends the reading."""
         most = self.size.shapes.most_rows if in_steps else CHUNK
         features = [self.features[0, :0]]
         for chunk in self._chunks(len(ids), start, most, aligned=True):
+            if chunk.start:
+                between()
             rows = Rows.one(start + chunk.start, slot)
             layout = dict(full_width=False, prompt=not in_steps)
             features.append(self._chain(ids[None, chunk], rows, 1, **layout)[1][0])

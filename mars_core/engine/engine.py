@@ -94,22 +94,22 @@ class Engine:
         seed: int,
         prefix: int = 0,
         spent: Sequence[float] = (),
+        between: Callable[[], None] = lambda: None,
     ) -> None:
         """Starts a text in a free slot: reads the prompt, the prefix included, except its last
         token, which is the root of the first step. The last ``prefix`` tokens take the first output
         positions; tokens that the original run read in steps are read in passes of the same
-        shape. ``spent``: TV and regret of the prefix."""
+        shape. ``spent``: TV and regret of the prefix. ``between``: as of ``DecoderCache.read``."""
         begun, terms = len(prompt) - 1 - prefix, verifier.terms
         if self._captures:
             verifier = self._verifiers.setdefault((slot, verifier.kind), verifier)
         if verifier.processor:
             verifier.processor.prompt = len(prompt) - prefix
         ids = torch.tensor(prompt[:-1], dtype=torch.long, device=self._target.device)
-        features = self._target.read(ids[:begun], slot=slot)
+        features = self._target.read(ids[:begun], slot=slot, between=between)
         if prefix:
-            features = torch.cat(
-                [features, self._target.read(ids[begun:], begun, slot, in_steps=True)]
-            )
+            steps = self._target.read(ids[begun:], begun, slot, in_steps=True, between=between)
+            features = torch.cat([features, steps])
         self.drafter.begin(slot, prompt, features, prefix)
         synchronise(self._target.device)
         end = len(prompt) + max_new_tokens

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from mars_core.engine import Engine, InvalidLogitsError, RawStep
 from mars_core.engine.assembly import Assembler
 from mars_core.engine.build import Kind, verifier_of
-from mars_core.jobs import RUN_FAILURES, Began, RecordedRun
+from mars_core.jobs import RUN_FAILURES, Began, RecordedRun, Why
 from mars_core.models import Pair
 from mars_core.models.errors import brief, is_out_of_memory
 from mars_core.models.memory import PeakMemory
@@ -67,6 +67,7 @@ class Run(RecordedRun):
         self._cancelled = False
         self._elapsed_s = 0.0
         self._peak = PeakMemory(pair.device)
+        self.why: Why = lambda: None  # asked while a long prompt is read
 
     @property
     def peak_memory_bytes(self) -> int:
@@ -83,9 +84,11 @@ class Run(RecordedRun):
         with self.failing():
             if math.isnan(self.prefill_s):
                 self.begin()
-            started = time.perf_counter()
-            ((_, raw),) = self._seat.engine.step()
-            return self.take(raw, started)
+            if self._seat is not None:
+                started = time.perf_counter()
+                ((_, raw),) = self._seat.engine.step()
+                return self.take(raw, started)
+        raise StopIteration
 
     @contextmanager
     def failing(self) -> Iterator[None]:
@@ -130,14 +133,32 @@ class Run(RecordedRun):
                 self._pair.engines.give_back(seat.kind, seat.engine)
 
     def begin(self) -> None:
-        """Reads the prompt."""
+        """Read the prompt, and end the run between two passes once ``why`` has a reason."""
         assert self._seat is not None, "it has not ended"
         config, prefix = self.config, len(self.config.prefix)
         kind, engine, slot, _ = self._seat
         verifier = verifier_of(self._pair, config, kind, self._telemetry)
         read, started = [*self.prompt_ids, *config.prefix], time.perf_counter()
-        engine.begin(slot, verifier, read, config.max_new_tokens, config.seed, prefix, config.spent)
-        self.prefill_s = self._elapsed_s = time.perf_counter() - started
+        try:
+            engine.begin(
+                slot,
+                verifier,
+                read,
+                config.max_new_tokens,
+                config.seed,
+                prefix,
+                config.spent,
+                self._go_on,
+            )
+        except _ReadingEnded:
+            self.close()
+        else:
+            self.prefill_s = self._elapsed_s = time.perf_counter() - started
+
+    def _go_on(self) -> None:
+        if (end := self.why()) is not None:
+            self.cancel(end)
+            raise _ReadingEnded
 
     def take(self, raw: RawStep | InvalidLogitsError, started: float) -> Step:
         """Return the next step, from the engine's; ``started``: when the engine began it."""
@@ -163,6 +184,10 @@ class Run(RecordedRun):
     def _finish(self, status: Status, reason: StopReason, error: str) -> None:
         self.status, self.stop_reason, self.error = status, reason, error
         self.close()
+
+
+class _ReadingEnded(Exception):
+    """The run was cancelled while its prompt was read."""
 
 
 def failure(error: Exception, device: str) -> str:

@@ -180,7 +180,22 @@ def test_a_warm_up_on_a_cpu_reads_the_beginning_of_a_long_prompt(
     ended = [*perform(bench.pool, Job(bench.spec, (long,), (0,)), never)]
     assert isinstance(ended[-1], Ended) and ended[-1].status is Status.COMPLETED
     *warm, last = read
-    assert set(warm) == {128} and last == len(ended[0].prompt_ids) > 128
+    assert set(warm) == {2} and last == len(ended[0].prompt_ids) > 128
+
+
+def test_a_run_ends_between_two_passes_over_its_prompt(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its engine reads the next prompt as if nothing had been."""
+    monkeypatch.setattr("mars_core.decoder.cache.CHUNK", 32)
+    long = replace(bench.configs()[0], prompt=PromptConfig("Once upon a time " * 40))
+    job, asked = Job(bench.spec, (long,), (0,), warm=True), iter([False, False, True])
+    (whole,) = followed(perform(bench.pool, job, never)).values()
+    (ended,) = followed(perform(bench.pool, job, lambda: next(asked, True))).values()
+    assert (ended.status, ended.stop_reason) == (Status.CANCELLED, StopReason.CANCELLED)
+    assert not ended.steps and math.isnan(ended.summary.prefill_s)
+    (again,) = followed(perform(bench.pool, job, never)).values()
+    assert again.token_ids == whole.token_ids and len(whole.prompt_ids) > 3 * 32
 
 
 def test_numbers_that_are_none_fail_one_run_and_not_the_others(
