@@ -348,7 +348,8 @@ def test_another_theta_at_one_step_is_that_of_the_texts(lane_page: LanePage) -> 
 
 
 PLACE = """([lane, position]) => {
-  const text = document.querySelector(`#lane-${lane} .mars-text`), token = text.children[position];
+  const text = document.querySelector(`#lane-${lane} .mars-text`),
+    token = text.querySelector(`[data-i="${position}"]`);
   return token.getBoundingClientRect().top - text.getBoundingClientRect().top;
 }"""
 FRAMES = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
@@ -477,6 +478,25 @@ def test_a_text_is_as_high_as_it_needs_and_scrolls_beyond_that(
     assert (height < 150) if words == 1 else (150 < height < content)
 
 
+def test_a_long_text_has_spans_only_near_what_is_in_sight(lane_page: LanePage) -> None:
+    """What comes into sight gets them, coloured as the rest; what is far is text without them."""
+    trace = make_trace(new_tokens=2_000)
+    page = lane_page(ended_view(trace, "x/0"))
+    text, last = page.locator("#lane-0 .mars-text"), page.locator('#lane-0 .tok[data-i="1999"]')
+    written = re.sub(r"\s", "", trace.text)
+    assert re.sub(r"[\s↵]", "", text.text_content() or "") == written
+    expect(last).to_have_count(0)
+    page.locator(".mars-r-quantity").select_option("entropy")
+    text.evaluate("(text) => text.scrollTo(0, text.scrollHeight)")
+    expect(last).to_have_class(re.compile(r"\btinted\b"))
+    expect(page.locator('#lane-0 .tok[data-i="0"]')).to_have_count(0)
+    assert page.locator("#lane-0 .tok").count() < 1_000
+    text.focus()
+    page.keyboard.press("Home")
+    expect(page.locator('#lane-0 .tok.active[data-i="0"]')).to_be_in_viewport()
+    assert re.sub(r"[\s↵]", "", text.text_content() or "") == written
+
+
 @pytest.fixture(scope="module")
 def stock(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """A page of Gradio's with the token view."""
@@ -490,7 +510,7 @@ def stock(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_whether_all_outcomes_are_visible_stays_as_it_was_chosen(stock: Page) -> None:
     stock.evaluate("localStorage.setItem('mars-outcomes', 'true')")
     stock.reload()
-    expected(stock, "#trace-lane-1 .mars-text.outcomes").to_be_visible()
+    expected(stock, "#trace-lane-1 .mars-part.outcomes").to_be_visible()
 
 
 def test_the_token_view_works_on_a_stock_gradio_page(stock: Page) -> None:

@@ -42,7 +42,7 @@ def _of_one(
 
 def picture_json(comparison: StoredComparison) -> str:
     """ASCII JSON without ``<``; all texts are displayable. ``pieces``: of the text, each with
-    whether it was relaxed."""
+    its kind: relaxed, or nothing."""
     stored = few(comparison, ())
     traces, config = [run.trace for run in stored.runs], richest(stored)
     titles = lane_labels([trace.config for trace in traces])
@@ -60,14 +60,17 @@ def picture_json(comparison: StoredComparison) -> str:
     )
 
 
-def _pieces(trace: Trace) -> list[tuple[str, bool]]:
+def _pieces(trace: Trace) -> list[tuple[str, str]]:
     """Return the text; of a run without tokens, as some servers report it, in one piece."""
     given = trace.text[: trace.tokens[0].start] if trace.tokens else trace.text
     tokens = [
-        (trace.text[token.start : token.end], token.outcome is Outcome.RELAXED)
+        (
+            trace.text[token.start : token.end],
+            Outcome.RELAXED.value * (token.outcome is Outcome.RELAXED),
+        )
         for token in trace.tokens
     ]
-    return [(displayable(text), relaxed) for text, relaxed in [(given, False), *tokens] if text]
+    return [(displayable(text), kind) for text, kind in [(given, ""), *tokens] if text]
 
 
 def _numbers(trace: Trace) -> str:

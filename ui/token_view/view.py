@@ -328,6 +328,7 @@ ROWS = ("lane/format", "lane/rows", "lane/page")
 LANE = (
     *ROWS,
     "lane/parts",
+    "lane/span",
     "lane/text",
     "lane/paint",
     "lane/popover",

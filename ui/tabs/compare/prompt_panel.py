@@ -70,7 +70,7 @@ class PromptPanel:
                 self.again = gr.Button(
                     "New seed", elem_id="again", size="md", min_width=100, scale=0
                 )
-            with gr.Row(elem_classes=["mars-prompt-panel-line"]):
+            with gr.Row(elem_classes=["mars-prompt-panel-line", "mars-prompt-examples"]):
                 self.chips = chips_component(first.prompts)
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
             self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)

@@ -13,17 +13,24 @@ function drawTiles(list) {
   });
 }
 
-// A text that is the baseline's from end to end is not grey.
-function mark({ diverges: position, shared, near = [] }) {
-  if (position === null && !near.length && !text.querySelector(".diverges, .shared, .near")) return; // as in every frame of a run
+// What stands apart from the baseline's text. One that is the baseline's from end to end is not grey.
+let apart = { position: null, also: new Set(), ties: new Set() };
+
+function setApart({ diverges: position, shared, near = [] }) {
   const grey = position === null ? [] : shared,
-    ties = new Set(near),
-    also = new Set(grey.flatMap(([first, after]) => range(first, after)));
-  Array.from(text.children, (node, index) => {
-    node.classList.toggle("diverges", index === position);
-    node.classList.toggle("shared", also.has(index));
-    node.classList.toggle("near", ties.has(index));
-  });
+    was = JSON.stringify(apart.of),
+    of = [position, grey, near];
+  if (was === JSON.stringify(of)) return; // as in every frame of a run
+  const also = new Set(grey.flatMap(([first, after]) => range(first, after)));
+  apart = { of, position, also, ties: new Set(near) };
+  Array.from(text.querySelectorAll(".tok"), mark);
+}
+
+function mark(node) {
+  const index = Number(node.dataset.i);
+  node.classList.toggle("diverges", index === apart.position);
+  node.classList.toggle("shared", apart.also.has(index));
+  node.classList.toggle("near", apart.ties.has(index));
 }
 
 const range = (first, after) => Array.from({ length: after - first }, (_, at) => first + at);
@@ -38,12 +45,13 @@ function invite(words) {
 // Once a run has ended it can be read as text. The HTML is that of ui/token_view/reading.py, in which nothing acts.
 function showReading() {
   const { markdown } = state.latest,
-    reads = view.reading !== "tokens" && ended(state) && state.rows.length > 0;
+    reads = view.reading !== "tokens" && ended(state) && state.rows.length > 0,
+    marked = view.reading === "markdown" && markdown !== "";
   text.hidden = reads;
   read.hidden = !reads;
-  read.classList.toggle("marked", view.reading === "markdown" && markdown !== "");
+  read.classList.toggle("marked", marked);
   if (!reads) read.textContent = "";
-  else if (view.reading === "markdown" && markdown) read.innerHTML = markdown;
+  else if (marked) read.innerHTML = markdown;
   else read.textContent = state.rows.map(([content]) => content).join("");
 }
 
@@ -63,10 +71,10 @@ function draw(value) {
   drawTiles(value.tiles);
   if (value.run !== state.run) clear();
   state.run = value.run;
+  setApart(value);
   if (value.complete) reconcile(value.rows);
   else if (value.start <= state.rows.length)
     append(value.rows.slice(state.rows.length - value.start));
-  mark(value);
   text.setAttribute(
     "aria-label",
     value.title
@@ -84,7 +92,7 @@ function draw(value) {
 
 function update() {
   const value = JSON.parse(props.value);
-  if (value.run === state.run && state.rows.length && !text.querySelector(".tok")) {
+  if (value.run === state.run && state.rows.length && !text.querySelector(".mars-part")) {
     const rows = state.rows; // the tab was left and opened again: what arrived before is kept by the window
     state.rows = [];
     state.latest = value;
@@ -93,8 +101,12 @@ function update() {
   draw(value);
 }
 listen("mars:view", (chosen) => {
+  const reading = view.reading;
   view = { ...PLAIN_VIEW, ...chosen };
-  if (state.latest) showReading();
+  if (state.latest && view.reading !== reading) {
+    if (long()) inFrame(mounted + "/reading", showReading); // the texts one after the other
+    else showReading();
+  }
   paint();
   if (active >= 0) fill(active);
 });

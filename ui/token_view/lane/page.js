@@ -32,6 +32,19 @@ const make = (tag, name, content) => {
 const tell = (name, detail) =>
   document.dispatchEvent(new CustomEvent(name, { detail: { scope: props.scope, ...detail } }));
 
+// Work on a long text: one in each frame, so that nothing holds up the page. A later one of the same name takes its place.
+const works = (window.marsWorks ||= new Map());
+function inFrame(name, work) {
+  if (!works.size) requestAnimationFrame(turn);
+  works.set(name, work);
+}
+function turn() {
+  const [name, work] = works.entries().next().value;
+  works.delete(name);
+  if (works.size) requestAnimationFrame(turn);
+  work();
+}
+
 // Listens as long as this component is on the page, to what concerns its result.
 function listen(name, answer) {
   const heard = (event) => {

@@ -14,6 +14,9 @@ const text = at("text"),
   spoken = at("sr");
 const key = props.scope + "/" + props.lane;
 
+// Of this element alone: Gradio may mount the lane anew while work of the one before is waiting.
+const mounted = `${key}#${(window.marsMounted = (window.marsMounted || 0) + 1)}`;
+
 let state = memory[key] || { run: null, rows: [], latest: null };
 memory[key] = state;
 state.element = lane;

@@ -173,8 +173,12 @@ function fill(index) {
   pop.append(close);
 }
 
-// Back to the text, where the arrow keys go on.
-function leave() {
+// Back to the text, where the arrow keys go on. What then lies under a pointer that did not move is not asked for.
+let left = "";
+const place = ({ screenX, screenY }) => `${screenX}, ${screenY}`;
+
+function leave(event) {
+  left = place(event);
   hide(true);
   text.focus({ preventScroll: true });
 }

@@ -1,9 +1,9 @@
 // Hover, click and keys: one stop of the Tab key for the text, arrow keys inside it; Enter or a click pins a token.
 function show(index, speak) {
   const row = state.rows[index],
-    target = text.children[index];
+    target = spanOf(index);
   if (!row || !target) return;
-  text.children[active]?.classList.remove("active");
+  text.querySelector(".active")?.classList.remove("active");
   active = index;
   target.classList.add("active");
   fill(index);
@@ -29,7 +29,7 @@ function hide(force) {
     rested = active;
     tell("mars:active", { lane: props.lane, position: null });
   }
-  text.children[active]?.classList.remove("active");
+  text.querySelector(".active")?.classList.remove("active");
   active = -1;
 }
 
@@ -43,11 +43,11 @@ function pin(index) {
 }
 
 function line(direction) {
-  const here = text.children[active].getBoundingClientRect();
+  const here = spanOf(active).getBoundingClientRect();
   let best = active,
     distance = Infinity;
   for (let i = active + direction; i >= 0 && i < state.rows.length; i += direction) {
-    const box = text.children[i].getBoundingClientRect();
+    const box = spanOf(i).getBoundingClientRect();
     const away = direction * (box.top - here.top);
     if (away > 1.8 * here.height && distance < Infinity) break;
     if (away > 4 && Math.abs(box.left - here.left) < distance)
@@ -58,9 +58,7 @@ function line(direction) {
 
 // The relaxed token after the one that was read last, or before it; round the end.
 function nextRelaxed(back, pins) {
-  const all = Array.from(text.querySelectorAll(".relaxed"), ({ dataset }) =>
-    Number(dataset.i),
-  );
+  const all = [...state.rows.keys()].filter((index) => outcomeOf(state.rows[index]) === "relaxed");
   const here = active >= 0 ? active : rested || -1,
     next = back ? all.findLast((index) => index < here) : all.find((index) => index > here);
   if (!all.length) return tell("mars:relaxed", { pins }); // of another lane
@@ -93,8 +91,8 @@ function press(event) {
       : MOVES[event.key]();
   pinned = false;
   show(Math.max(0, Math.min(next, state.rows.length - 1)), true);
-  text.children[active]?.scrollIntoView({ block: "nearest" });
-  placePopover(text.children[active]);
+  spanOf(active)?.scrollIntoView({ block: "nearest" });
+  placePopover(spanOf(active));
 }
 
 function click(event) {
@@ -113,7 +111,7 @@ function jump({ lane: side, position, pins = true, quiet = false }) {
   hide(true);
   if (!state.rows.length || !from?.rows.length || (view.linked && !here && !busy())) return;
   if (here && !text.offsetParent) tell("mars:read", {});
-  const target = text.children[here ? position : counterpart(from, state, position)];
+  const target = spanOf(here ? position : counterpart(from, state, position));
   if (!target) return;
   target.scrollIntoView({
     block: "center",
@@ -128,22 +126,22 @@ function jump({ lane: side, position, pins = true, quiet = false }) {
 // A cell of the margin map is under the pointer: its token is marked.
 function point({ lane: side, position }) {
   text.querySelector(".pointed")?.classList.remove("pointed");
-  if (side === props.lane) text.children[position]?.classList.add("pointed");
+  if (side === props.lane) spanOf(position)?.classList.add("pointed");
 }
 
 text.addEventListener("keydown", press);
 text.addEventListener("click", click);
 text.addEventListener("mouseover", (event) => {
   const target = event.target.closest(".tok");
-  if (target && !pinned) show(Number(target.dataset.i));
+  if (target && !pinned && place(event) !== left) show(Number(target.dataset.i));
 });
 lane.addEventListener("mouseleave", () => hide());
 text.addEventListener("blur", () => hide());
 text.addEventListener("scroll", () => {
-  if (active >= 0) placePopover(text.children[active]);
+  if (active >= 0) placePopover(spanOf(active));
 });
 pop.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") leave();
+  if (event.key === "Escape") leave(event);
 });
 listen("mars:show", jump);
 listen("mars:point", point);

@@ -47,18 +47,7 @@ function name() {
 
 const shown = ({ element }) => element.querySelector(".mars-text:not([hidden]), .mars-read:not([hidden])");
 const led = new Set(); // texts whose next event is not the visitor's
-const topOf = (text, index) => text.children[index].offsetTop - text.firstChild.offsetTop;
-
-// The last token that does not begin below a height.
-function tokenAt(text, height) {
-  let [low, high] = [0, text.childElementCount - 1];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (topOf(text, middle) <= height) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
+const topOf = (lane, index) => lane.spanOf(index).offsetTop - lane.spanOf(0).offsetTop;
 
 // What one text has at a part of its height, the others have there: at the top their beginnings, at the bottom their ends.
 function follow({ target }) {
@@ -72,8 +61,8 @@ function follow({ target }) {
       before = other?.scrollTop;
     if (to === from || !other) continue;
     if (chosen.reading === "tokens" && to.rows.length && from.rows.length) {
-      const index = tokenAt(target, height),
-        there = topOf(other, counterpart(from, to, index)) + height - topOf(target, index);
+      const index = from.tokenAt(height),
+        there = topOf(to, counterpart(from, to, index)) + height - topOf(from, index);
       other.scrollTop = there - part * other.clientHeight;
     } else other.scrollTop = part * (other.scrollHeight - other.clientHeight);
     if (other.scrollTop !== before) led.add(other);
