@@ -32,6 +32,7 @@ _MOST = {
     "split.count": 1,
 }  # of a file's numbers, above any real model
 _SCALED = (".rope.scaling.type", ".rope.scale_linear")
+_LARGEST = {"gemma2": 46, "gemma3_text": 62}  # layers of the models of 27B
 _MARK = re.compile(r"<[^\s<>]+>")  # a token of a chat template
 
 
@@ -194,6 +195,8 @@ def _describe(file: Path, folder: Path, name: str) -> None:
     outline.unlink()
     if (table := header.tensors.get(EMBEDDING)) is not None:
         config.vocab_size = table.shape[0]
+    if config.model_type in _LARGEST:
+        config.query_pre_attn_scalar = _divided_by(config)
     config.save_pretrained(folder)
     _link(file, folder / SOURCE, name)
     known: Any = TOKENIZER_MAPPING.get(type(config), None) or PreTrainedTokenizerFast
@@ -206,6 +209,14 @@ def _describe(file: Path, folder: Path, name: str) -> None:
         if begins and "bos_token" not in template and tokenizer.bos_token not in template:
             tokenizer.chat_template = "{{ bos_token }}" + template
     tokenizer.save_pretrained(folder)
+
+
+def _divided_by(config: Any) -> int:
+    """Return the number whose root divides the scores of Gemma-2 and Gemma-3, which no file has.
+    llama.cpp knows the models of 27B by their layers too: there it is the width by head."""
+    if config.num_hidden_layers == _LARGEST[config.model_type]:
+        return int(config.hidden_size // config.num_attention_heads)
+    return int(config.head_dim)
 
 
 def _check(file: Path, name: str) -> Any:

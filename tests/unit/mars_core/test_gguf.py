@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoConfig
 
 from mars_core.decoder import is_fast
 from mars_core.models import (
@@ -134,6 +135,19 @@ def test_tokens_of_the_template_end_a_turn_and_bos_stands_once(tmp_path: Path) -
     assert ids == [1, turn, len(TOKENS) - 1, end]
     raw = encode(pair.tokenizer, PromptConfig("ab", chat=False))
     assert raw == [1, len(TOKENS) - 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "layers", "wanted"),
+    [("gemma2", 46, 32 // 4), ("gemma2", 26, 16), ("gemma3", 62, 32 // 4), ("gemma3", 46, 16)],
+)
+def test_scores_of_gemma_are_divided_as_in_its_sizes(
+    kind: str, layers: int, wanted: int, tmp_path: Path
+) -> None:
+    numbers = {f"{kind}.block_count": layers, f"{kind}.attention.key_length": 16}
+    file = write_gguf(tmp_path / "it.gguf", architecture=kind, numbers=numbers)
+    described, _ = gguf.description(ModelRef(str(file)), lambda _: None)
+    assert AutoConfig.from_pretrained(described).query_pre_attn_scalar == wanted
 
 
 def test_a_file_of_the_hub_has_its_commit_and_a_draft_may_be_one_too(tmp_path: Path) -> None:
