@@ -19,14 +19,15 @@ def perform(
     pool: ModelPool, job: Job, stopped: Callable[[], bool]
 ) -> Generator[JobEvent, None, None]:
     """Execute the runs of ``job``, one after the other; a warm-up precedes the first run of each
-    configuration. Raises ModelError if the pair cannot be loaded. The deadline is checked after the
-    first step of a run at the earliest, so that the trace has that reason. A failed run frees its
-    memory."""
+    configuration, and in a new process two, but for a single run on a CPU. Raises ModelError if the
+    pair cannot be loaded. The deadline is checked after the first step of a run at the earliest, so
+    that the trace has that reason. A failed run frees its memory."""
     session = Session(pool.get(job.pair))
     why = partial(reason_to_end, stopped, time.monotonic() + job.seconds)
     cold = set() if job.warm else set(job.order)
+    alone = len(cold) == 1 and session.pair.device.type == "cpu"  # compared with no other
     for number in (
-        [] if job.pair in pool.ran else sorted(cold)
+        [] if alone or job.pair in pool.ran else sorted(cold)
     ):  # in a new process one warm-up is not sufficient
         if why() is None:
             session.warm_up(job.configs[number])

@@ -198,6 +198,16 @@ def test_a_run_ends_between_two_passes_over_its_prompt(
     assert again.token_ids == whole.token_ids and len(whole.prompt_ids) > 3 * 32
 
 
+@pytest.mark.parametrize(("runs", "warm_ups"), [(1, 1), (2, 4)])
+def test_a_single_run_on_a_cpu_waits_for_one_warm_up_and_compared_ones_for_two_each(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, runs: int, warm_ups: int
+) -> None:
+    warmed = list[RunConfig]()
+    monkeypatch.setattr(Session, "warm_up", lambda _, config: warmed.append(config))
+    bench.pool.ran.discard(bench.spec)
+    assert len(bench.traces(*range(runs))) == runs and len(warmed) == warm_ups
+
+
 def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
