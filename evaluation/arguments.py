@@ -186,6 +186,11 @@ _CHECK: tuple[str, OptionTable] = (
             "answers per prompt and server at temperature 1 (default 100 short ones; 20 of up to "
             "32 tokens with --reference)"
         ),
+        "--repeats": _number(
+            "answers at temperature 1 after each of four beginnings, whose first tokens are tested "
+            "together (default 250)",
+            250,
+        ),
         "--seed": _number("seed of the first of them (default 0)", 0),
         "--prompts": _text("one prompt per line (default: ten of this program)", "FILE"),
         "--json": _text("write the verdicts as JSON too", "FILE"),

@@ -44,6 +44,7 @@ def check(options: Namespace, key: str) -> int:
     a server that does not answer."""
     for name, least, most in (
         ("draws", *DRAWS),
+        ("repeats", *DRAWS),
         ("seed", 0, 2**31 - 1),
         ("minutes", 0, MINUTES),
         ("in_flight", 1, IN_FLIGHT),
@@ -79,7 +80,7 @@ def check(options: Namespace, key: str) -> int:
         checked = checking(server, judge, prompts, options.in_flight)
         if drafts_of(before, counters_of(server)) < ENOUGH:
             checked = checking(server, judge, (*prompts, *DRAFTING), options.in_flight)
-        drawn = checked.drawn(draws, options.seed)
+        drawn = checked.drawn(draws, options.repeats, options.seed)
         checked.rounds.repeat(options.in_flight, options.minutes)
         findings = [*checked.findings(), *drawn]
         findings.append(counters_finding(before, counters_of(server)))
@@ -135,6 +136,7 @@ def _document(
         "servers": named,
         "reference": options.reference,
         "draws": draws,
+        "repeats": options.repeats,
         "seed": options.seed,
     }
     return settings | {

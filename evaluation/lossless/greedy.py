@@ -11,6 +11,7 @@ from typing import Any
 from display.format import number, plural, visible
 from evaluation.lossless.rounds import TOKENS, Difference, Rounds
 from evaluation.lossless.sampled import sampled_findings
+from evaluation.lossless.together import together
 from evaluation.lossless.values import CUT, HELPS, Finding, LosslessVerdict, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import COMPLETIONS, Client, ServerError
@@ -34,9 +35,13 @@ class Greedy:
         self._first = self.rounds.ask(1)
         self._tie = tie_of(self._first, self.rounds.ask(in_flight))
 
-    def drawn(self, draws: int, seed: int) -> list[Finding]:
+    def drawn(self, draws: int, repeats: int, seed: int) -> list[Finding]:
         """Raises ServerError."""
-        return sampled_findings(self._server, self._other, self._prompts, draws, seed)
+        judge = self._other or self._server
+        found = sampled_findings(self._server, judge, self._prompts, draws, seed)
+        if found[0].verdict is not LosslessVerdict.DUPLICATED:
+            found.append(together(self._server, judge, self._prompts, self._first, repeats, seed))
+        return found
 
     def findings(self) -> list[Finding]:
         """Raises ServerError."""
@@ -93,7 +98,7 @@ def difference(
     if at is None:
         return None
     if expected.names and actual.names and at < min(len(expected.names), len(actual.names)):
-        p = next_token(judge, prompt, expected, at, 0)
+        p = next_token(judge, prompt, expected, expected.names[:at], 0)
         ours = actual.names[at]
         least = abs(
             p.get(expected.names[at], math.nan) - p.get(ours, min(p.values(), default=math.nan))

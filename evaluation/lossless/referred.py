@@ -22,6 +22,7 @@ from evaluation.lossless.law import (
 from evaluation.lossless.reference import NEAR, NOISES, Reference, Scores, joined
 from evaluation.lossless.rounds import TOKENS, Difference, Rounds
 from evaluation.lossless.sampled import LONG, RARE, drawn
+from evaluation.lossless.together import together
 from evaluation.lossless.values import Finding, LosslessVerdict, at_once, complete
 from evaluation.served.answer import Answer
 from evaluation.served.client import Client, ServerDown, ServerError
@@ -50,7 +51,7 @@ class Referred:
         self._guessed = False  # whether tokens are those of texts
         self._another = ""  # what the server reads instead of a prompt
         self.rounds = Rounds(server, self._prompts, self._judged)
-        self.rounds.ask(1)
+        self._answers = self.rounds.ask(1)
         self.rounds.ask(in_flight)
 
     @property
@@ -151,8 +152,9 @@ class Referred:
                 return Finding(title, BAD, reason, p)
         return Finding(title, GOOD, reason)
 
-    def drawn(self, draws: int, seed: int) -> list[Finding]:
-        """``draws``: answers to each prompt at temperature 1, with seeds from ``seed`` on."""
+    def drawn(self, draws: int, repeats: int, seed: int) -> list[Finding]:
+        """``draws``: answers to each prompt at temperature 1, with seeds from ``seed`` on;
+        ``repeats``: those after the same beginning."""
         title = "Temperature 1, under the reference"
         answers = drawn(self._server, self._prompts, draws, seed, LONG)
         rows = [[self._reference.ids(each, LONG) for each in row] for row in answers]
@@ -179,6 +181,7 @@ class Referred:
         found = _by_law(scores, seed)
         return [
             Finding(title, found.verdict, f"{size}: {found.reason}{reason}", found.p, found.power),
+            together(self._server, self._server, self._prompts, self._answers, repeats, seed),
             self._by_noise(kept, draws, seed),
         ]
 

@@ -40,40 +40,43 @@ REPEATS, LONG, RARE = 4, 32, -14.0
 Beginning = tuple[TokenKey, ...]  # the first tokens of an answer
 
 
-class SampleFit(NamedTuple):
-    """The draws of one prompt against the log probabilities: p, the number of impossible tokens,
-    and the draws after a first token by rank: how often each was drawn after one beginning, and its
-    probabilities."""
+class Draws(NamedTuple):
+    """What was drawn next after the beginnings of the answers to a prompt: how often each of the
+    most probable tokens, in this order, and all others together, and with which probability.
+    ``later``: whether the beginning has a token; ``impossible``: draws of next to no
+    probability."""
 
-    p: float
-    impossible: int
     counts: list[Counts]
     expected: list[Array]
+    later: list[bool]
+    impossible: int
 
 
 def sampled_findings(
-    server: Client, other: Client | None, prompts: Sequence[str], draws: int, seed: int
+    server: Client, judge: Client, prompts: Sequence[str], draws: int, seed: int
 ) -> list[Finding]:
-    """``draws``: answers per prompt, each with a separate seed, from ``seed`` on; ``other``: whose
-    log probabilities are compared with, by default the server's. Raises ServerError."""
+    """``draws``: answers per prompt, each with a separate seed, from ``seed`` on; ``judge``: whose
+    log probabilities are compared with. Raises ServerError."""
     if repeated := _repeated(server, prompts, seed):
         reason = f"{server.server.title} gives one answer of {LONG} tokens for several seeds to {repeated}."
         return [Finding("Temperature 1, a seed for every draw", LosslessVerdict.DUPLICATED, reason)]
     ours = drawn(server, prompts, draws, seed)
     least = LEVEL / (len(prompts) + 1)  # each prompt and all together
     rows = zip(prompts, ours, strict=True)
-    fits = [_fit(other or server, *each, seed, least) for each in rows]
-    known = [fit for fit in fits if fit is not None]
+    read = [draws_of(judge, *each, seed) for each in rows]
+    known = [each for each in read if each is not None]
     title = "Temperature 1, against the log probabilities of the next token"
-    left_out = ", ".join(str(number) for number, fit in enumerate(fits, 1) if fit is None)
+    left_out = ", ".join(str(number) for number, each in enumerate(read, 1) if each is None)
     reason = f"The server does not identify every token, or report its log probability, after prompts {left_out}: {HELPS}."
     if not known:
         return [Finding(title, LosslessVerdict.NOT_KNOWN, reason)]
-    counts = [table for fit in known for table in fit.counts]
-    expected = [p for fit in known for p in fit.expected]
+    alone = [fit_p(each.counts, each.expected, seed, least) for each in known]
+    later = [(each, at) for each in known for at, is_later in enumerate(each.later) if is_later]
+    counts = [_by_rank(each.counts[at]) for each, at in later]
+    expected = [_by_rank(each.expected[at]) for each, at in later]
     together = [fit_p(counts, expected, seed, least, pooled=True)] if counts else []
-    adjusted = holm([*(fit.p for fit in known), *together])
-    finding = _finding(title, draws, len(known), adjusted, sum(fit.impossible for fit in known))
+    impossible = sum(each.impossible for each in known)
+    finding = _finding(title, draws, len(known), holm([*alone, *together]), impossible)
     return [replace(finding, reason=f"{finding.reason} {reason}") if left_out else finding]
 
 
@@ -91,52 +94,47 @@ def drawn(
     return [answers[start : start + draws] for start in range(0, len(answers), draws)]
 
 
-def _fit(
-    judge: Client, prompt: str, answers: Sequence[Answer], seed: int, least: float
-) -> SampleFit | None:
-    """Return the fit; None if the server does not identify every token, or the judge reports no log
-    probabilities or identifies tokens otherwise."""
-    counts: dict[Beginning, Counter[TokenKey]] = {}
-    sources: dict[Beginning, Answer] = {}
+def draws_of(
+    judge: Client, prompt: Prompt, answers: Sequence[Answer], seed: int, length: int = TOKENS
+) -> Draws | None:
+    """Return the draws of the first ``length`` tokens; None if the server does not identify every
+    token, or the judge reports no log probabilities or identifies tokens otherwise."""
+    observed: dict[Beginning, Counter[TokenKey]] = {}
     ended: set[Beginning] = set()
     for answer in answers:
         if (tokens := answer.names) is None:
             return None
-        for length, token in enumerate(tokens[:TOKENS]):
-            counts.setdefault(tokens[:length], Counter())[token] += 1
-            sources[tokens[:length]] = answer
-        ended |= {tokens} if len(tokens) < TOKENS else set()
+        for at, token in enumerate(tokens[:length]):
+            observed.setdefault(tokens[:at], Counter())[token] += 1
+        ended |= {tokens} if len(tokens) < length else set()
     tested = [
         each
-        for each, observed in counts.items()
-        if observed.total() >= ENOUGH and each not in ended
+        for each, tokens_after in observed.items()
+        if tokens_after.total() >= ENOUGH and each not in ended
     ]
-    tables: list[Counts] = []
-    expected: list[Array] = []
     judged = at_once(
         f"Temperature 1, {judge.server.role}, log probabilities",
-        lambda each: next_token(judge, prompt, sources[each], len(each), seed),
+        lambda each: next_token(judge, prompt, answers[0], each, seed),
         tested,
     )
+    found = Draws([], [], [], 0)
     for beginning, logprobs in zip(tested, judged, strict=True):
-        observed = counts[beginning]
+        tokens_after = observed[beginning]
         valid = logprobs and all(
             value < 0.01 for value in logprobs.values()
         )  # rounding may exceed 0
-        if not valid or len({type(name) for name in (*logprobs, *observed)}) > 1:
+        if not valid or len({type(name) for name in (*logprobs, *tokens_after)}) > 1:
             return None
         ranked = sorted(logprobs, key=lambda name: -logprobs[name])
         p = np.exp([*(logprobs[name] for name in ranked), -math.inf])
         p[-1] = max(0.0, 1 - p.sum())
-        frequencies = [observed.pop(name, 0) for name in ranked]
-        tables.append(np.array([*frequencies, observed.total()]))
-        expected.append(p / p.sum())
-    impossible = sum(
-        int(table[p < IMPOSSIBLE].sum()) for table, p in zip(tables, expected, strict=True)
-    )
-    later = [at for at, beginning in enumerate(tested) if beginning]
-    ranks = ([_by_rank(rows[at]) for at in later] for rows in (tables, expected))
-    return SampleFit(fit_p(tables, expected, seed, least), impossible, *ranks) if tables else None
+        frequencies = [tokens_after.pop(name, 0) for name in ranked]
+        table, p = np.array([*frequencies, tokens_after.total()]), p / p.sum()
+        found = found._replace(impossible=found.impossible + int(table[p < IMPOSSIBLE].sum()))
+        found.counts.append(table)
+        found.expected.append(p)
+        found.later.append(bool(beginning))
+    return found if tested else None
 
 
 def _by_rank(values: NDArray[Any]) -> NDArray[Any]:
@@ -159,7 +157,14 @@ def _repeated(client: Client, prompts: Sequence[str], seed: int) -> str:
             if each.names in [other.names for other in improbable[:at]]
         ]
         greedy = (
-            continued(client, prompt, twice[0], 1, max_tokens=LONG - 1, temperature=0.0)
+            continued(
+                client,
+                prompt,
+                twice[0],
+                (twice[0].names or ())[:1],
+                max_tokens=LONG - 1,
+                temperature=0.0,
+            )
             if twice
             else None
         )

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -70,8 +71,8 @@ def limits(findings: Sequence[Finding]) -> str:
     power = f"{stated} of {len(passed)} state" if stated else "none states"
     return (
         f"Looked for: what the checks below name, of which {power} the smallest fault that would "
-        "have been found; not looked for: a wrong block rule, and a wrong residual of sampled "
-        "drafts with a good drafter, which 80 answers of stand-ins did not show."
+        "have been found; smaller ones were not looked for, such as a wrong block rule or residual "
+        "behind a drafter that is nearly the model."
     )
 
 
@@ -110,31 +111,42 @@ def at_once(
         return list(tqdm(results, title, len(items), **shown))
 
 
-def continued(
-    client: Client, prompt: str, answer: Answer, tokens: int, **settings: Any
-) -> Answer | None:
-    """Return what follows the prompt and the first ``tokens`` tokens of its answer; None where the
-    server cannot be sent these tokens, or reads others. Raises ServerDown."""
-    names = (answer.names or ())[:tokens]
+def extended(prompt: Prompt, answer: Answer, names: Sequence[TokenKey]) -> Prompt | None:
+    """Return the prompt of ``answer`` with these tokens behind it; None where the server cannot be
+    sent them."""
     ids = [name for name in names if isinstance(name, int)]
+    if ids or not isinstance(prompt, str):
+        read = answer.prompt_ids or ([prompt] if isinstance(prompt, str) else prompt)
+        return [*read, *ids] if len(ids) == len(names) else None
+    with suppress(UnicodeDecodeError):
+        return prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
+    return None
+
+
+def continued(
+    client: Client, prompt: Prompt, answer: Answer, names: Sequence[TokenKey], **settings: Any
+) -> Answer | None:
+    """Return what follows the prompt of ``answer`` and these tokens; None where the server cannot
+    be sent them, or reads others. Raises ServerDown."""
+    if (begun := extended(prompt, answer, names)) is None:
+        return None
     try:
-        text = prompt + b"".join(name for name in names if isinstance(name, bytes)).decode()
-        response = complete(
-            client, [*(answer.prompt_ids or [prompt]), *ids] if ids else text, **settings
-        )
+        response = complete(client, begun, **settings)
     except ServerDown:
         raise
-    except (ServerError, UnicodeDecodeError):
+    except ServerError:
         return None
     read, length = (each.usage.get("prompt_tokens") for each in (response, answer))
-    return None if type(read) is type(length) is int and read != length + tokens else response
+    if isinstance(read, int) and isinstance(length, int) and read != length + len(names):
+        return None
+    return response
 
 
 def next_token(
-    judge: Client, prompt: str, answer: Answer, tokens: int, seed: int
+    judge: Client, prompt: Prompt, answer: Answer, names: Sequence[TokenKey], seed: int
 ) -> dict[TokenKey, float]:
     """Return the log probabilities that a request for one token, which has no draft, reports after
-    the first ``tokens`` tokens of an answer; empty where they or the names of their tokens are not
+    the prompt of ``answer`` and these tokens; empty where they or the names of their tokens are not
     reported. A server may report none for a token that is a part of a character, so some seeds are
     tried. Raises ServerDown."""
     for trial in range(TRIALS):
@@ -142,7 +154,7 @@ def next_token(
             judge,
             prompt,
             answer,
-            tokens,
+            names,
             max_tokens=1,
             temperature=1.0,
             seed=seed + trial,

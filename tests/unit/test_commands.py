@@ -49,7 +49,7 @@ Main = Callable[[list[str]], Any]
 
 # Run as they stand, with these words added where they would take minutes.
 SMALL = "--limit 1 --max-new-tokens 4 --quiet"
-FEW = "--draws 20 --prompts prompts.txt"
+FEW = "--draws 20 --repeats 20 --prompts prompts.txt"
 RUN = {
     'mars compare --prompt "What is gravity?" --rule mars --max-new-tokens 64': "--pair bundled",
     "mars models": "",

@@ -114,6 +114,8 @@ def test_the_verdict_is_right_and_left_out_prompts_are_named(
         str(tmp_path / "prompts"),
         "--draws",
         str(DRAWS),
+        "--repeats",
+        str(DRAWS),
         "--json",
         str(tmp_path / "found.json"),
     ]

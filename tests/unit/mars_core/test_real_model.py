@@ -154,7 +154,7 @@ def test_a_server_of_it_that_speculates_is_lossless(
     prompts.write_text(f"{PROMPTS[1]}\n{PROMPTS[3]}")
     with serve_models(Session(loaded("auto")), drafter=SUFFIX) as server:
         arguments = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
-        assert main([*arguments, "--json", str(file)]) == 0
+        assert main([*arguments, "--repeats", "20", "--json", str(file)]) == 0
     assert {row["verdict"] for row in json.loads(file.read_text())["findings"]} == {
         "lossless as far as tested"
     }

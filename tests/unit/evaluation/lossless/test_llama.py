@@ -133,7 +133,7 @@ def test_the_verdict_on_llama_cpp_is_right_and_prompts_without_names_are_left_ou
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("ab\n😀\nabba\n😁😀\n", encoding="utf-8")
     with serve(llama(change, seeds)) as (url, requests):
-        options = f"--server {url} --server-model m --prompts {prompts} --draws 60"
+        options = f"--server {url} --server-model m --prompts {prompts} --draws 60 --repeats 20"
         assert mars(f"check {options}") == status
     out = " ".join(capsys.readouterr().out.split())
     assert f"Verdict {verdict}" in out

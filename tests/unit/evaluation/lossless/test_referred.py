@@ -49,7 +49,7 @@ def found(
     reference: Reference, server: StandIn, prompts: Sequence[str] = PROMPTS
 ) -> dict[str, Finding]:
     checked = Referred(server, reference, prompts, 4)  # type: ignore[arg-type]
-    drawn = checked.drawn(20, 0)
+    drawn = checked.drawn(20, 20, 0)
     checked.rounds.repeat(4, 0)
     return {each.check: each for each in (*checked.findings(), *drawn)}
 
@@ -57,9 +57,7 @@ def found(
 def test_an_honest_server_passes_with_its_power(reference: Reference) -> None:
     findings = found(reference, StandIn(reference.pair))
     assert [each.verdict for each in findings.values()] == [
-        GOOD,
-        GOOD,
-        GOOD,
+        *[GOOD] * 4,
         LosslessVerdict.NOT_TESTED,
     ]
     assert "0 of 3 answers of up to 64 tokens differ" in findings[ZERO].reason
@@ -223,7 +221,10 @@ def test_the_command_writes_its_header_first_and_asks_prompts_that_make_a_server
     (tmp_path / "prompts").write_text("Tell me a story.\n")
     options = f"--server {serving.url} --reference bundled/target --in-flight 2"
     json_ = tmp_path / "found.json"
-    assert mars(f"check {options} --draws 20 --prompts {tmp_path}/prompts --json {json_}") == 0
+    assert (
+        mars(f"check {options} --draws 20 --repeats 20 --prompts {tmp_path}/prompts --json {json_}")
+        == 0
+    )
     out = capsys.readouterr().out
     assert out.startswith(f"Server   {serving.url}, model bundled\nAgainst  bundled/target")
     document = json.loads(json_.read_text())
