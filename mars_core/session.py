@@ -107,11 +107,12 @@ class Session:
         that cannot be encoded."""
         return len(encode(self.pair.tokenizer, prompt))
 
-    def configs(self, settings: Settings) -> tuple[RunConfig, ...]:
-        """Return the configuration of each lane. Raises ValueError."""
+    def configs(self, settings: Settings, served: RunConfig | None = None) -> tuple[RunConfig, ...]:
+        """Return the configuration of each lane; ``served``: that of a server's, where its answer
+        is there already. Raises ValueError."""
         spec = self.pair.spec
         return tuple(
-            settings.served
+            (served or settings.served)
             if lane.rule.name == SERVER
             else run_config(
                 self.pair,

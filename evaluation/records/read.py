@@ -39,16 +39,21 @@ _FORMATS = {
 def read_records(path: Path) -> list[ImportedRun]:
     """Read all runs of a file. Raises ValueError, with the line or entry, if anything in it cannot
     be read."""
+    return records_of(read_text(path, MAX_BYTES), f"{path}", path.name)
+
+
+def records_of(text: str, title: str, name: str) -> list[ImportedRun]:
+    """Read all runs of a text. ``title``: what a sentence on it begins with; ``name``: of the
+    comments of its runs. Raises ValueError as ``read_records``."""
     where = ""
-    text = read_text(path, MAX_BYTES)
     try:
         streams = is_stream(text)
         if not streams and not text.lstrip().startswith(("{", "[")):
-            return [_of_counters(text, path.name)]
+            return [_of_counters(text, name)]
         records = []
         for position, row in streamed_answers(text) if streams else _rows(text):
             where = position
-            records += _records(read_json(row) if isinstance(row, str) else row, path.name)
+            records += _records(read_json(row) if isinstance(row, str) else row, name)
     except (
         ValueError,
         LookupError,
@@ -67,7 +72,7 @@ def read_records(path: Path) -> list[ImportedRun]:
             (text for kind, text in reason.items() if isinstance(error, kind)),
             "a field has another type",
         )
-        position = f"{path}, {where}," if where else f"{path}"
+        position = f"{title}, {where}," if where else title
         raise ValueError(f"{position} cannot be read: {shorten(why, 200).rstrip('.')}.") from None
     return records
 

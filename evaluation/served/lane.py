@@ -20,6 +20,7 @@ from evaluation.served.trace import answer_trace, failed_trace, part_step
 from mars_core.jobs import Began, Ended, Job, JobEvent, Why, Wrote, reason_to_end
 from mars_core.settings import Settings
 from mars_core.types import (
+    ANSWER,
     COUNTS,
     SERVER,
     UNKNOWN,
@@ -39,7 +40,10 @@ LONGEST = 100  # characters of a token, on average, beyond which a server writes
 
 
 def server_of(config: RunConfig, key: str = "") -> Server:
-    """Return the server of a run, which is asked once. Raises ValueError for its address."""
+    """Return the server of a run, which is asked once. Raises ValueError for its address, and for a
+    run that is a saved answer."""
+    if ANSWER in config.environment:
+        raise ValueError("This lane is a saved answer, which is not asked for again.")
     return Server(config.environment[SERVER], config.target.name, key, tries=1)
 
 
@@ -53,10 +57,14 @@ def checked_server(settings: Settings, key: str = "") -> Server | None:
 
 
 def with_servers(
-    job: Job, key: str, here: Callable[[Job], Iterator[JobEvent]], stopped: Callable[[], bool]
+    job: Job,
+    key: str,
+    here: Callable[[Job], Iterator[JobEvent]],
+    stopped: Callable[[], bool],
+    answer: Trace | None = None,
 ) -> Generator[JobEvent, None, None]:
     """Yield the events of a job: of the runs ``here`` first, then of those of servers, which are
-    given ``key``. A cancelled run is the last."""
+    given ``key``, and of the one that is the saved ``answer``. A cancelled run is the last."""
     why, event = partial(reason_to_end, stopped, time.monotonic() + job.seconds), None
     order = tuple(number for number in job.order if not job.configs[number].served)
     if order:
@@ -67,8 +75,14 @@ def with_servers(
         cancelled = isinstance(event, Ended) and event.status is Status.CANCELLED
         if job.configs[number].served and not cancelled and not stopped():
             request = _Request(number, job.configs[number], key, why, job.interval_s)
-            for event in request.events():
+            read = answer and job.configs[number] == answer.config
+            for event in _read(number, answer) if answer and read else request.events():
                 yield event
+
+
+def _read(number: int, answer: Trace) -> Iterator[JobEvent]:
+    yield Began(number, answer.config, answer.prompt_ids, (), "")
+    yield Ended(number, answer.status, answer.stop_reason, answer.error, answer)
 
 
 @dataclass(slots=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from evaluation.records.beside import pasted_answer
 from evaluation.served.lane import checked_server
 from mars_core.jobs import AcceleratorError
 from mars_core.models import ModelError, PairSpec
 from mars_core.numbers import quoted
 from mars_core.panics import contained
 from mars_core.settings import Settings
-from mars_core.types import RunConfig
+from mars_core.types import SERVER, RunConfig
 from storage import StorageError
 from ui.jobs.queue import Ticket
 from ui.jobs.services import Services
@@ -79,8 +81,20 @@ def admit(services: Services, settings: Settings) -> PairSpec:
         return chosen_pair(services, settings)
 
 
+def with_answer(services: Services, settings: Settings, pasted: str) -> Services:
+    """Return the services with what a visitor pasted as the answer of the lane that is a server.
+    Raises ValueError."""
+    if not pasted.strip() or SERVER not in [lane.rule.name for lane in settings.rules]:
+        return services
+    if not services.asks_servers:
+        raise ValueError("This page takes no answers of servers.")
+    return replace(services, answer=pasted_answer(pasted, settings.prompt_config))
+
+
 def check_server(services: Services, settings: Settings) -> None:
     """Raises ValueError for a server that this page does not ask."""
+    if services.answer:
+        return
     server = checked_server(settings, services.server_key)
     if server and (services.servers or services.public) and server.base not in services.servers:
         known = " or ".join(services.servers) or "none"

@@ -13,7 +13,8 @@ from display.format import about, plural
 from mars_core.accelerators import Local
 from mars_core.jobs import Accelerator, execution_order, servers_last
 from mars_core.models import CATALOG, ModelPool, PairSpec
-from mars_core.types import RunConfig, Trace
+from mars_core.rules import RULES
+from mars_core.types import ANSWER, SERVER, RunConfig, Trace
 from storage import RunStore
 from ui.jobs.queue import Paces, Queue
 from ui.jobs.stops import StopRequests
@@ -41,6 +42,7 @@ class Services:
     sign_in: bool = False  # visitors may sign in with Hugging Face
     servers: tuple[str, ...] = ()  # base URLs that may be asked; empty: all, in public mode none
     server_key: str = field(default="", repr=False)  # of a visitor, for one request
+    answer: Trace | None = field(default=None, repr=False)  # that a visitor pasted, likewise
     retention_days: int | None = None  # after which runs are removed for good
     notice: str = ""  # what everybody should know: that runs are not stored, say
     visitor: Visitor = ANYBODY  # for whom these services were made by ``for_visitor``
@@ -66,6 +68,11 @@ class Services:
         return bool(self.servers) or not self.public
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """What may write a lane: the rules, and a server where this page asks any."""
+        return (*RULES, *[SERVER] * self.asks_servers)
+
+    @property
     def key(self) -> str:
         """The key of one open page. It includes the owner, because a browser chooses its session
         name: the same name from another visitor is another page."""
@@ -80,9 +87,15 @@ class Services:
     def sentence(self, error: Exception | str) -> str:
         return error_message(error, public=self.public)
 
-    def rounds(self, configs: Sequence[RunConfig], rounds: int) -> tuple[int, ...]:
-        """Return the order in which all lanes run once in each of some rounds."""
-        order = [lane for _ in range(rounds) for lane in self.order(len(configs))]
+    def rounds(
+        self, configs: Sequence[RunConfig], rounds: int, *, again: bool = False
+    ) -> tuple[int, ...]:
+        """Return the order in which all lanes run once in each of some rounds, and a saved answer
+        in the first one. ``again``: they ran before."""
+        read = [lane for lane, each in enumerate(configs) if ANSWER in each.environment]
+        order = [] if again else [*read]
+        for _ in range(rounds):
+            order += [lane for lane in self.order(len(configs)) if lane not in read]
         return servers_last(order, configs)
 
     def duration_of(self, spec: PairSpec, tokens: int) -> str:

@@ -10,7 +10,7 @@ from itertools import chain
 from display.format import count
 from mars_core.numbers import read_integer
 from mars_core.rules import PLAIN
-from mars_core.types import SERVER, DrafterConfig, RunConfig
+from mars_core.types import ANSWER, SERVER, DrafterConfig, RunConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Limits:
         """Raises ValueError with one sentence for the first exceeded limit."""
         at_most("The number of lanes", len(configs), self.lanes)
         for config in configs:
+            if ANSWER in config.environment:
+                continue
             prompt = config.prompt
             self.check_prompt(prompt.text, prompt.system, *prompt.stop)
             before = sum(map(len, chain(*prompt.history)))

@@ -57,6 +57,10 @@ EXPRESSIBLE = {*RESETS["rule"], WHERE.name}
 SCRIPT = "\n".join(
     [asset("morph.js"), asset("wrong.js", "settings"), asset("settings.js", "settings")]
 )
+SERVER_FIELDS = """(...all) => [
+    ...all.slice(0, {}),
+    ...["key", "answer"].map((name) => document.querySelector("{}-" + name)?.value ?? ""),
+]"""
 MOST_CHANGES = 20  # that are read of an event
 ABOUT_CUSTOM = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
@@ -91,6 +95,13 @@ class SettingsPanel:
             apply_default_css=False,
             elem_id=f"{scope}-settings",
         )
+        # key and pasted answer of a server: no values, so that they are in no link and no record
+        self.beside = [gr.Textbox(visible=False) for _ in range(2)]
+
+    def with_server(self, inputs: int) -> str:
+        """Return the JavaScript that gives an event of so many inputs also ``beside``, from the
+        fields of a server."""
+        return SERVER_FIELDS.format(inputs, f"#{self._scope}-settings .mars-server")
 
     def value(self, entered: EnteredValues, *, drawn: bool = True) -> str:
         """Return what shows these values; fields without one have their defaults. ``drawn``: the

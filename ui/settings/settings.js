@@ -159,7 +159,7 @@ box.addEventListener("focusin", ({ target: { dataset } }) => {
 const KEYS = "mars-server-keys";
 const address = () => box.querySelector('[data-name="server"]')?.value.trim();
 function unlock() {
-  const field = box.querySelector("#server-key");
+  const field = box.querySelector(".mars-server-key");
   if (field) field.value = marsStorage.read(KEYS)?.[address()] || "";
 }
 function lock(key) {
@@ -167,8 +167,18 @@ function lock(key) {
   marsStorage.write(KEYS, key ? { ...others, [address()]: key } : others);
 }
 
+// A saved answer, pasted or of a file: no value of the panel either, and forgotten with the page.
+const MOST_READ = 8 * 2 ** 20; // bytes: a file with more than may be pasted is refused, not cut
+async function paste(chosen) {
+  const [file] = chosen.files;
+  if (file)
+    box.querySelector(".mars-server-answer").value = await file.slice(0, MOST_READ).text();
+  chosen.value = "";
+}
+
 box.addEventListener("change", ({ target }) => {
-  if (target.id === "server-key") lock(target.value.trim());
+  if (target.matches(".mars-server-key")) lock(target.value.trim());
+  if (target.matches(".mars-server-file")) paste(target);
   if (target.dataset.name === "server") unlock();
   if ("redraw" in target.dataset && target.dataset.redraw !== "live")
     redraw(target.dataset.name, target);

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +18,15 @@ import pytest
 from display.sources import to_json
 from mars_core.settings import Settings, read_lane
 from mars_core.settings.links import address_words
-from mars_core.types import SERVER, Outcome, Status
+from mars_core.types import ANSWER, SERVER, Outcome, Status
 from tests.streaming_server import Streaming, chunk, position, stream_events
 from tests.unit.ui.helpers import FORM, latest, run_comparison, strip_text
+from ui.jobs.admission import JobError, with_answer
 from ui.jobs.services import Services
 from ui.settings.values import read_link, read_settings, settings_values, stored_settings
 from ui.tabs.compare.continuation import ContinuationRequest, continuation_config
 from ui.tabs.compare.frames import DisplayedComparison
-from ui.tabs.compare.handlers import run_follow_up
+from ui.tabs.compare.handlers import measure_time, run_follow_up
 from ui.tabs.compare.prompt_panel import PromptPanel
 from ui.tabs.compare.tab import CompareTab
 from ui.token_view.view import FIELDS
@@ -162,6 +164,69 @@ def test_a_public_page_asks_a_server_that_is_allowed(services: Services, server:
     assert [run.trace.status for run in latest(services.store).runs] == [Status.COMPLETED] * 3
 
 
+ANSWERED = {
+    "model": "far",
+    "choices": [
+        {
+            "text": "".join(WORDS),
+            "finish_reason": "length",
+            "logprobs": {
+                "tokens": list(WORDS),
+                "token_logprobs": [-0.2] * len(WORDS),
+                "top_logprobs": [
+                    {word: -0.2, "other": -0.2 - gap} for word, gap in zip(WORDS, GAPS, strict=True)
+                ],
+            },
+        }
+    ],
+    "usage": {"completion_tokens": len(WORDS), "prompt_tokens": 4},
+}
+
+
+def test_a_pasted_answer_is_a_lane_and_asks_nobody(services: Services) -> None:
+    settings = form("")
+    answering = with_answer(services, settings, to_json(ANSWERED))
+    frames = views_of(answering, settings)
+    assert strip_text(frames[-1])[0] == "done"
+    lane = frames[-1].lanes[2]
+    assert "".join(row.text for row in lane.rows) == "".join(WORDS) and lane.near == (1, 3)
+    stored = latest(services.store)
+    assert [run.order for run in stored.runs] == [1, 0, 2] and not [
+        run for run in stored.repeats if run.lane == 2
+    ]
+    config = stored.runs[2].trace.config
+    assert (config.target.name, config.prompt) == ("far", settings.prompt_config)
+    assert config.environment[ANSWER] == "pasted"
+    shown = DisplayedComparison(stored.id, FORM.spec(), (0, 1, 2))
+    assert strip_text([*measure_time(services, shown, "visitor")][-1])[0] == "done"
+    assert [*{run.lane for run in latest(services.store).repeats}] == [0, 1]
+    with pytest.raises(JobError, match="a saved answer, which is not asked for again"):
+        list(run_follow_up(services, shown, "And then?", "own", "visitor"))
+
+
+@pytest.mark.parametrize(
+    ("pasted", "words"),
+    [
+        ("x" * (4 * 2**20 + 1), "has 4,194,305 characters; it must have at most 4,194,304."),
+        ("<script>", "The pasted answer cannot be read"),
+        ("[" * 100_000, "The pasted answer cannot be read"),
+        ("{}", "The pasted answer, entry 1, cannot be read: it is not a record of"),
+        ('{"choices": 3}', "The pasted answer, entry 1, cannot be read: a field has another type."),
+        ("[]", "The pasted answer has 0 records; a lane takes one."),
+        (f"[{to_json(ANSWERED)}, {to_json(ANSWERED)}]", "has 2 records; a lane takes one."),
+        ("# TYPE a counter\na 1", "cannot be read"),
+    ],
+)
+def test_what_is_no_answer_is_one_sentence(services: Services, pasted: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)) as raised:
+        with_answer(services, form(""), pasted)
+    assert len(str(raised.value)) < 300
+    assert with_answer(services, FORM, pasted) is services  # no lane is a server
+    public = replace(services, public=True)
+    with pytest.raises(ValueError, match="This page takes no answers of servers"):
+        with_answer(public, form(""), to_json(ANSWERED))
+
+
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.usefixtures("page")
 def test_a_lane_offers_a_server_where_one_may_be_asked(services: Services, public: bool) -> None:
@@ -194,14 +259,14 @@ def test_the_key_is_in_nothing_that_is_stored_shown_or_logged(
     compare = next(
         each.fn
         for each in page.fns.values()
-        if tab.prompt_panel.key in each.inputs and tab.prompt_panel.prompt in each.inputs
+        if {*tab.prompt_panel.panel.beside, tab.prompt_panel.prompt} <= {*each.inputs}
     )
     request = cast(gr.Request, SimpleNamespace(session_hash="s", headers={}, cookies={}))
     seen = []
     for url in (server.url, "http://127.0.0.1:9"):
         value = to_json({"values": settings_values(form(url))})
         assert compare is not None
-        seen += list(compare(request, FORM.prompt, value, f" {KEY} "))
+        seen += list(compare(request, FORM.prompt, value, f" {KEY} ", ""))
     assert {each[1] for each in server.requests} == {f"Bearer {KEY}"}
     files = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert latest(services.store).runs[2].trace.config.served and b"Once" in files

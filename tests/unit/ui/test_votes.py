@@ -15,8 +15,9 @@ from display.names import stored_rule_label
 from evaluation.statistics import wilson
 from mars_core.rules import PLAIN
 from mars_core.settings import Settings, read_lane
-from mars_core.types import Status
+from mars_core.types import SERVER, Status
 from storage import Choice, RunStore, Search, Source, StorageError, VoteCount
+from tests.streaming_server import chunk, stream_events
 from tests.traces import make_trace
 from tests.unit.ui.helpers import FORM, failing, keep, write_answers
 from ui.jobs.services import Services
@@ -97,6 +98,22 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_dis
     assert saved(services) == [(0, 1, completed), (1, 0, completed)]  # the last lane runs first
     (record,) = services.store.find(Search()).rows
     assert record["source"] == "vote" and tuple(record["rules"]) == ("strict", "mars(theta=0.2)")
+
+
+def test_a_server_answers_a_round_like_a_rule(
+    services: Services, rounds: Latest[OpenRound]
+) -> None:
+    settings = replace(FORM, rules=(read_lane(SERVER), read_lane("strict")))
+    with stream_events(chunk("A"), chunk(" fox"), chunk("", finish="stop")) as server:
+        *before, end = frames(services, rounds, replace(settings, server=server.url))
+    assert end.view.state == "asking" and "A fox" in end.view.texts
+    sent = "".join(frame.strip.html() for frame in (*before, end)) + end.view.html()
+    assert server.url not in sent and "server" not in sent.lower()
+    assert saved(services) == [(0, 1, Status.COMPLETED), (1, 0, Status.COMPLETED)]
+    cast = cast_vote(services, rounds, end.round, Choice.LEFT)
+    assert cast is not None
+    (counted,) = services.store.vote_counts()
+    assert "server" in repr(counted)
 
 
 @pytest.mark.parametrize("left", [0, 1])

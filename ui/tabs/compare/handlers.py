@@ -14,7 +14,7 @@ from mars_core.counterfactual import continued, relaxed_positions
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, follow
 from mars_core.settings import Settings
 from mars_core.settings.recorded import OTHER_SAMPLER, settings_of
-from mars_core.types import RunConfig, Trace
+from mars_core.types import ANSWER, RunConfig, Trace
 from storage import StoredComparison
 from ui.jobs.admission import RUNNING, JobError, admit, check_configs, job_errors
 from ui.jobs.driver import INTERVAL_S, Batch, DriverEvent, Waiting, drive, with_models
@@ -32,8 +32,15 @@ if TYPE_CHECKING:
 
 def run_comparison(services: Services, settings: Settings, visitor: str) -> Iterator[Frame]:
     """Run the lanes one after the other and say what came of it. Raises JobError."""
-    lanes = Lanes(admit(services, settings))
-    yield from _compared(services, settings, visitor, lanes, lambda it: it.configs(settings), ())
+    lanes, answer = Lanes(admit(services, settings)), services.answer
+    yield from _compared(
+        services,
+        settings,
+        visitor,
+        lanes,
+        lambda it: it.configs(settings, answer.config if answer else None),
+        (),
+    )
 
 
 def run_follow_up(
@@ -52,6 +59,8 @@ def run_follow_up(
         if len(saved) < len(displayed.lanes):
             raise ValueError("A lane has no run to go on from; press Compare first.")
         configs = [known[lane].config for lane in saved]
+        if any(ANSWER in config.environment for config in configs):
+            raise ValueError("A lane is a saved answer, which is not asked for again.")
         longest = max(len(config.prefix) + config.max_new_tokens for config in configs)
         of_runs = settings_of(configs, services.catalog)
         settings = replace(of_runs, prompt=question, max_new_tokens=longest, repeats=0)
@@ -83,7 +92,8 @@ def _compared(
         yield first
         local = services.accelerator.loads  # elsewhere a visitor's quota pays for another job
         if not repeats and local and len(configs) > 1 and lanes.slowest_s < AUTO_S:
-            order, ran = services.rounds(configs, AUTO_REPEATS - 1), before + len(configs)
+            order = services.rounds(configs, AUTO_REPEATS - 1, again=True)
+            ran = before + len(configs)
             yield replace(first, order=order, comparison=lanes.comparison, before=ran, warm=True)
 
     runs, longest = len(settings.rules) * max(1, repeats), settings.max_new_tokens
@@ -122,7 +132,8 @@ def measure_time(
             raise ValueError("A lane has no run to measure; press Compare first.")
     configs = tuple(trace.config for trace in traces.values())
     saved = tuple(lane for lane in displayed.lanes if lane is not None)
-    batch = Batch(configs, services.rounds(configs, AUTO_REPEATS), saved_as=saved)
+    order = services.rounds(configs, AUTO_REPEATS, again=True)
+    batch = Batch(configs, order, saved_as=saved)
     yield from _further(services, displayed, visitor, stored, batch)
 
 

@@ -14,10 +14,8 @@ from display.sources import to_json
 from mars_core.demo.words import unknown_words
 from mars_core.drafting import context_limit
 from mars_core.models import BUNDLED_PAIR, ModelError, PairSpec
-from mars_core.rules import RULES
 from mars_core.settings import Drafts
 from mars_core.settings.setting import kinds
-from mars_core.types import SERVER
 from ui.jobs.admission import chosen_pair
 from ui.jobs.driver import start_session
 from ui.jobs.services import Services
@@ -37,8 +35,6 @@ from ui.settings.values import (
 )
 from ui.sharing import consent_line
 
-# what the field of the key has goes with a request, and is kept by the browser alone (settings.js)
-KEYED = "(...all) => [...all.slice(0, {}), document.querySelector('#server-key')?.value ?? '']"
 CHANGED = "() => document.dispatchEvent(new Event('mars:settings'))"  # for request.js
 NOT_LOADED = "The token count appears once the models are loaded."
 LONGEST_READ = 2_000  # characters of a prompt whose words are looked up
@@ -75,16 +71,14 @@ class PromptPanel:
                 self.tokens = text_panel("mars-page mars-prompt-tokens", NOT_LOADED)
             self.other = gr.Button(visible=False, size="sm", elem_id="other-pair", scale=0)
             consent_line(services)
-            rules = (*RULES, *[SERVER] * services.asks_servers)
             self.panel = SettingsPanel(
                 services,
                 "compare",
                 _describe,
                 lanes=FIRST_LANES,
-                describe_lane=partial(lane, rules=rules),
+                describe_lane=partial(lane, rules=services.rules),
                 label=self._label,
             )
-            self.key = gr.Textbox(visible=False)  # filled in by KEYED as a run is asked for
         self.inputs: list[Any] = [self.prompt, self.panel.component]
         self.below: list[Any] = [self.tokens, self.other]
         self.followed: list[Any] = [self.preset, self.chips, *self.below]

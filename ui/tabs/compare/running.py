@@ -15,7 +15,7 @@ from typing import Any
 
 import gradio as gr
 
-from ui.jobs.admission import errors_as_frames, job_errors
+from ui.jobs.admission import errors_as_frames, job_errors, with_answer
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.kit.components import message_strip
@@ -40,7 +40,6 @@ from ui.tabs.compare.handlers import (
     run_follow_up,
     run_one_more,
 )
-from ui.tabs.compare.prompt_panel import KEYED
 from ui.tabs.compare.safety import assured
 
 SEEDS = 2**31  # from which a new one is drawn
@@ -53,10 +52,11 @@ MOST_REQUESTS = 1000  # pages whose latest request is known
 @dataclass
 class Running(CompareParts):
     """``ended``: details by page, until the event after the last frame. ``last_request``: the nonce of the
-    latest request by page."""
+    latest request by page; ``pasted``: of one request, the saved answer of a server's lane."""
 
     ended: Latest[Details] = field(default_factory=partial(Latest[Details], MOST_ENDED))
     last_request: Latest[float] = field(default_factory=partial(Latest[float], MOST_REQUESTS))
+    pasted: str = field(default="", repr=False)
 
     def wire(self) -> None:
         prompt_panel, panel, continuation = (
@@ -96,7 +96,7 @@ class Running(CompareParts):
         trigger_mode: str = "once",
     ) -> None:
         """``handler``, a method, at the event ``when``, with the key of a server as its services
-        have it. It waits for its turn itself, and says what broke it
+        have it and the answer that was pasted. It waits for its turn itself, and says what broke it
         off. ``changed``: what it changes besides the result, of which as little as can be: for
         every frame the browser looks for each component among all of the page."""
         view, prompt_panel = self.view, self.prompt_panel
@@ -104,14 +104,16 @@ class Running(CompareParts):
         streamed += [view.turns, view.counterfactual]
 
         def keyed(request: gr.Request, *values: Any) -> Iterator[Updates]:
-            services = replace(self.services, server_key=as_text(values[-1]).strip())
-            yield from handler(replace(self, services=services), request, *values[:-1])
+            *rest, key, pasted = values
+            services = replace(self.services, server_key=as_text(key).strip())
+            own = replace(self, services=services, pasted=as_text(pasted))
+            yield from handler(own, request, *rest)
 
         running = when(
             keyed,
-            [*inputs, prompt_panel.key],
+            [*inputs, *prompt_panel.panel.beside],
             streamed,
-            js=KEYED.format(len(inputs)),
+            js=prompt_panel.panel.with_server(len(inputs)),
             trigger_mode=trigger_mode,
             **COMPUTES,
             **QUEUED,
@@ -134,7 +136,8 @@ class Running(CompareParts):
         def frames(services: Services) -> Iterator[Frame]:
             with job_errors(services):
                 settings = read_settings(values, prompt)
-            yield from run_comparison(services, settings, services.key)
+                answering = with_answer(services, settings, self.pasted)
+            yield from run_comparison(answering, settings, services.key)
 
         yield from self.frames(request, frames, request_json(prompt, values))
 

@@ -1,7 +1,7 @@
 """One round of the blind vote as a plain generator of frames, and the vote itself. Runs in a test
 without a browser.
 
-Both runs go one after the other, warm, in random order, as on Compare. While they run the page gets
+Both runs go one after the other, warm, in random order, a server's last, as on Compare. While they run the page gets
 joint progress only, in coarse steps: no text, no rule, no speed, no order. Which run is Answer A is
 chosen apart from the order and stays on the server.
 """
@@ -137,11 +137,12 @@ def write_answers(
     spec, writing = admit(services, settings), _Writing()
 
     def read(session: Session) -> Iterable[Batch]:
-        configs = session.configs(settings)
+        answer = services.answer
+        configs = session.configs(settings, answer.config if answer else None)
         names = list(map(lane_label, configs))
         if len(set(names)) != 2:
             raise ValueError(f"A blind vote needs two rules that differ; both are {names[0]}.")
-        return [Batch(configs, tuple(services.order(2)), source=Source.VOTE)]
+        return [Batch(configs, services.rounds(configs, 1), source=Source.VOTE)]
 
     with closing(
         drive(services, visitor, spec, read, runs=2, new_tokens=settings.max_new_tokens)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import gradio as gr
 
 from storage import Choice, StorageError
-from ui.jobs.admission import errors_as_frames, job_errors
+from ui.jobs.admission import errors_as_frames, job_errors, with_answer
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
 from ui.jobs.stop_button import StopButton
@@ -28,7 +29,7 @@ from ui.result.view import RunPair
 from ui.settings.fields import Fields, lane
 from ui.settings.panel import SettingsPanel
 from ui.settings.prompt import LONGEST, examples_of, prompt_field, wire_examples
-from ui.settings.values import EnteredValues, parse, read_settings, seeded
+from ui.settings.values import EnteredValues, as_text, parse, read_settings, seeded
 from ui.tabs.votes.round import MOST_OPEN, Rounds, cast_vote, write_answers
 from ui.tabs.votes.view import RoundView, reveal_strip, revealed, tally_html, tally_now
 
@@ -54,7 +55,11 @@ class VotesTab:
             )
             self.chips = chips_component(services.catalog[0].prompts, "votes-chips")
             self.panel = SettingsPanel(
-                services, "votes", _describe, lanes=2, describe_lane=partial(lane, votes=True)
+                services,
+                "votes",
+                _describe,
+                lanes=2,
+                describe_lane=partial(lane, votes=True, rules=services.rules),
             )
             with gr.Row(elem_classes=["mars-votes-action"]):
                 self.write = gr.Button(
@@ -102,7 +107,12 @@ class VotesTab:
         )
         outputs = [self.strip, *round_, self.name, self.tally]
         running = pressed.then(
-            self.on_write, [self.prompt, self.panel.component], outputs, **COMPUTES, **QUEUED
+            self.on_write,
+            [self.prompt, self.panel.component, *self.panel.beside],
+            outputs,
+            js=self.panel.with_server(2),
+            **COMPUTES,
+            **QUEUED,
         )
         running.failure(lambda: self.broken(BROKE), None, [self.strip, *round_], **PRIVATE)
         running.then(self.on_end, None, [self.write, self.stop.button], **PRIVATE)
@@ -135,17 +145,23 @@ class VotesTab:
         }
 
     def on_write(
-        self, prompt: str | None, value: str | None, request: gr.Request
+        self, prompt: str | None, value: str | None, key: str, pasted: str, request: gr.Request
     ) -> Iterator[Updates]:
-        updates = self._updates(request, prompt, parse(value))
+        updates = self._updates(request, prompt, parse(value), as_text(key), as_text(pasted))
         yield from errors_as_frames(updates, self.broken, "votes")
 
     def _updates(
-        self, request: gr.Request, prompt: str | None, values: EnteredValues
+        self,
+        request: gr.Request,
+        prompt: str | None,
+        values: EnteredValues,
+        key: str,
+        pasted: str,
     ) -> Iterator[Updates]:
-        services = self.services.for_visitor(request)
+        services = replace(self.services.for_visitor(request), server_key=key.strip())
         with job_errors(services):
             settings = read_settings(values, prompt)
+            services = with_answer(services, settings, pasted)
         for frame in write_answers(services, self.rounds, settings, self.stop.visitor(request)):
             changed: Updates = {self.strip: frame.strip.html()}
             if frame.view:
