@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Locator, LocatorAssertions, Page, expect
 
 STRIP = "#compare-strip .mars-strip"
+PERMALINK = re.compile(r"/\?comparison=[0-9a-f]{32}$")
 # What a stock gradio 6.31 page violates by itself, and the marks of what is ours.
 BASELINE = {"aria-prohibited-attr", "color-contrast", "image-redundant-alt"}
 OURS = ("mars-", "mq-", "tok")

@@ -6,14 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, Route, ViewportSize, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.conftest import Window
 from tests.browser.steps import (
-    SLOW,
+    PERMALINK,
     STRIP,
     axe_problems,
     button,
@@ -24,12 +23,12 @@ from tests.browser.steps import (
     open_history,
     open_settings,
     press_compare,
+    reopen_latest,
     wait_for,
 )
 from tests.serving import Server
 
 pytestmark = pytest.mark.browser
-PERMALINK = re.compile(r"/\?comparison=[0-9a-f]{32}$")
 REQUESTS = "**/gradio_api/run/**"  # of events that are not queued
 HOSTILE = "<img src=x onerror=window.ran=1> one two\u202e three"
 
@@ -81,25 +80,6 @@ def test_a_result_has_an_address_that_back_and_reload_show_again(window: Window)
     expected(page, "#compare-share [role=status]").to_contain_text("Cop")
 
 
-def test_a_reload_during_a_run_loses_nothing(window: Window) -> None:
-    page = window.page
-    page.fill("#prompt textarea", SLOW)
-    fill(page, "Max new tokens", "500")
-    press_compare(page)
-    page.wait_for_selector(".tok >> nth=3")
-    expect(page).to_have_url(PERMALINK)
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.reload()
-    assert "Stopped." in wait_for(page, "cancelled")
-    expect(page).to_have_url(PERMALINK)
-    assert prompt_of(page) == SLOW
-    open_settings(page)
-    expect(page.get_by_label("Max new tokens", exact=True)).to_have_value("500")
-    expected(page, "#settings [data-lane]").to_have_count(2)
-    assert said == []
-
-
 def test_expressions_are_typed_and_checked_and_settings_are_an_address(
     window: Window, server: Server
 ) -> None:
@@ -144,43 +124,62 @@ def test_expressions_are_typed_and_checked_and_settings_are_an_address(
     assert prompt_of(page) == "one" and page.evaluate("window.ran") is None
 
 
-@pytest.mark.parametrize("size", [ViewportSize(width=1280, height=900)])
-def test_a_picture_of_a_result_is_drawn_here_and_hostile_text_is_text(
-    window: Window, tmp_path: Path
-) -> None:
-    page = window.page
-    page.fill("#prompt textarea", HOSTILE * 20)
-    compare(page, tokens=100)
-    heights = []
-    for lanes in (2, 1):
-        with page.expect_download() as download:
-            button(page.locator("#compare-share"), "Share picture").click()
-        assert re.fullmatch(r"mars-[0-9a-f]{8}\.png", download.value.suggested_filename)
-        download.value.save_as(tmp_path / "picture.png")
-        head = (tmp_path / "picture.png").read_bytes()[:24]
-        assert head[:8] == b"\x89PNG\r\n\x1a\n"
-        width, height = (int.from_bytes(head[at : at + 4], "big") for at in (16, 20))
-        assert width == 2400 and 400 < height < 3000
-        heights.append(height)
-        if lanes == 2:
-            expected(page, "#compare-share [role=status]").to_have_text("The picture was saved.")
-            open_settings(page)
-            page.locator("#settings #remove-lane-1").click()
-            expected(page, "#rule-1").to_be_hidden()
-            picture = page.locator("#compare-share [data-picture]")
-            before = picture.get_attribute("data-picture") or ""
-            page.fill("#prompt textarea", "one")
-            compare(page, tokens=8)
-            expect(picture).not_to_have_attribute("data-picture", before)
-    assert heights[0] > heights[1]  # a long text is cut, and takes more room than a short one
-    assert page.evaluate("window.ran") is None
+def side_by_side(page: Page) -> None:
+    """Runs of two comparisons, which the address shows again."""
+    heads = page.locator(".mars-runs thead th")
+    page.locator(".mars-history-run input").first.click()
+    expect(heads).to_have_count(1)
+    held: list[Route] = []
+
+    def last_first(route: Route) -> None:
+        held.append(route)
+        if len(held) == 3:
+            answers = [(each, each.fetch()) for each in held]
+            for each, answer in reversed(answers):
+                each.fulfill(response=answer)
+
+    # three at once, of which the first is answered last: none is lost while the list is drawn anew
+    page.route("**/gradio_api/run/predict*", last_first, times=3)
+    page.evaluate(
+        "[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())"
+    )
+    expect(heads).to_have_count(4)
+    expected(page, ".mars-history-run input:checked").to_have_count(4)
+    compared = page.locator(".mars-runs tbody tr:visible")
+    every = compared.count()
+    page.get_by_label("Differences only").check()
+    assert 0 < compared.count() < every
+    page.goto(page.url)
+    expect(heads).to_have_count(4)
 
 
-def test_history_names_models_groups_draws_and_keeps_views(window: Window) -> None:
+def named_and_found(page: Page) -> None:
+    """A comparison, which is also deleted and brought back."""
+    rows, search = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
+    reopen_latest(page)
+    for name, text in (("name", "the odd one"), ("tags", "odd, paper")):
+        page.locator(f"#history-{name} input").first.fill(text)
+    page.click("#history-save")
+    expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
+    for text, count in (("ODD O", 1), ("nothing has this name", 0), ("odd o", 1)):
+        search.fill(text)
+        expect(rows).to_have_count(count)
+    page.click("#history-delete")
+    expect(rows).to_have_count(0)
+    button(page, "Undo").click()
+    expected(page, ".mars-history-name").to_have_text("the odd one")
+    page.goto(page.url.partition("?")[0] + "?tab=history")
+
+
+def test_history_compares_runs_names_models_groups_draws_and_keeps_views(window: Window) -> None:
     """And the last of two searches counts while the first is answered."""
     page = window.page
-    compare(page, tokens=8)
+    compare(page, tokens=12)
+    fill(page, "Temperature", "0")
+    compare(page, tokens=12)
     open_history(page)
+    side_by_side(page)
+    named_and_found(page)
     expect(page.locator(".mars-history-models").first).to_contain_text("→")
     button(page.locator("#history-chart"), "Draw").click()
     figure = page.locator("#history-plot")

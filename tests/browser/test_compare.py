@@ -4,6 +4,7 @@ hostile text; History."""
 from __future__ import annotations
 
 import io
+import json
 import re
 import time
 from pathlib import Path
@@ -11,13 +12,13 @@ from urllib.parse import urljoin
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Page, Route, ViewportSize, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
-from mars_core.models import CUSTOM
 from mars_core.types import Status
 from storage import RunStore, Search
 from tests.browser.conftest import PATIENCE_MS, Window
 from tests.browser.steps import (
+    PERMALINK,
     SLOW,
     STRIP,
     axe_problems,
@@ -106,12 +107,31 @@ def test_comparison_is_displayed_stored_and_downloaded_alike(window: Window) -> 
     expect(page).to_have_url(re.compile("tab=history.*comparison="))
 
 
+def restyling(page: Page) -> list[int]:
+    """The elements that were styled at each layout of a comparison."""
+    browser = page.context.browser
+    assert browser
+    browser.start_tracing(page=page, categories=["devtools.timeline"])
+    compare(page, tokens=300)
+    return [
+        event["args"]["elementCount"]
+        for event in json.loads(browser.stop_tracing())["traceEvents"]
+        if event["name"] == "UpdateLayoutTree"
+        and "elementCount" in event["args"]  # not of one that had not ended
+    ]
+
+
 def test_a_result_says_when_it_is_that_of_another_prompt_or_other_settings(window: Window) -> None:
-    """Loaded ones too; lanes that move keep the settings of their request."""
+    """Loaded ones too; lanes that move keep the settings of their request. A frame of a run
+    restyles its new tokens and not the page."""
     page, note = window.page, window.page.locator("#compare-request .mars-request")
     page.fill("#prompt textarea", "one two")
     expect(note).to_have_text("The result below is of another prompt")  # the example
-    compare(page, tokens=8)
+    restyled = restyling(page)
+    assert sum(restyled) > page.locator("#compare-lane-0 .tok, #compare-lane-1 .tok").count() > 0
+    assert sum(count > 500 for count in restyled) <= 4, (
+        "what begins and ends a comparison, of some twenty frames"
+    )
     expect(note).to_be_hidden()
     fill(page, "Max new tokens", "9")
     expect(note).to_have_text("The result below is of other settings")
@@ -176,13 +196,25 @@ def test_stop_replaces_compare_and_what_a_closed_tab_ran_is_saved_as_cancelled(
     assert page.eval_on_selector_all("#compare-lane-0 .mars-tile dd", cut) == 0
     heights = "labels => new Set(labels.map(label => label.offsetHeight)).size"
     assert page.eval_on_selector_all("#compare-lane-0 .mars-tile dt", heights) == 1
-    for leave in (page.reload, page.close):
-        begin_slow_run(page)
-        leave()
-        ends = time.monotonic() + PATIENCE_MS / 1000
-        while time.monotonic() < ends and not _latest_states(server):
-            time.sleep(0.2)
-        assert _latest_states(server)[-1] is Status.CANCELLED
+
+    begin_slow_run(page)
+    expect(page).to_have_url(PERMALINK)
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.reload()  # which loses nothing
+    assert "Stopped." in wait_for(page, "cancelled")
+    expect(page).to_have_url(PERMALINK)
+    expected(page, "#prompt textarea").to_have_value(SLOW)
+    open_settings(page)
+    expect(page.get_by_label("Max new tokens", exact=True)).to_have_value("3000")
+    expected(page, "#settings [data-lane]").to_have_count(2)
+    assert said == []
+    begin_slow_run(page)
+    page.close()
+    ends = time.monotonic() + PATIENCE_MS / 1000
+    while time.monotonic() < ends and not _latest_states(server):
+        time.sleep(0.2)
+    assert _latest_states(server)[-1] is Status.CANCELLED
 
 
 def test_a_conversation_goes_on_with_every_key_after_a_reload_and_where_it_was_stopped(
@@ -248,32 +280,70 @@ def test_a_conversation_goes_on_with_every_key_after_a_reload_and_where_it_was_s
     assert [lane_text(page, lane) for lane in (0, 1)] == last
 
 
-def test_a_model_that_cannot_be_loaded_is_named_and_stays_typed(window: Window) -> None:
-    page, model = window.page, "/nowhere/<b>model</b>"
+def test_own_models_are_browsed_described_and_remembered_and_a_missing_one_is_named(
+    window: Window, tmp_path: Path
+) -> None:
+    write_gguf(tmp_path / "tiny.gguf")
+    page, note, missing = window.page, window.page.locator("#pair-note"), "/nowhere/<b>model</b>"
+    target, described = page.locator("#target-input"), "target: llama, GGUF F32"
     pick(page, "Model pair", "My own model…")
-    page.fill("#target input", model)
+    expect(page.get_by_role("button", name="Browse …")).to_be_visible()
+    target.fill(str(tmp_path))
+    target.blur()
+    note.get_by_role("button", name="tiny.gguf").click()
+    expect(target).to_have_value(str(tmp_path / "tiny.gguf"))
+    expect(note).to_contain_text(described)
+    target.fill(missing)
     page.fill("#prompt textarea", "a prompt that stays")
     press_compare(page)
-    assert model in wait_for(page, "failed")
+    assert missing in wait_for(page, "failed")
     assert page.input_value("#prompt textarea") == "a prompt that stays"
     assert page.locator(STRIP).get_attribute("role") == "alert"
     page.reload()
     page.wait_for_selector("#compare")
-    expect(page.locator("#target input")).to_have_value(model)
-    offered = page.locator("[data-recent] [data-fill]", has_text="model")
-    expect(offered).to_have_count(0)  # they are those that were there
+    expect(target).to_have_value(missing)
+    open_settings(page)
+    target.fill("")
+    offered = page.locator("[data-recent] button")  # those that were there
+    expect(offered.filter(has_text="nowhere")).to_have_count(0)
+    offered.filter(has_text="tiny.gguf").click()
+    expect(note).to_contain_text(described)
 
 
-def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_itself(
+def picture_height(page: Page, folder: Path) -> int:
+    with page.expect_download() as download:
+        button(page.locator("#compare-share"), "Share picture").click()
+    assert re.fullmatch(r"mars-[0-9a-f]{8}\.png", download.value.suggested_filename)
+    download.value.save_as(folder / "picture.png")
+    head = (folder / "picture.png").read_bytes()[:24]
+    width, height = (int.from_bytes(head[at : at + 4], "big") for at in (16, 20))
+    assert head[:8] == b"\x89PNG\r\n\x1a\n" and width == 2400 and 400 < height < 3000
+    return height
+
+
+def test_hostile_text_is_displayed_and_never_run_and_picture_and_report_need_nothing_else(
     window: Window, tmp_path: Path
 ) -> None:
-    page = window.page
-    page.fill("#prompt textarea", HOSTILE)
+    """In the picture a long text is cut, and takes more room than a short one."""
+    page, picture = window.page, window.page.locator("#compare-share [data-picture]")
+    page.fill("#prompt textarea", "one")
+    open_settings(page)
+    page.locator("#settings #remove-lane-1").click()
+    expected(page, "#rule-1").to_be_hidden()
+    compare(page, tokens=8)
+    low, before = picture_height(page, tmp_path), picture.get_attribute("data-picture") or ""
+    expected(page, "#compare-share [role=status]").to_have_text("The picture was saved.")
+    page.fill("#prompt textarea", HOSTILE * 8)
     page.evaluate(
         "() => { const box = document.querySelector('#prompt textarea'); box.value += '\\ud800';"
         " box.dispatchEvent(new Event('input', {bubbles: true})); }"
     )
-    compare(page, tokens=24)
+    open_settings(page)
+    page.click("#add-lane")
+    expected(page, "#rule-1").to_be_visible()
+    compare(page, tokens=100)
+    expect(picture).not_to_have_attribute("data-picture", before)
+    assert picture_height(page, tmp_path) > low
     open_history(page)
     row = page.locator(".mars-history-prompt").first
     assert (
@@ -282,7 +352,7 @@ def test_hostile_text_is_displayed_and_never_run_and_a_report_needs_nothing_but_
     )
     reopen_latest(page)
     expected(page, "#history-prompt").to_have_text(
-        HOSTILE.replace("\u202e", "⟨U+202E⟩").replace("\x1b", "␛") + "\ufffd"
+        8 * HOSTILE.replace("\u202e", "⟨U+202E⟩").replace("\x1b", "␛") + "\ufffd"
     )
     assert page.evaluate("window.ran") is None
     assert page.locator("script:text('window.ran')").count() == 0
@@ -307,54 +377,6 @@ def _latest_states(server: Server) -> list[Status]:
     with RunStore(server.database) as store:
         stored = store.load(store.matching_ids(Search(limit=1))[0])
         return [run.trace.status for run in sorted(stored.runs, key=lambda run: run.order)]
-
-
-def test_runs_stand_side_by_side_and_the_address_shows_them_again(window: Window) -> None:
-    """Before and after that, a comparison is named, found, deleted and brought back."""
-    page = window.page
-    rows, search = page.locator(".mars-history-row"), page.locator(".mars-search-text input")
-    compare(page, tokens=12)
-    fill(page, "Temperature", "0")
-    compare(page, tokens=12)
-    open_history(page)
-    heads = page.locator(".mars-runs thead th")
-    page.locator(".mars-history-run input").first.click()
-    expect(heads).to_have_count(1)
-    held: list[Route] = []
-
-    def last_first(route: Route) -> None:
-        held.append(route)
-        if len(held) == 3:
-            answers = [(each, each.fetch()) for each in held]
-            for each, answer in reversed(answers):
-                each.fulfill(response=answer)
-
-    # three at once, of which the first is answered last: none is lost while the list is drawn anew
-    page.route("**/gradio_api/run/predict*", last_first, times=3)
-    page.evaluate(
-        "[...document.querySelectorAll('.mars-history-run input')].slice(1, 4).forEach((box) => box.click())"
-    )
-    expect(heads).to_have_count(4)
-    expected(page, ".mars-history-run input:checked").to_have_count(4)
-    compared = page.locator(".mars-runs tbody tr:visible")
-    every = compared.count()
-    page.get_by_label("Differences only").check()
-    assert 0 < compared.count() < every
-    page.goto(page.url)
-    expect(heads).to_have_count(4)
-
-    reopen_latest(page)
-    for name, text in (("name", "the odd one"), ("tags", "odd, paper")):
-        page.locator(f"#history-{name} input").first.fill(text)
-    page.click("#history-save")
-    expect(page.locator(".mars-history-name").first).to_have_text("the odd one")
-    for text, count in (("ODD O", 1), ("nothing has this name", 0), ("odd o", 1)):
-        search.fill(text)
-        expect(rows).to_have_count(count)
-    page.click("#history-delete")
-    expect(rows).to_have_count(0)
-    button(page, "Undo").click()
-    expected(page, ".mars-history-name").to_have_text("the odd one")
 
 
 def test_lanes_are_added_and_removed_and_a_preset_sets_fields_and_lanes(window: Window) -> None:
@@ -457,22 +479,3 @@ def test_what_theta_means_follows_it_and_the_pair_without_moving_the_page(window
     slider.fill("0")
     expect(counted.nth(1)).to_contain_text("MARS θ = 0.8 would keep")
     assert text.evaluate(TOP) == selector
-
-
-def test_a_file_is_browsed_described_and_remembered(window: Window, tmp_path: Path) -> None:
-    write_gguf(tmp_path / "tiny.gguf")
-    page, note = window.page, window.page.locator("#pair-note")
-    page.click("#settings > summary")
-    page.select_option("#pair-input", CUSTOM)
-    expect(page.get_by_role("button", name="Browse …")).to_be_visible()
-    page.fill("#target-input", str(tmp_path))
-    page.locator("#target-input").blur()
-    note.get_by_role("button", name="tiny.gguf").click()
-    expect(page.locator("#target-input")).to_have_value(str(tmp_path / "tiny.gguf"))
-    expect(note).to_contain_text("target: llama, GGUF F32")
-    page.reload()
-    page.click("#settings > summary")
-    page.select_option("#pair-input", CUSTOM)
-    page.fill("#target-input", "")
-    page.locator("[data-recent] button", has_text="tiny.gguf").click()
-    expect(note).to_contain_text("target: llama, GGUF F32")

@@ -7,7 +7,7 @@ import re
 from urllib.parse import urljoin
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from evaluation.report.example import EXAMPLE
 from storage import RunStore
@@ -39,11 +39,7 @@ def test_a_result_says_what_studies_found_and_leads_to_the_form_of_one(window: W
     expected(page, ".mars-study-estimate").to_contain_text("250 problems × 2 lanes = 500 runs")
 
 
-@pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_window(
-    window: Window, study: str
-) -> None:
-    page = window.page
+def read_study(page: Page, study: str) -> None:
     page.locator(f'.mars-study-entry[data-key="{study}"]').click()
     expect(page.locator("#quality-first h2").first).to_have_text("What is kept, and what is gained")
     expected(page, "#quality-first p.mq-open").to_contain_text("of strict’s score")
@@ -79,6 +75,8 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
     button(page, "Open in History").click()
     expected(page, "#history-lane-0 .mars-text").to_be_visible()
 
+
+def in_a_narrow_dark_window(page: Page, study: str) -> None:
     page.set_viewport_size({"width": 360, "height": 780})
     button(page, "Switch between light and dark").click()
     page.goto(f"{page.url.split('?')[0]}?study={study}")
@@ -92,7 +90,10 @@ def test_a_study_is_read_opened_in_history_and_comes_back_in_a_narrow_dark_windo
 
 
 @pytest.mark.parametrize("start", [("?tab=quality", "#study-list")])
-def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
+def test_a_study_is_started_stopped_resumed_read_and_opened_in_history(
+    window: Window, study: str
+) -> None:
+    """It comes back in a narrow dark window."""
     page, strip = window.page, "#quality-strip .mars-strip"
     button(page, "Start a study").click()
     page.locator("#study-suite select").select_option("demo_arithmetic")
@@ -121,6 +122,8 @@ def test_a_study_is_started_stopped_and_resumed(window: Window) -> None:
     expected(page, "#quality-resume").to_be_visible()
     expected(page, "#quality-stop").to_be_hidden()
     expect(page.locator("#quality-first h2").first).to_be_visible()
+    read_study(page, study)
+    in_a_narrow_dark_window(page, study)
 
 
 VOTES_STRIP = "#votes-strip .mars-strip"

@@ -3,7 +3,6 @@ narrow and wide, axe."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
@@ -23,30 +22,6 @@ from tests.browser.steps import (
 pytestmark = pytest.mark.browser
 TITLES = ["Strict", "MARS θ = 0.9", "MARS θ = 0.5"]
 TOP = "node => node.getBoundingClientRect().top + window.scrollY"
-
-
-def test_results_are_seen_with_the_prompt_above_them(window: Window) -> None:
-    """So that the page does not move while it is drawn; then the device is requested."""
-    page = window.page
-    page.add_init_script("""
-        const send = window.fetch, asked = window.asked = [], early = window.early = [];
-        window.fetch = (address, ...more) => {
-          const drawn = document.querySelectorAll("#compare-lane-1 .tok").length;
-          if (String(address.url ?? address).includes("/run/predict")) asked.push(drawn);
-          return send(address, ...more);
-        };
-        const look = () => {
-          const strip = document.querySelector("#compare-strip");
-          const prompt = document.querySelector("#prompt textarea");
-          if (strip && !prompt) early.push(getComputedStyle(strip).visibility);
-          requestAnimationFrame(look);
-        };
-        look();""")
-    page.reload()
-    expected(page, "#compare-strip").to_be_visible()
-    assert "visible" not in page.evaluate("window.early")
-    expected(page, ".mars-chip").to_have_text("CPU, float32")
-    assert page.evaluate("window.asked")[0] > 0
 
 
 def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window: Window) -> None:
@@ -113,8 +88,33 @@ def test_a_comparison_needs_no_mouse_and_streaming_does_not_move_the_page(window
     assert "All 4 lanes are in use" in wait_for(page, "failed")
 
 
-def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window: Window) -> None:
+EARLY = """
+const send = window.fetch, asked = window.asked = [], early = window.early = [];
+window.fetch = (address, ...more) => {
+  const drawn = document.querySelectorAll("#compare-lane-1 .tok").length;
+  if (String(address.url ?? address).includes("/run/predict")) asked.push(drawn);
+  return send(address, ...more);
+};
+const look = () => {
+  const strip = document.querySelector("#compare-strip");
+  const prompt = document.querySelector("#prompt textarea");
+  if (strip && !prompt) early.push(getComputedStyle(strip).visibility);
+  requestAnimationFrame(look);
+};
+look();"""
+
+
+def test_the_example_is_seen_with_the_prompt_above_it_read_planned_with_and_run_with_another_theta(
+    window: Window,
+) -> None:
+    """So that the page does not move while it is drawn; then the device is requested."""
     page = window.page
+    page.add_init_script(EARLY)
+    page.reload()
+    expected(page, "#compare-strip").to_be_visible()
+    assert "visible" not in page.evaluate("window.early")
+    expected(page, ".mars-chip").to_have_text("CPU, float32")
+    assert page.evaluate("window.asked")[0] > 0
     details_tab(page, "Margins")
     plot, text = (
         page.locator("#compare-margins-2 .mars-plot"),
@@ -159,26 +159,6 @@ def test_the_example_can_be_read_planned_with_and_run_with_another_theta(window:
     assert [
         page.inner_text(f"#compare-lane-{lane} .mars-lane-title") for lane in range(3)
     ] == TITLES
-
-
-def test_a_frame_of_a_run_restyles_its_new_tokens_and_not_the_page(window: Window) -> None:
-    page = window.page
-    browser = page.context.browser
-    assert browser
-    browser.start_tracing(page=page, categories=["devtools.timeline"])
-    compare(page, tokens=300)
-    events = json.loads(browser.stop_tracing())["traceEvents"]
-    restyled = [
-        event["args"]["elementCount"]
-        for event in events
-        if event["name"] == "UpdateLayoutTree"
-        and "elementCount" in event["args"]  # not of one that had not ended
-    ]
-    tokens = page.locator("#compare-lane-0 .tok, #compare-lane-1 .tok").count()
-    assert sum(restyled) > tokens > 0, "every token of two lanes was styled"
-    assert sum(count > 500 for count in restyled) <= 4, (
-        "what begins and ends a comparison, of some twenty frames"
-    )
 
 
 # All that a theme changes.

@@ -38,31 +38,27 @@ def draw_again(page: Page, panel: str) -> None:
         expected(page, f"{panel} .mars-bar[data-drawn]").to_have_count(0)
 
 
-def test_every_typed_field_keeps_its_value_while_its_form_is_drawn_again(window: Window) -> None:
-    page = window.page
-    for scope in BUTTONS:
-        panel = f"#{scope}-settings"
-        open_form(page, scope)
-        fields = [
-            id_
-            for id_, type_ in page.eval_on_selector_all(f"{panel} [data-name]", VISIBLE)
-            if type_ in TYPED
-        ]
-        typed = {}
-        for id_ in fields:
-            field = page.locator(f"#{id_}")
-            field.press("End")
-            field.press("1")
-            typed[id_] = field.input_value()
-            field.press("Tab")
-        draw_again(page, panel)
-        assert {id_: page.input_value(f"#{id_}") for id_ in fields} == typed
+def keep_what_is_typed(page: Page, scope: str) -> None:
+    """In every field, while the form is drawn again."""
+    panel = f"#{scope}-settings"
+    fields = [
+        id_
+        for id_, type_ in page.eval_on_selector_all(f"{panel} [data-name]", VISIBLE)
+        if type_ in TYPED
+    ]
+    typed = {}
+    for id_ in fields:
+        field = page.locator(f"#{id_}")
+        field.press("End")
+        field.press("1")
+        typed[id_] = field.input_value()
+        field.press("Tab")
+    draw_again(page, panel)
+    assert {id_: page.input_value(f"#{id_}") for id_ in fields} == typed
 
 
-def test_a_run_has_the_texts_that_were_typed_and_notes_stay_until_they_are_saved(
-    window: Window, server: Server
-) -> None:
-    page = window.page
+def run_with_what_is_typed(page: Page, server: Server) -> None:
+    """And notes stay until they are saved."""
     page.locator("#settings summary").first.click()
     page.locator("#compare-settings .mars-advanced > summary").first.click()
     fill(page, "System prompt", "Answer briefly.")
@@ -113,31 +109,36 @@ REFUSED = {
 BUTTONS = {"compare": "#compare", "votes": "#votes-write", "study": "#study-run"}
 
 
+def refuse(page: Page, scope: str, id_: str, value: str) -> None:
+    """It is shown at its field, which has the focus."""
+    field = page.locator("#prompt textarea" if id_ == "prompt" else f"#{id_}")
+    page.eval_on_selector_all(
+        f"#{scope}-settings details", "all => all.forEach(each => { each.open = true; })"
+    )
+    before = field.input_value()
+    field.fill(value)
+    field.blur()
+    page.click(BUTTONS[scope])
+    expect(field).to_be_focused()
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_be_in_viewport(ratio=1)
+    strip = page.inner_text(f"#{ {'study': 'quality'}.get(scope, scope) }-strip .mars-strip p")
+    expect(page.locator(f"[id='{field.get_attribute('aria-describedby')}']")).to_have_text(strip)
+    field.fill(before)
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+
+
 @pytest.mark.parametrize("size", [ViewportSize(width=1440, height=900)])
-def test_a_refused_value_is_shown_at_its_field_which_has_the_focus(window: Window) -> None:
+def test_what_is_typed_in_any_form_stays_is_run_or_refused_at_its_field(
+    window: Window, server: Server
+) -> None:
     page = window.page
-    for scope, (id_, value) in (
-        (scope, each) for scope, values in REFUSED.items() for each in values.items()
-    ):
-        field = page.locator("#prompt textarea" if id_ == "prompt" else f"#{id_}")
-        if id_ == next(iter(REFUSED[scope])):
-            open_form(page, scope)
-            if scope == "study":  # what it shows first comes with the example, or with the list
-                shown = page.locator("#quality-strip", has_text="An example")
-                expect(shown.or_(page.locator(".mars-study-entry")).first).to_be_attached()
-        page.eval_on_selector_all(
-            f"#{scope}-settings details", "all => all.forEach(each => { each.open = true; })"
-        )
-        before = field.input_value()
-        field.fill(value)
-        field.blur()
-        page.click(BUTTONS[scope])
-        expect(field).to_be_focused()
-        expect(field).to_have_attribute("aria-invalid", "true")
-        expect(field).to_be_in_viewport(ratio=1)
-        strip = page.inner_text(f"#{ {'study': 'quality'}.get(scope, scope) }-strip .mars-strip p")
-        expect(page.locator(f"[id='{field.get_attribute('aria-describedby')}']")).to_have_text(
-            strip
-        )
-        field.fill(before)
-        expect(field).not_to_have_attribute("aria-invalid", "true")
+    run_with_what_is_typed(page, server)
+    for scope, values in REFUSED.items():
+        open_form(page, scope)
+        if scope == "study":  # what it shows first comes with the example, or with the list
+            shown = page.locator("#quality-strip", has_text="An example")
+            expect(shown.or_(page.locator(".mars-study-entry")).first).to_be_attached()
+        for id_, value in values.items():
+            refuse(page, scope, id_, value)
+        keep_what_is_typed(page, scope)

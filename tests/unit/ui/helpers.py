@@ -15,7 +15,6 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from mars_core.engine.assembly import Assembler
 from mars_core.models import CATALOG, ModelPool
 from mars_core.settings import Settings, read_lane
 from mars_core.types import Outcome, Token, Trace
@@ -97,18 +96,6 @@ def failing(words: str, kind: Callable[[str], BaseException] = StorageError) -> 
 
 class PanicException(BaseException):
     """As pyo3 raises it where a library in Rust panics."""
-
-
-def lose_device(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    """So many steps are assembled, and no more."""
-    step, steps = Assembler.step, itertools.count()
-
-    def broken(self: Assembler, raw: Any, elapsed: float) -> Any:
-        if next(steps) >= after:
-            raise RuntimeError("The device is gone.\nstack")
-        return step(self, raw, elapsed)
-
-    monkeypatch.setattr(Assembler, "step", broken)
 
 
 @contextmanager

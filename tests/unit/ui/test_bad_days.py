@@ -27,7 +27,6 @@ from tests.unit.ui.helpers import (
     changed,
     end_of,
     failing,
-    rows_of,
     run_comparison,
     run_one_more,
     running,
@@ -44,7 +43,7 @@ from ui.public.limits import Limits
 from ui.public.visitors import Visitor
 from ui.settings.values import settings_label, settings_values
 from ui.tabs.compare.continuation import ContinuationRequest
-from ui.tabs.compare.frames import DisplayedComparison, Frame
+from ui.tabs.compare.frames import DisplayedComparison
 from ui.tabs.study.form import StudyForm
 from ui.tabs.study.running import StudyFrame, started
 from ui.tabs.votes.round import Rounds
@@ -94,21 +93,16 @@ def works(ordered_services: Services) -> bool:
     ) == (0, 0)
 
 
-def displayed_by(frames: Iterator[Frame]) -> DisplayedComparison:
-    """What a full comparison shows."""
-    return [frame.displayed for frame in frames if frame.displayed][-1]
-
-
-@pytest.mark.parametrize("error", [MemoryError, PanicException])
 @pytest.mark.parametrize(
-    "target",
+    ("target", "error"),
     [
-        "transformers.AutoTokenizer.from_pretrained",
-        "mars_core.models.loading.end_ids",
-        "transformers.PreTrainedTokenizerBase.__call__",
-        "mars_core.session.build",
-        "mars_core.engine.assembly.Assembler.step",
-        "ui.tabs.compare.frames.token_rows",
+        ("transformers.AutoTokenizer.from_pretrained", PanicException),
+        ("mars_core.models.loading.end_ids", MemoryError),
+        ("transformers.PreTrainedTokenizerBase.__call__", PanicException),
+        ("mars_core.session.build", MemoryError),
+        ("mars_core.engine.assembly.Assembler.step", MemoryError),
+        ("mars_core.engine.assembly.Assembler.step", PanicException),
+        ("ui.tabs.compare.frames.token_rows", PanicException),
     ],
 )
 def test_what_a_library_raises_is_one_sentence_and_the_next_run_works(
@@ -177,7 +171,9 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
         ({"prompt": "a b c d e f " * 15}, "The prompt's length in tokens is"),
         ({"max_new_tokens": 65}, "max_new_tokens is 65"),
         ({"k": 9}, "K is 9; on this public page it must be 1 to 8."),
-        ({"rules": FORM.rules * 2}, "The number of lanes is 4"),
+        ({"rules": ["strict", "none", "mars", "typical"]}, "The number of lanes is 4"),
+        ({"max_new_tokens": 10**6}, "max_new_tokens is 1000000; on this public page it must be 1"),
+        ({"prefix": [5] * 60, "max_new_tokens": 8}, "on this public page they must be at most 64"),
         ({"target": "/etc"}, "This page runs the model pairs of its list"),
         ({"drafter": "eagle3:/etc"}, "This page runs the model pairs of its list"),
         ({"classifier": "/etc"}, "This page runs the model pairs of its list"),
@@ -188,36 +184,25 @@ def test_a_closed_tab_frees_the_slot_while_running_and_while_waiting(
 def test_what_is_too_much_for_a_public_page_is_refused_in_one_sentence(
     public: Services, change: dict[str, Any], words: str
 ) -> None:
-    """A comparison and a study: whichever has the field."""
+    """A comparison, of the page and of a program, and a study: whichever has the field."""
     sentences = []
     if change.keys() <= {each.name for each in fields(Settings)}:
-        sentences.append(last(public, replace(FORM, **change)))
-    if not change.keys() & {"prompt", "system", "k", "rules", "target"}:
+        if "prefix" not in change:
+            sentences.append(last(public, replace(FORM, **change)))
+        with pytest.raises(gr.Error) as refused:
+            list(Api(public).compare(**{"prompt": FORM.prompt, "max_new_tokens": 8} | change))
+        sentences.append(("failed", str(refused.value.message)))
+    if not change.keys() & {"prompt", "system", "k", "rules", "target", "prefix"}:
         sentences.append(end_of(swept(public, changed(SWEEP, **change))))
     for state, sentence in sentences:
-        assert state == "failed" and sentence.startswith(words) and sentence.endswith(".")
+        assert state == "failed" and words in sentence and sentence.endswith(".")
     assert sentences and public.store.count() == 0
     assert public.queue.running == 0 and not public.queue.begun
 
 
-def test_a_public_page_bounds_continuations_and_programs(public: Services, spec: PairSpec) -> None:
-    displayed = displayed_by(run_comparison(public, replace(FORM, max_new_tokens=64), "v"))
-    closed = replace(displayed, pair=replace(spec, key="custom", title="Own"))
-    *_, end = run_one_more(public, closed, ContinuationRequest(0, 3, 7), "v")
-    assert "of its list only" in strip_text(end)[1]
-    for change, words in rows_of("""
-{"max_new_tokens": 65} -> on this public page
-{"max_new_tokens": 1000000} -> on this public page it must be 1 to 64
-{"rules": ["strict", "none", "mars", "typical"]} -> on this public page
-"""):
-        with pytest.raises(gr.Error, match=words):
-            list(Api(public).compare(**{"prompt": "Once"} | change))
-    with pytest.raises(gr.Error, match="on this public page they must be at most 64 together"):
-        list(Api(public).compare(prompt="Once", prefix=[5] * 60, max_new_tokens=8))
-    assert public.queue.running == 0
-
-
-def test_another_visitor_with_the_same_session_is_another_page(public: Services) -> None:
+def test_what_another_visitor_has_with_the_same_session_or_another_pair_is_out_of_reach(
+    public: Services, spec: PairSpec
+) -> None:
     other, ended, rounds = (
         replace(public, visitor=Visitor("browser:b", "page a")),
         Latest[str](3),
@@ -229,7 +214,11 @@ def test_another_visitor_with_the_same_session_is_another_page(public: Services)
     assert ended.take(other.key) is None and ended.take(public.key) == "details"
     (*_, frame) = write_answers(public, rounds, replace(FORM, max_new_tokens=48), "v")
     assert frame.round and rounds.take(other.key) is None
-    assert (waiting := rounds.take(public.key)) and waiting.name == frame.round
+    waiting = rounds.take(public.key)
+    assert waiting and waiting.name == frame.round
+    own = DisplayedComparison(waiting.comparison, replace(spec, key="custom", title="Own"), (0, 1))
+    *_, end = run_one_more(public, own, ContinuationRequest(0, 3, 7), "v")
+    assert "of its list only" in strip_text(end)[1]
 
 
 @pytest.fixture(autouse=True)

@@ -46,6 +46,7 @@ def test_every_lane_goes_on_from_its_own_answers_with_the_system_prompt(
     stored = latest(services.store)
     first, second, third = stored.turns
     assert services.store.count() == 1 and answers(first)[0] != answers(first)[1]
+    assert "their answers in the turns before differ" in strip_text(frames[-1])[1]
     for lane, run in enumerate(stored.runs):
         said = [(turn.prompt.text, answers(turn)[lane]) for turn in (first, second)]
         assert [*map(tuple, run.trace.config.prompt.history)] == said
@@ -76,12 +77,6 @@ def test_all_lanes_go_on_from_one_and_reopen_as_they_were(services: Services) ->
         stored_settings(later, services.catalog)
 
 
-def test_a_difference_after_different_answers_has_that_cause(services: Services) -> None:
-    list(run_comparison(services, ASKED, "visitor"))
-    *_, end = ask(services, "And Ben?")
-    assert "their answers in the turns before differ" in strip_text(end)[1]
-
-
 def test_a_stopped_answer_is_marked_and_a_lane_without_one_takes_the_others(
     services: Services,
 ) -> None:
@@ -100,18 +95,13 @@ def test_a_stopped_answer_is_marked_and_a_lane_without_one_takes_the_others(
     assert f"stopped after {stopped.summary.new_tokens} token" in reopened(stored).turns
 
 
-@pytest.mark.parametrize(
-    ("question", "history", "words"),
-    [
+def test_what_cannot_be_asked_is_one_sentence_and_changes_nothing(services: Services) -> None:
+    list(run_comparison(services, ASKED, "visitor"))
+    for question, history, words in (
         ("  ", "own", "The prompt is empty"),
         ("And?", "mine", "history is 'mine'; it must be own or baseline"),
         ("And " * 9_000, "own", "the conversation alone does not fit into the context"),
-    ],
-)
-def test_what_cannot_be_asked_is_one_sentence_and_changes_nothing(
-    services: Services, question: str, history: str, words: str
-) -> None:
-    list(run_comparison(services, ASKED, "visitor"))
-    frames = list(ask(services, question, history))
-    assert words in strip_text(frames[-1])[1]
-    assert not any(frame.opens for frame in frames) and not latest(services.store).earlier
+    ):
+        frames = list(ask(services, question, history))
+        assert words in strip_text(frames[-1])[1]
+        assert not any(frame.opens for frame in frames) and not latest(services.store).earlier

@@ -32,26 +32,8 @@ def history(store: RunStore, page: gr.Blocks) -> HistoryTab:  # noqa: ARG001
     return HistoryTab(services_of(store), address_component())
 
 
-def value_of(updates: dict[Any, Any], component: Any) -> Any:
-    return json.loads(updates[component])
-
-
 def panel(updates: dict[Any, Any], component: Any) -> Element:
     return read_panel(updates[component])
-
-
-def columns(updates: dict[Any, Any], history: HistoryTab) -> list[str]:
-    """The runs that stand side by side."""
-    heads = panel(updates, history.runs).one("thead")
-    return [
-        each.value["run"]
-        for each in heads.all("button")
-        if each.attributes["title"].startswith("Remove")
-    ]
-
-
-def runs_of(store: RunStore, comparison: str) -> list[str]:
-    return [run.id for run in store.load(comparison).runs]
 
 
 def test_the_latest_comes_first_and_pages_follow(store: RunStore) -> None:
@@ -86,35 +68,6 @@ def test_every_field_of_the_search_limits_the_list(store: RunStore) -> None:
         assert " ".join(titles) == expected, fields
 
 
-def test_an_address_opens_everything_it_names(store: RunStore, history: HistoryTab) -> None:
-    comparison_id = keep(store, "a lantern")
-    runs = runs_of(store, comparison_id)
-    updates = history.go(Address(comparison=comparison_id, runs=tuple(runs), text="lan"))
-    for shows in (
-        updates,
-        history.act(Address(), {"action": "open", "id": comparison_id}),
-    ):  # a click does so, too
-        assert value_of(shows, history.address)["comparison"] == comparison_id
-        assert (
-            panel(shows, history.rows).one(".mars-history-row").attributes["aria-pressed"] == "true"
-        )
-        assert value_of(shows, history.detail.view.lanes[1])["state"] == "completed"
-        links = panel(shows, history.detail.foot).all("a")
-        assert {link.attributes["href"].partition("?")[2] for link in links} == {
-            f"comparison={comparison_id}"
-        }
-    assert columns(updates, history) == runs
-    rows = panel(updates, history.runs).one("table").all("tr")[1:]
-    same = {
-        row.all("th")[0].text: row.attributes["data-same"] for row in rows
-    }  # rows that agree say so
-    assert same["Seed"] == "true" and same["Rule"] == "false" and same["Settings"] == "false"
-    text = panel(updates, history.search).all("input")[0]
-    assert (
-        text.attributes["value"] == "lan" and updates[history.session].comparison == comparison_id
-    )
-
-
 def test_name_tags_and_comment_are_stored(store: RunStore, history: HistoryTab) -> None:
     comparison_id = keep(store)
     view, sent = Address(comparison=comparison_id), {"tags": "b, a,, b", "comment": "fine"}
@@ -130,30 +83,6 @@ def test_name_tags_and_comment_are_stored(store: RunStore, history: HistoryTab) 
     assert "200 characters" in foot.one(".mars-page").text
     assert foot.all("input")[0].attributes["value"] == "x" * 201
     assert store.load(comparison_id).name == "mine"
-
-
-def test_deleting_is_undone_and_the_next_action_takes_the_line_away(
-    store: RunStore, history: HistoryTab
-) -> None:
-    comparison_id = keep(store, "a lantern")
-    view = Address(comparison=comparison_id, runs=tuple(runs_of(store, comparison_id)))
-    updates = history.act(view, {"action": "delete"})
-    rows = panel(updates, history.rows)
-    notice = rows.one(".mars-history-notice")
-    assert (
-        not rows.all(".mars-history-row")
-        and notice.one("span").text == "Deleted “a lantern”."
-        and not notice.hidden
-    )
-    assert notice.one("button").value == {"action": "undo", "id": comparison_id}
-    view = updates[history.session]
-    assert view.comparison == "" and view.runs == () and store.count() == 0
-    assert panel(history.list_updates(view), history.rows).one(".mars-history-notice").hidden
-    back = history.act(view, {"action": "undo", "id": comparison_id})
-    assert (
-        len(panel(back, history.rows).all(".mars-history-row")) == 1
-        and store.load(comparison_id).runs
-    )
 
 
 def test_of_many_runs_the_chosen_ones_are_opened(store: RunStore, history: HistoryTab) -> None:

@@ -31,10 +31,10 @@ WIDE = ["x"] * (max(*LISTS.values(), MOST) + 1)
 REFUSED = r"has [\d,]+ (characters|values); [\d,]+ are the most\.'?$"
 
 
-@pytest.fixture
-def page(services: Services) -> gr.Blocks:
+@pytest.fixture(scope="module")
+def page(lasting: Services) -> gr.Blocks:
     with one_loop():
-        return build_app(services)
+        return build_app(lasting)
 
 
 def test_no_event_reads_a_value_that_is_too_long(

@@ -147,6 +147,7 @@ def bundled(store: RunStore) -> Services:
     return Services(pool, store, (BUNDLED_PAIR,))
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
     bundled: Services,
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_setting_is_advised_as_by_the_command_and_goes_on_where_it_stopped(
     assert not resumable(store, study)
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_advice_that_is_stopped_before_its_plan_stores_nothing(bundled: Services) -> None:
     events = started(bundled, "visitor", ADVICE)
     for event in events:

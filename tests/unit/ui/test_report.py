@@ -222,9 +222,8 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     assert [each.text for each in panel.all(".mars-passes")[0].all("dd")] == [
         f"{name}{trace.summary.steps}" for name, trace in (("Strict", LEFT), ("MARS", RIGHT))
     ]
-    colours = [each.attributes["style"] for each in panel.all(".mars-passes")[0].all("i")]
-    for lane, colour in enumerate(colours):  # as in the figures
-        assert f"--lane:var(--mars-lane-{lane});" in colour
+    for lane, part in enumerate(panel.all(".mars-passes")[0].all("i")):  # colours of the figures
+        assert f"--lane:var(--mars-lane-{lane});" in part.attributes["style"]
         assert f"--mars-lane-{lane}:{PlottedRun(LEFT, lane, '').colour};" in css_variables()
     # a run that has not begun has no numbers; without a margin rule nothing is nearly tied
     (live,) = headlines(("Strict", "MARS"), {}, {0: LaneCounts(6, 2, 0)})
@@ -419,36 +418,19 @@ def drawn_values(page: Element) -> list[dict[str, object]]:
     return [piece["props"] for piece in json.loads(text)]
 
 
-def test_the_report_requests_nothing_and_only_scripts_with_a_named_hash_may_run(
-    store: RunStore,
-) -> None:
-    report = report_html(reported(store, MARKUP))
-    page = read_panel(report)
-    assert not [
-        each.tag
-        for each in page.every
-        if {"src", "href", "action", "data"} & each.attributes.keys()
-    ]
-    assert not {each.tag for each in page.every} & {
-        "link",
-        "iframe",
-        "object",
-        "base",
-        "form",
-        "img",
-    }
+def test_only_scripts_with_a_named_hash_may_run_in_a_report(store: RunStore) -> None:
+    """What it requests, the browser says."""
+    page = read_panel(report_html(reported(store, MARKUP)))
     assert not [name for each in page.every for name in each.attributes if name.startswith("on")]
     (policy,) = (
         each.attributes["content"] for each in page.all("meta") if "http-equiv" in each.attributes
     )
-    assert (
-        policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe-eval" not in policy
-    )
-    assert "url(" not in report.split("</style>")[0]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
     hashes = [
         f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in scripts(page)
     ]
-    assert len(hashes) == 2 and re.findall("'sha256-[^']+'", policy) == hashes
+    assert len(hashes) == 2 and re.findall("'[^' ]+'", policy)[1:3] == hashes
+    assert "unsafe-eval" not in policy
 
 
 def test_the_report_holds_what_the_page_shows(store: RunStore) -> None:

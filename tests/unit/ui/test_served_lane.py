@@ -58,6 +58,7 @@ def views_of(services: Services, settings: Settings) -> list[Any]:
 def test_a_server_streams_beside_the_lanes_of_this_page_and_is_saved_with_them(
     services: Services, server: Streaming, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Positions of its text that mars-gap would relax are counted and marked."""
     monkeypatch.setattr("ui.jobs.driver.INTERVAL_S", 0.0)
     frames = views_of(services, form(server.url))
     assert strip_text(frames[-1])[0] == "done"
@@ -75,17 +76,11 @@ def test_a_server_streams_beside_the_lanes_of_this_page_and_is_saved_with_them(
     table = frames[-1].details.table
     tau = next(row for row in table.rows if row[0].text.startswith("τ"))
     assert [cell.text for cell in tau][-2:] == ["–", ""]
-
-
-def test_positions_that_mars_gap_would_relax_are_counted_and_marked(
-    services: Services, server: Streaming
-) -> None:
-    ended = views_of(services, form(server.url))[-1].lanes
-    assert ended[2].near == (1, 3) and ended[0].near == ()
-    assert ended[2].drafts == () and len(ended[0].drafts) > 1  # steps that no server reported
+    assert ended.near == (1, 3) and frames[-1].lanes[0].near == ()
+    assert ended.drafts == () and len(frames[-1].lanes[0].drafts) > 1  # a server reports no steps
     step = [name for name, _ in FIELDS].index("step")
-    assert {row.numbers.split(",")[step] for row in ended[2].rows} == {"-1"}
-    assert ended[2].note == (
+    assert {row.numbers.split(",")[step] for row in ended.rows} == {"-1"}
+    assert ended.note == (
         "MARS, gap (g = 0.7) would keep a drafted runner-up at 2 of 5 positions of this text."
     )
 
@@ -108,7 +103,14 @@ def test_a_follow_up_sends_the_server_the_messages_of_its_own_answers(
 
 
 def test_what_is_read_again_is_what_was_shown(services: Services, server: Streaming) -> None:
-    views_of(services, form(server.url))
+    """Also on a public page that may ask this server; only a lane of the page itself goes on."""
+    public = replace(services, public=True, servers=(server.url,))
+    views_of(public, form(server.url))
+    traces = [run.trace for run in latest(services.store).runs]
+    assert [trace.status for trace in traces] == [Status.COMPLETED] * 3
+    with pytest.raises(ValueError, match="A server wrote this lane"):
+        continuation_config(traces, ContinuationRequest(2, 0, 1))
+    assert continuation_config(traces, ContinuationRequest(theta=0.5)).rule.name == "mars"
     again = stored_settings(latest(services.store), services.catalog)
     assert [lane.text for lane in again.rules] == ["strict", "mars(theta=0.2)", "server"]
     assert (again.server, again.server_model) == (server.url, "only")
@@ -156,12 +158,6 @@ def test_a_public_page_asks_only_whom_it_may(
     state, said = strip_text(views_of(public, form(asks))[-1])
     assert state == "failed" and sentence in said
     assert public.asks_servers is bool(allowed)
-
-
-def test_a_public_page_asks_a_server_that_is_allowed(services: Services, server: Streaming) -> None:
-    public = replace(services, public=True, servers=(server.url,))
-    views_of(public, form(server.url))
-    assert [run.trace.status for run in latest(services.store).runs] == [Status.COMPLETED] * 3
 
 
 ANSWERED = {
@@ -234,14 +230,6 @@ def test_a_lane_offers_a_server_where_one_may_be_asked(services: Services, publi
     drawn = json.loads(panel.value({"lanes": [{"rule": SERVER}]}))
     assert ("Served model" in drawn["html"]) is not public
     assert drawn["values"]["lanes"][0]["rule"] == ("strict" if public else SERVER)
-
-
-def test_only_a_lane_of_this_page_goes_on(services: Services, server: Streaming) -> None:
-    views_of(services, form(server.url))
-    traces = [run.trace for run in latest(services.store).runs]
-    with pytest.raises(ValueError, match="A server wrote this lane"):
-        continuation_config(traces, ContinuationRequest(2, 0, 1))
-    assert continuation_config(traces, ContinuationRequest(theta=0.5)).rule.name == "mars"
 
 
 def test_the_key_is_in_nothing_that_is_stored_shown_or_logged(

@@ -211,19 +211,13 @@ def test_the_theta_of_a_pair_is_its_default_with_a_reason_and_the_papers_one_cli
     compare, study, key = PromptPanel(services).panel, QualityTab(services).panel, SPECS[1].key
     mars = [{"rule": "strict"}, {"rule": "mars", "theta": 0.9}, {"rule": "mars", "theta": 0.5}]
     after = redrawn(compare, {"pair": key, "lanes": mars}, changed="pair")
-    assert [lane.get("theta") for lane in lanes_of(after)] == [
-        None,
-        0.97,
-        0.5,
-    ]  # what was chosen otherwise stays
+    thetas = [lane.get("theta") for lane in lanes_of(after)]
+    assert thetas == [None, 0.97, 0.5]  # what was chosen otherwise stays
     reason = "θ = 0.97 is the default of this pair: a reason. The paper's is 0.9."
     assert [note.partition(reason)[1:] for note in notes_of(compare, after)] == [
         (reason, "θ = 0.9, the paper’s"),
         (reason, "θ = 0.97, this pair’s"),
     ]
-    for theta in (0.9, 0.97):
-        after = redrawn(compare, after, changed="other theta", lane=1)
-        assert lanes_of(after)[1]["theta"] == theta
     first = redrawn(study, {"pair": SPECS[0].key}, changed="seed")
     assert first["values"] == "0.84, 0.9, 0.96"
     after = redrawn(study, first | {"pair": key}, changed="pair")
@@ -232,11 +226,8 @@ def test_the_theta_of_a_pair_is_its_default_with_a_reason_and_the_papers_one_cli
         after = redrawn(study, after, changed="other theta")
         assert after["values"] == theta
     assert redrawn(study, first | {"values": "0.8"}, changed="pair")["values"] == "0.8"
-    assert (
-        redrawn(compare, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")["lanes"][1]["theta"]
-        == 0.9
-    )
-    assert not any(reason in note for note in notes_of(compare, {"lanes": mars}))
+    without = redrawn(compare, {"pair": SPECS[2].key, "lanes": mars}, changed="pair")
+    assert lanes_of(without)[1]["theta"] == 0.9
 
 
 def test_a_pair_of_own_models_keeps_the_numbers_that_were_set(store: RunStore) -> None:

@@ -80,13 +80,12 @@ def test_before_the_vote_no_rule_no_number_and_no_text_of_a_run_under_way_is_dis
     assert not any(view.lanes or view.comparison for view in views)
     traces = [run.trace for run in services.store.load(waiting.comparison).runs]
     assert {*end.view.texts} == {trace.text for trace in traces} and len(end.view.texts) == 2
-    strips = "".join(frame.strip.html() for frame in (*before, end))
-    sent = strips + "".join(view.html() for view in views)
+    sent = "".join(frame.strip.html() for frame in (*before, end))
+    sent += "".join(view.html() for view in views)
     words = sent.lower().replace("mars-", "").replace("mars:", "")  # classes and events of the page
-    secrets = ["strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed"]
-    assert not [each for each in (*secrets, waiting.comparison, waiting.name) if each in words]
-    for trace in traces:
-        assert number(trace.summary.tokens_per_s) not in strips
+    secrets = ["strict", "mars", "θ", "\\u03b8", "theta", "tok/s", "relaxed", waiting.comparison]
+    secrets += [waiting.name, *(number(trace.summary.tokens_per_s) for trace in traces)]
+    assert not [each for each in secrets if each in words]
     assert len(before) > 2 and not any(view.texts for view in views[:-1])
     assert {(frame.strip.state, frame.strip.side, frame.round) for frame in before} == {
         ("running", "", "")
