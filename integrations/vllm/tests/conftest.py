@@ -23,7 +23,6 @@ from bench.common.report import BenchReport, ResultTable, save
 from integrations.vllm.tests.running import (
     MIXED,
     PROMPTS,
-    REFUSED,
     SCOPES,
     VllmLane,
     VllmRun,
@@ -110,13 +109,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prompts: Any) -> dict[str, Vl
         "mixed": VllmLane(0.0, MIXED),
         "typical": VllmLane(1.0, {"mars_rule": "typical", "mars_trace": 1}, (("top_p", 0.9),)),
     }
-    refused = {name: lane for name, (lane, _) in REFUSED.items()}
     return {
         "draft_model": VllmRun(
             tmp_path_factory.mktemp("draft"),
             prompts,
             {"method": "draft_model"},
-            lanes(0, 1) | more | SCOPES | refused,
+            lanes(0, 1) | more | SCOPES,
         ),
         "eagle3": VllmRun(
             tmp_path_factory.mktemp("eagle3"), prompts, {"method": "eagle3"}, lanes(0, 1)

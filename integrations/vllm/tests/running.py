@@ -138,24 +138,6 @@ MIXED: list[dict[str, Any] | None] = [
     for i in range(len(PROMPTS))
 ]
 MIXED = [None if extra is None else extra | {"mars_trace": 1} for extra in MIXED]
-REFUSED = {
-    "theta is 2": (
-        VllmLane(0.0, {"mars_theta": 2}, prompts=1),
-        "theta is 2; rule mars takes 0 to 1.",
-    ),
-    "theta is nan": (
-        VllmLane(0.0, {"mars_theta": float("nan")}, prompts=1),
-        "theta is nan; rule mars takes 0 to 1.",
-    ),
-    "penalty": (
-        VllmLane(0.0, {"mars_theta": 0.9}, (("repetition_penalty", 1.1),), 1),
-        "repetition_penalty must be 1 with mars_rule mars, not 1.1.",
-    ),
-    "warm": (
-        VllmLane(1.0, {"mars_rule": "topk-ratio"}, prompts=1),
-        "temperature must be 0 with mars_rule topk-ratio, not 1.",
-    ),
-}
 
 SCOPES = {
     name: VllmLane(t, {"mars_theta": 0.5, "mars_scope": scope, "mars_trace": 1}, prompts=8)

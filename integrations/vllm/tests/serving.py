@@ -85,27 +85,11 @@ def serving(folder: Path, command: str = COMMAND, **environ: str) -> Iterator[Vl
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     module = f"{os.environ['VLLM_PYTHON']} -m vllm.entrypoints.openai.api_server --model"
-    words = [
-        "nice",
-        "-n",
-        "5",
-        "env",
-        *shlex.split(command.replace("vllm serve", module, 1)),
-        "--served-model-name",
-        MODEL,
-        "--host",
-        "127.0.0.1",
-        "--port",
-        str(port),
-        "--dtype",
-        "float32",
-        "--max-model-len",
-        "512",
-        "--max-num-seqs",
-        "16",
-        "--no-enable-prefix-caching",
-        *shlex.split(os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")),
-    ]
+    options = f"--served-model-name {MODEL} --host 127.0.0.1 --port {port} --dtype float32"
+    options += " --max-model-len 512 --max-num-seqs 16 --no-enable-prefix-caching"
+    more = os.environ.get("MARS_VLLM_SERVE", "--enforce-eager")
+    started = command.replace("vllm serve", module, 1)
+    words = shlex.split(f"nice -n 5 env {started} {options} {more}")
     variables = environment(folder, PROMETHEUS_MULTIPROC_DIR=str(folder / "prometheus"), **environ)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(

@@ -11,8 +11,6 @@ from tokenizers import Tokenizer
 
 from bench.common.report import ResultTable
 from integrations.vllm.tests.running import (
-    MIXED,
-    REFUSED,
     SCOPES,
     THETA,
     WEIGHTS,
@@ -147,38 +145,6 @@ def test_relaxed_tokens_are_those_of_mars_core_on_the_recorded_rows(
                 step for trace in run.traces if trace["scope"] == scope for step in trace["steps"]
             ]
             assert any(any(step["relaxed"]) for step in steps)
-
-
-def test_requests_of_one_batch_have_separate_rules(runs: dict[str, VllmRun]) -> None:
-    run = runs["draft_model"]
-    together, strict, low = run.ids("mixed"), run.ids("none 0"), run.ids("low 0")
-    for i, extra in enumerate(MIXED):
-        if extra is None or extra.get("mars_theta") == 1.0 or extra.get("mars_rule") == "strict":
-            assert together[i] == strict[i]
-        elif extra.get("mars_theta") == THETA:
-            assert together[i] == low[i]
-    recorded = [
-        trace for trace in run.traces if trace["rule"] in ("mars-gap", "topk-delta", "threshold")
-    ]
-    assert {trace["rule"]: trace["parameters"] for trace in recorded} == {
-        "mars-gap": {"gap": 1.5},
-        "topk-delta": {"n": 2.0, "delta": 0.6},
-        "threshold": {"single": 0.2, "accumulated": 1.0},
-    }
-    for rule in ("mars-gap", "topk-delta", "threshold"):
-        assert any(
-            any(step["relaxed"])
-            for trace in recorded
-            if trace["rule"] == rule
-            for step in trace["steps"]
-        )
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_done_is_refused_in_one_sentence(
-    runs: dict[str, VllmRun], name: str
-) -> None:
-    assert runs["draft_model"].batches[name]["refused"].endswith(REFUSED[name][1])
 
 
 def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(

@@ -13,17 +13,7 @@ from mars_playground.__main__ import main
 from storage import RunStore, Search, Source
 
 pytestmark = pytest.mark.vllm
-STUDY = (
-    "--suite",
-    "demo_arithmetic",
-    "--limit",
-    "8",
-    "--max-new-tokens",
-    "32",
-    "--concurrency",
-    "4",
-    "--quiet",
-)
+STUDY = "--suite demo_arithmetic --limit 8 --max-new-tokens 32 --rules strict,mars --theta 0.5"
 
 
 def test_a_study_over_the_server_is_the_study_in_this_process(
@@ -31,46 +21,13 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
 ) -> None:
     """Compare at temperature 0, strict: the same answers and scores. The rule on the same server
     relaxes tokens."""
-    database = ("--db", f"sqlite:///{tmp_path / 'runs.db'}")
+    database = f"sqlite:///{tmp_path / 'runs.db'}"
     judged = server.counter("vllm:mars_judged_tokens_total")
-    assert (
-        main(
-            [
-                "eval",
-                "run",
-                "--server",
-                server.url,
-                "--rules",
-                "strict,mars",
-                "--theta",
-                "0.5",
-                *STUDY,
-                *database,
-            ]
-        )
-        == 0
-    )
-    assert server.counter("vllm:mars_judged_tokens_total") > judged
-    assert (
-        main(
-            [
-                "eval",
-                "run",
-                "--rules",
-                "strict,mars",
-                "--theta",
-                "0.5",
-                *STUDY[:-3],
-                *database,
-                "--pair",
-                "bundled",  # whose target the server has
-                "--no-placebos",  # which a server has not
-                "--quiet",
-            ]
-        )
-        == 0
-    )
-    with RunStore(database[1]) as store:
+    # In this process on the pair whose target the server has, without placebos, which it has not.
+    for where in (f"--server {server.url} --concurrency 4", "--pair bundled --no-placebos"):
+        assert main(f"eval run {STUDY} {where} --quiet --db {database}".split()) == 0
+        assert server.counter("vllm:mars_judged_tokens_total") > judged
+    with RunStore(database) as store:
         here, there = (study.id for study in store.studies())
         results = [
             {(one.task, one.lane): one for one in store.results(study)} for study in (there, here)

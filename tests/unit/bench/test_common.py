@@ -8,21 +8,8 @@ import pytest
 
 from bench.common.command import Options, Reports, measurement
 from bench.common.measure import WARM_UP_PROMPTS, Decoded, TimedSample, digest, interleaved
-from bench.common.report import BenchReport, MeasuredFigure
+from bench.common.report import BenchReport
 from mars_core.types import PromptConfig
-
-
-def test_a_figure_is_the_median_and_keeps_its_samples() -> None:
-    figure = MeasuredFigure.of("time", iter([3.0, 1.0, 2.0]), "s", most=2)
-    assert (figure.value, figure.note, figure.goal, figure.reached) == (
-        2.0,
-        "1 to 3, n = 3",
-        "≤ 2",
-        True,
-    )
-    assert figure.samples == (3.0, 1.0, 2.0)
-    assert MeasuredFigure.of("time", [2.5], least=3).reached is False
-    assert MeasuredFigure("time", 2.5).reached is None
 
 
 def test_a_result_has_the_command_the_machine_and_its_facts(

@@ -12,14 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench.common.decoding import DRAFTERS, Ours, Timed
-from bench.common.measure import TimedSample
+from bench.common.decoding import DRAFTERS
 from bench.common.report import MeasuredFigure
 from bench.cuda import __main__ as command
-from bench.cuda.coupled import coupled_pair
 from bench.cuda.parts import PARTS
-from bench.cuda.shapes import TINY_SHAPES
-from bench.cuda.speed import LOOP, STRICT, bounds, goals, weight_bytes
+from bench.cuda.speed import LOOP, STRICT
 from bench.cuda.trial import TINY, CudaTrial
 
 CPU = torch.device("cpu")
@@ -99,29 +96,3 @@ def test_nothing_that_such_a_machine_lacks_is_imported(monkeypatch: pytest.Monke
         monkeypatch.setitem(sys.modules, name, None)
     anew = importlib.import_module("bench.cuda.__main__")
     assert anew is not command and list(anew.PARTS) == list(PARTS)
-
-
-def test_goals_compare_times_with_floors_and_speeds_with_each_other() -> None:
-    pair = coupled_pair(TINY_SHAPES["llama"], 0.1, CPU, torch.float32)
-    method = Ours(
-        pair,
-        "mars",
-        DRAFTERS["draft model"],
-        0.0,
-        10,
-        timed=[Timed(5, 1.4, 1.1, 2.5), Timed(2, 9, 9, 9)],
-    )
-    bytes_a_s = float(weight_bytes(pair.target))  # the target's lower bound is one second
-    verify, draft, step, _ = bounds(method, bytes_a_s)
-    drafted = 5 * weight_bytes(pair.draft) / bytes_a_s
-    assert (verify.value, verify.reached) == (1.1, True)
-    assert (draft.value, draft.reached) == (pytest.approx(1.4 / drafted), None)
-    assert step.value == pytest.approx(2.5 / (1 + drafted))
-    samples = {
-        name: [TimedSample(0, 0, s, 10, 3, "")]
-        for name, s in ((STRICT, 1.0), ("assisted", 3.0), (LOOP, 1.1))
-    }
-    assert [(round(each.value, 2), each.reached) for each in goals(samples)] == [
-        (3.0, True),
-        (1.1, False),
-    ]

@@ -98,13 +98,6 @@ def test_a_run_without_drafts_says_nothing_but_the_time_of_a_pass() -> None:
         )
 
 
-def test_the_speedup_is_the_documented_formula() -> None:
-    for costs in (Costs(0.2, 0.05), Costs(0.0)):
-        for each in planned(CHAIN, costs):
-            cost = each.size * costs.draft + 1 + costs.slope * each.size
-            assert each.speedup == pytest.approx(each.tokens / cost)
-
-
 def test_a_full_batch_never_pays() -> None:
     """From the budget on a pass costs as much as its tokens: K drafts of which less than all are
     kept cost more than they bring."""

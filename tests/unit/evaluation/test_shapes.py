@@ -15,7 +15,6 @@ from evaluation.plan.lane import Lane
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan, Task
 from evaluation.report.shapes import write_answers
-from evaluation.study.result import LaneResult
 from mars_core.types import (
     DraftMode,
     Exchange,
@@ -137,12 +136,3 @@ def test_answers_that_failed_or_were_deleted_are_left_out(
         rows = lines(of(written, "gsm8k/", "mars_theta", name))
         left = {(item, each["index"]) for item, row in enumerate(rows) for each in row["choices"]}
         assert left == every - {missing}
-
-
-def test_a_placebo_that_relaxed_nothing_has_no_answers_of_its_own(
-    store: RunStore, tmp_path: Path
-) -> None:
-    study_id = store.new_study(PLAN.name, PLAN.as_dict(), PLAN.tasks)
-    result = LaneResult(Status.COMPLETED).as_dict()
-    store.save_result(study_id, 0, 2, (), result, order=0, worker="", relatives={})
-    assert write_answers(store, study_id, tmp_path) == ()

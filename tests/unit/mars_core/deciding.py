@@ -14,7 +14,7 @@ from mars_core.sampling import Chance, target_distribution
 from mars_core.types import DraftMode, Sampling
 from mars_core.verification import Draft, Known, Terms, decide
 from mars_core.verification.columns import HEAD, columns_of
-from tests.unit.mars_core.published import Distribution, after_node, coupled, joint, sampled
+from tests.unit.mars_core.published import Distribution, after_node, coupled, joint, one, sampled
 from tests.unit.mars_core.test_verification import (
     V,
     children_of,
@@ -142,7 +142,7 @@ def ties(setting: Setting, node: int) -> list[Trial]:
     result = []
     for x in (each for each in range(V) if accept[each] < 1 - 1e-9):
         known = [token for token in range(V) if rest[x][token]]
-        for pair in (order for one in pairwise(known) for order in (one, one[::-1])):
+        for pair in (each for two in pairwise(known) for each in (two, two[::-1])):
             shares = {token: 1e-30 * rest[x][token] for token in pair}
             nearer = shares | {pair[0]: shares[pair[0]] * (1 - 1e-6)}
             result.append(Trial(node, (x,), nearer, pair[0], 0.0))
@@ -175,7 +175,7 @@ def emitted(points: list[tuple[Trial, float]], setting: Setting) -> list[int]:
     uniform = torch.full((len(points), draft.depth + 1), 0.5, dtype=torch.float64)
     drawn = torch.ones(*uniform.shape, V, dtype=torch.float64)
     for at, (trial, u) in enumerate(points):
-        ids[at, children[trial.node]] = torch.tensor(trial.drafted)
+        ids[at, children[trial.node]] = torch.tensor(trial.drafted, dtype=torch.long)
         uniform[at, depth[trial.node]] = u
         for token, value in trial.noise.items():
             drawn[at, depth[trial.node], token] = value
@@ -221,6 +221,8 @@ def measured(
 def published(setting: Setting, node: int, children: list[int]) -> Distribution | None:
     """None of greedy drafts with protected tokens: their shift is still that of the decisions."""
     name, draft, p = setting.rule.name, setting.draft, setting.p[node]
+    if not children:
+        return one(p.index(max(p))) if setting.rule.emits_top1 else p
     z, guarded = setting.logits[node].tolist(), protected(setting)
     q = None if draft.distribution is None else draft.distribution[node].tolist()
     if setting.mode is DraftMode.GREEDY:

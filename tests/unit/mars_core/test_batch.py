@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import weakref
 from collections.abc import Iterable
 from dataclasses import replace
@@ -27,36 +26,22 @@ from mars_core.runs.batch import takes_batches
 from mars_core.runs.run import Run
 from mars_core.session import Session
 from mars_core.types import (
-    DrafterConfig,
-    DraftMode,
     Processors,
-    PromptConfig,
     RunConfig,
     Sampling,
     Status,
     StopReason,
     Trace,
 )
-from tests.checkpoints import tiny_model, tiny_tokenizer
 from tests.live_pairs import (
     EVERY_DRAFT,
     config_for,
-    decoded,
-    disturbed,
     headed,
     loaded_pair,
-    pair_of,
     random_pair,
     searched,
 )
-from tests.replay import replayed
 
-SAMPLINGS = (
-    Sampling(0.0),
-    Sampling(1.0),
-    Sampling(0.8, top_k=20, top_p=0.9),
-    Sampling(1.0, processors=Processors(repetition_penalty=1.2, no_repeat_ngram_size=3)),
-)
 TEXT = "the quick brown fox jumps over the lazy dog and the quick brown cat"
 
 
@@ -65,79 +50,10 @@ def pair() -> Pair:
     return searched(headed(random_pair(noise=0.05)))
 
 
-def drawn(pair: Pair, drafter: DrafterConfig, dice: random.Random, count: int) -> list[RunConfig]:
-    """Runs that have nothing in common but their drafter."""
-    configs = []
-    for seed in range(count):
-        sampling = dice.choice(SAMPLINGS)
-        rules = ["strict", "mars", "typical", "lenience"]
-        if drafter.mode is not DraftMode.GREEDY and sampling.temperature:
-            rules = ["strict", "mars"]
-        prompt = PromptConfig(TEXT[: dice.randint(1, len(TEXT))], stop=("zz",))
-        rule = dice.choice(rules)
-        options: dict[str, Any] = {"prompt": prompt, "rule": rule, "new": dice.randint(1, 30)}
-        if rule == "mars" and dice.random() < 0.5:
-            read = "entropy" if drafter.tree else "tv"
-            options |= {"theta": f"0.95 - {read}/9", "where": f"{read} < position/9"}
-        config = config_for(pair, drafter, sampling, seed=seed, **options)
-        if dice.random() < 0.3:
-            prefix = decoded(pair, config).token_ids[: dice.randint(0, 4)]
-            config = replace(config, prefix=prefix)
-        configs.append(config)
-    return configs
-
-
 def together(
     pair: Pair, configs: Iterable[RunConfig], slots: int, **options: Any
 ) -> dict[int, Trace]:
     return {at: run.trace() for at, run in Session(pair).together(configs, slots, **options)}
-
-
-def recorded(trace: Trace) -> list[object]:
-    """All but times and the number of slots."""
-    steps = [replace(step, elapsed_s=0.0, draft_s=0.0, verify_s=0.0) for step in trace.steps]
-    return [trace.status, trace.stop_reason, trace.text, trace.prompt_ids, trace.given, repr(steps)]
-
-
-@pytest.mark.parametrize("name", EVERY_DRAFT)
-def test_a_run_is_the_same_whoever_runs_beside_it(pair: Pair, name: str) -> None:
-    dice = random.Random(name)
-    configs = drawn(pair, EVERY_DRAFT[name], dice, 6)
-    alone = [recorded(decoded(pair, config)) for config in configs]
-    for slots in (dice.randint(2, 5), 16):
-        order = dice.sample(range(len(configs)), len(configs))
-        traces = together(pair, (configs[at] for at in order), slots)
-        assert [recorded(traces[order.index(at)]) for at in range(len(configs))] == alone
-        assert {trace.config.environment["batch"] for trace in traces.values()} == {str(slots)}
-
-
-def test_in_bfloat16_too(pair: Pair) -> None:
-    """Chains, bit for bit."""
-    target = tiny_model("llama").bfloat16()
-    half = pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), pair.eos_ids)
-    half = searched(headed(replace(half, dtype=torch.bfloat16)))
-    assert half.exact
-    for name in ("none", "coupled chain", "sampled chain", "head"):
-        configs = drawn(half, EVERY_DRAFT[name], random.Random(name), 6)
-        traces = together(half, configs, 4)
-        for at, config in enumerate(configs):
-            assert recorded(traces[at]) == recorded(decoded(half, config))
-
-
-@pytest.mark.parametrize("exact", [False, True])
-@pytest.mark.parametrize("name", ["none", "coupled chain", "n-grams", "head", "tree"])
-def test_captured_batches_are_the_same(
-    pair: Pair, name: str, exact: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where every pass must have one shape."""
-    replayed(monkeypatch)
-    shapes = PassShapes(8, 8, 128) if exact else pair.shapes
-    captured = replace(pair, graphs=True, engines=Engines(), shapes=shapes)
-    configs = drawn(pair, EVERY_DRAFT[name], random.Random(name), 6)
-    configs = [config for config in configs if not config.prefix]
-    alone = [decoded(pair, config).token_ids for config in configs]
-    traces = together(captured, configs, 3)
-    assert [traces[at].token_ids for at in range(len(configs))] == alone
 
 
 def test_passes_of_one_shape_have_all_texts(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 
-from mars_core.capture import Captured
 from mars_core.engine import Engine
 from mars_core.models import ModelPool, Pair
 from mars_core.models.idle import MAX_IDLE, Engines
@@ -35,6 +34,7 @@ from tests.live_pairs import EVERY_DRAFT, config_for, finished, headed, random_p
 from tests.pairs import tiny_pair
 from tests.replay import Operations, Replayed, replayed
 from tests.unit.mars_core.test_classifier import classified
+from tests.unit.mars_core.test_live import story
 
 PROMPT = "The quick brown fox"
 SAMPLINGS = [
@@ -45,17 +45,8 @@ SAMPLINGS = [
 
 
 @pytest.fixture(scope="module")
-def pairs() -> dict[str, Pair]:
-    """Pairs with a head, by architecture."""
-    return {
-        kind: headed(random_pair(kind, noise=0.05, eos=frozenset()))
-        for kind in ("llama", "mistral", "qwen3")
-    }
-
-
-@pytest.fixture(scope="module")
-def llama(pairs: dict[str, Pair]) -> Pair:
-    return pairs["llama"]
+def llama() -> Pair:
+    return headed(random_pair(noise=0.05, eos=frozenset()))
 
 
 def started(
@@ -74,18 +65,6 @@ def written(*options: Any, **named: Any) -> Trace:
     return finished(started(*options, **named))
 
 
-def story(trace: Trace) -> list[object]:
-    """What a run decided, step by step."""
-    return [
-        (
-            step.drafted,
-            step.kept,
-            [(token.id, token.outcome, token.node, token.own) for token in step.tokens],
-        )
-        for step in trace.steps
-    ]
-
-
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
     return replayed(monkeypatch)
@@ -93,47 +72,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> type[Replayed]:
 
 def capturing(pair: Pair, *, exact: bool = False) -> Pair:
     return replace(searched(pair) if exact else pair, graphs=True, engines=Engines())
-
-
-@pytest.mark.parametrize("warm", [False, True], ids=["greedy", "sampled and exact"])
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [*(("llama", name) for name in EVERY_DRAFT), ("mistral", "tree"), ("qwen3", "coupled chain")],
-)
-def test_captured_steps_decide_as_eager_ones(
-    pairs: dict[str, Pair], kind: str, name: str, warm: bool, stand_in: type[Replayed]
-) -> None:
-    """Full drafts and none are captured, what is between runs eagerly, on one engine for several
-    runs."""
-    eagerly, captured = pairs[kind], capturing(pairs[kind], exact=warm)
-    sampling = SAMPLINGS[2 if warm else 0]
-    for seed, rule in enumerate(("strict", "typical" if warm else "mars")):
-        eager, trace = (
-            written(each, EVERY_DRAFT[name], sampling, rule=rule, seed=seed, new=11)
-            for each in (eagerly, captured)
-        )
-        assert story(trace) == story(eager)
-        assert trace.config.environment["path"] == "fast layers, CUDA graphs"
-        assert eager.config.environment["path"] == "fast layers, eager"
-        assert trace.config.environment["exact"].startswith("no") is not warm
-        for mine, other in zip(trace.tokens, eager.tokens, strict=True):
-            assert (mine.p, mine.tv, mine.logprob) == pytest.approx(
-                (other.p, other.tv, other.logprob), abs=1e-5, nan_ok=True
-            )
-    assert stand_in.captures >= 2 - (name == "none")
-
-
-def test_a_prompt_of_one_token_and_a_text_of_one(llama: Pair, stand_in: type[Replayed]) -> None:
-    captured = capturing(llama)
-    for drafter in EVERY_DRAFT.values():
-        for tokens in (1, 3, 8):
-            runs = (
-                started(each, drafter, Sampling(1.0), prompt="a", new=tokens)
-                for each in (llama, captured)
-            )
-            eager, trace = map(finished, runs)
-            assert story(trace) == story(eager)
-    assert stand_in.captures > len(EVERY_DRAFT)
 
 
 def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
@@ -167,34 +105,6 @@ def test_only_a_few_idle_engines_are_cached(llama: Pair, stand_in: type[Replayed
         before = stand_in.captures
         written(captured, DrafterConfig("model", k=k), new=8)
         assert (stand_in.captures > before) is anew
-
-
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_warm_up_makes_all_captures_of_its_run_and_a_second_comparison_none(
-    llama: Pair, stand_in: type[Replayed], exact: bool
-) -> None:
-    captured = capturing(llama, exact=exact)
-    session, lanes = (
-        Session(captured),
-        (
-            ("none", "strict"),
-            ("coupled chain", "strict"),
-            ("coupled chain", "mars"),
-            ("tree", "mars"),
-        ),
-    )
-    configs = [
-        config_for(captured, EVERY_DRAFT[name], prompt=PROMPT, rule=rule, new=8)
-        for name, rule in lanes
-    ]
-    for config in configs:
-        session.warm_up(config)
-    made = stand_in.captures
-    for config in (*configs, *configs):
-        finished(session.start(config))
-    assert made == stand_in.captures == 12, (
-        "random numbers, draft, pass and decision of two chains and a tree; the chains differ in the last; no draft of none"
-    )
 
 
 @contextmanager
@@ -253,28 +163,20 @@ def test_the_watch_sees_what_it_should() -> None:
     assert {"index by a mask", "_local_scalar_dense", "lift_fresh"} <= watch.uncaptured
 
 
-WITH_EVERY_RULE = ("coupled chain", "tree", "sampled chain")
-
-
-@pytest.mark.parametrize(
-    ("name", "sampling"),
-    [*((name, SAMPLINGS[0]) for name in EVERY_DRAFT), *product(WITH_EVERY_RULE, SAMPLINGS[1:])],
-    ids=str,
-)
-def test_a_replay_never_reads_from_the_host(
-    llama: Pair, name: str, sampling: Sampling, stand_in: type[Replayed]
+@pytest.mark.parametrize("name", ["coupled chain", "tree", "sampled chain"])
+def test_a_replay_of_no_rule_reads_from_the_host(
+    llama: Pair, name: str, stand_in: type[Replayed]
 ) -> None:
     pair, drafter, watch = classified(llama), EVERY_DRAFT[name], Operations()
     captured = capturing(pair, exact=True)
     stand_in.watch = watch
-    few = ("strict", "mars")[: 2 - (name == "none")]
-    for rule in RULES.values() if sampling == SAMPLINGS[1] else [RULES[each] for each in few]:
+    for rule in RULES.values():
         if drafter.mode not in rule.modes or (
             drafter.tree is not None and rule.siblings is Siblings.REFUSED
         ):
             continue
         before = stand_in.replays
-        written(captured, drafter, sampling, rule=rule.name, prompt="ababababab", new=7)
+        written(captured, drafter, SAMPLINGS[1], rule=rule.name, prompt="ababababab", new=7)
         assert stand_in.replays > before and not watch.uncaptured, rule.name
 
 
@@ -323,25 +225,3 @@ def test_graphs_decide_batches_of_several_rules_as_eager_runs(
         traces = {order[number]: run.trace() for number, run in batch}
         for each, alone in enumerate(eager):
             assert traces[each].token_ids == alone.token_ids
-
-
-@pytest.mark.cuda
-@needs_cuda
-@pytest.mark.parametrize("name", EVERY_DRAFT)
-def test_nothing_but_the_answer_is_waited_for(
-    on_cuda: dict[bool, list[Pair]], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a replay every operation that would wait for the device is an error."""
-    pair, replay, calls = on_cuda[True][EVERY_DRAFT[name].kind == "eagle3"], Captured.replay, [0]
-
-    def strict(self: Captured[Any]) -> Any:
-        calls[0] += 1
-        torch.cuda.set_sync_debug_mode("error")
-        try:
-            return replay(self)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-
-    monkeypatch.setattr(Captured, "replay", strict)
-    written(pair, EVERY_DRAFT[name], Sampling(1.0), new=64)
-    assert calls[0] > 4

@@ -1,5 +1,6 @@
 """The decisions of every rule, in every mode, on chains and trees, with protected tokens or without:
-their distribution is the published one, and TV, KL, overshoot and mass are those of it."""
+their distribution is the published one, and TV, KL, overshoot and mass are those of it; at their
+limits rules are strict."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import torch
 
 from mars_core.rules import RULES, Reach, Siblings, protecting
 from mars_core.sampling import noise, target_distribution
-from mars_core.types import DraftMode, Sampling, ShiftKind
+from mars_core.types import DraftMode, Processors, Sampling, ShiftKind
 from mars_core.verification.coupled import CELLS
 from tests.unit.mars_core.deciding import (
     BY_TOKEN,
@@ -28,6 +29,7 @@ from tests.unit.mars_core.deciding import (
 )
 from tests.unit.mars_core.published import Distribution, coupled
 from tests.unit.mars_core.test_verification import (
+    CHAINS,
     SAMPLINGS,
     TREES,
     Decoded,
@@ -35,11 +37,15 @@ from tests.unit.mars_core.test_verification import (
     case,
     chance,
     children_of,
+    column,
+    columns,
     decoded,
     divergence,
+    drawn_case,
     every_draw,
     keys,
     largest_ratio,
+    largest_shift,
     takes,
     total_variation,
 )
@@ -80,7 +86,10 @@ def test_decisions_have_the_published_distribution_and_tv_is_its_distance_from_p
     distributions P and p must differ: TV(P, p)."""
     for setting in settings(name, mode, tree):
         draft, rule = setting.draft, setting.rule
-        nodes = {at: found for at, found in enumerate(children_of(draft.parents)) if found}
+        leaves = mode is DraftMode.GREEDY  # which know q of all nodes
+        nodes = {
+            at: found for at, found in enumerate(children_of(draft.parents)) if found or leaves
+        }
         counted, changed = measured(
             setting,
             [each for node, found in nodes.items() for each in trials(setting, node, found)],
@@ -149,3 +158,71 @@ def test_on_coupled_trees_the_bound_holds(rule: str, sampling: Sampling) -> None
         row = setting.decided(ids[:1], uniform[:1], drawn[:1], True)[0]
         bound = decoded(row).nodes[0].tv + 1.5 * (V / count) ** 0.5
         assert total_variation(share.tolist(), setting.p[0]) <= bound
+
+
+LIMITS: list[tuple[str, dict[str, float], bool]] = [  # of strict, and of greedy decoding
+    ("block", {}, False),
+    ("lenience", {"lenience": 1}, False),
+    ("ears", {"tolerance": 0}, False),
+    ("entropy", {"alpha": 0, "limit": 1}, False),
+    ("threshold", {"single": 1, "accumulated": 1}, False),
+    ("ensemble", {"weight": 1}, False),
+    ("mars", {"theta": 1}, False),
+    ("mars-gap", {"gap": 0}, False),
+    ("random", {"probability": 0}, False),
+    ("cactus", {"delta": 0}, False),
+    ("fuzzy", {"divergence": 0}, False),
+    ("easd", {"entropy": 20}, False),
+    ("fly", {"window": 6, "entropy": 0}, False),
+    ("mars-algorithm1", {"theta": 1}, True),
+    ("topk-delta", {"n": 1}, True),
+    ("topk-delta", {"delta": 0}, True),
+    ("topk-ratio", {"n": 1}, True),
+    ("topk-ratio", {"ratio": 1}, True),
+]
+
+
+@pytest.mark.parametrize(("rule", "values", "cold"), LIMITS, ids=str)
+def test_limits_of_the_rules_are_strict_decision_by_decision(
+    rule: str, values: dict[str, float], cold: bool
+) -> None:
+    """Those of rules that emit top-1 are strict at temperature 0."""
+    for tree, sampling, seed in product(TREES, SAMPLINGS, range(2)):
+        if takes(rule, tree):
+            logits, draft, u = drawn_case(tree, seed, shift=8.0)  # all positive, as θ = 1 requires
+            for z, rounding in ((logits, 1e-12), (logits.float(), 1e-7)):
+                rows = columns(z, draft, rule, sampling, u, values)
+                strict = columns(z, draft, "strict", Sampling(0.0) if cold else sampling, u)
+                for name in ("keep", "emit"):
+                    assert column(rows, name) == column(strict, name)
+                assert cold or largest_shift(rows) < rounding
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_drafts_that_are_judged_together_have_the_rows_of_each_alone(name: str) -> None:
+    """Bit for bit, though several threads sum the positions, of a vocabulary that is large enough
+    for them to divide a sum."""
+    rule, threads = RULES[name], torch.get_num_threads()
+    filtered = Sampling(0.7, top_k=9, top_p=0.9, processors=Processors(typical_p=0.9))
+    torch.set_num_threads(2)
+    try:
+        for mode, sampling in product(rule.modes, (*SAMPLINGS[:2], filtered)):
+            for tree, size in (("chain of 3", V), ("branching", V), ("chain of 1", 40_003)):
+                if tree not in CHAINS and (mode is DraftMode.SAMPLED or not takes(name, tree)):
+                    continue
+                if size != V and sampling is not filtered:
+                    continue
+                cases = [case(tree, seed, size=size) for seed in range(3)]
+                logits, draft = torch.stack([each for each, _ in cases]), cases[0][1]
+                setting = Setting(rule, mode, sampling, logits, draft)
+                source, shape = torch.Generator().manual_seed(2), (3, draft.depth + 1)
+                uniform = torch.rand(shape, generator=source, dtype=torch.float64)
+                drawn = torch.empty(*shape, size).exponential_(generator=source)
+                ids = torch.randint(V, (3, draft.size + 1), generator=source)
+                rows = setting.decided(ids, uniform, drawn, True)
+                for at in range(3):
+                    alone = (each[at : at + 1] for each in (ids, uniform, drawn))
+                    row = setting._replace(logits=logits[at]).decided(*alone, True)[0]
+                    assert row.numpy().tobytes() == rows[at].numpy().tobytes(), (mode, tree)
+    finally:
+        torch.set_num_threads(threads)

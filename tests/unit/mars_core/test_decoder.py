@@ -94,9 +94,25 @@ def plain(request: pytest.FixtureRequest) -> PreTrainedModel:
     return model
 
 
+@pytest.fixture
+def masks(monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    """Those of all passes from now on."""
+    seen, attention = list[Tensor](), nn.functional.scaled_dot_product_attention
+
+    def watched(*args: Any, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
+        seen.extend([] if attn_mask is None else [attn_mask])
+        return attention(*args, attn_mask=attn_mask, **options)
+
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", watched)
+    return seen
+
+
 @torch.no_grad()
-def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel) -> None:
-    """A prompt, chains that are kept in part, one token, many tokens."""
+def test_passes_after_rollbacks_are_those_of_a_fresh_pass(
+    plain: PreTrainedModel, masks: list[Tensor]
+) -> None:
+    """A prompt, chains that are kept in part, one token, many tokens. Kernels of CUDA check the
+    address of a mask: one that begins amid another's memory stops a run there."""
     model, ids = prepared(plain), random_ids(90)
     fast = plain.config.model_type.removesuffix("_text") in FAST
     assert is_fast(model) is fast
@@ -114,14 +130,19 @@ def test_passes_after_rollbacks_are_those_of_a_fresh_pass(plain: PreTrainedModel
         for count, accepted in ((6, 3), (6, 6), (1, 1), (40, 2), (5, 0), (6, 4)):
             wrong = torch.cat([ids[at : at + accepted], random_ids(count - accepted, seed=1)])
             wanted = uncached(plain, torch.cat([ids[:at], wrong]))[at:]
+            masks.clear()
             actual, last = cache.forward(wrong, at), cache.forward(wrong, at, logits=1)
             torch.testing.assert_close(actual, wanted, atol=2e-4, rtol=1e-3)
             torch.testing.assert_close(last, wanted[-1:], atol=2e-4, rtol=1e-3)
             at += accepted
+            assert all(each.is_contiguous() and each.data_ptr() % 64 == 0 for each in masks)
+    assert masks
 
 
 @torch.no_grad()
-def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel) -> None:
+def test_a_tree_is_read_path_by_path_and_a_path_is_moved(
+    plain: PreTrainedModel, masks: list[Tensor]
+) -> None:
     if plain.config.model_type in ("gpt2", "gpt_neox"):
         return  # EAGLE-3 heads, the only ones that draft trees, exist for other architectures
     model, ids = prepared(plain), random_ids(14)
@@ -142,7 +163,9 @@ def test_a_tree_is_read_path_by_path_and_a_path_is_moved(plain: PreTrainedModel)
     ):
         cache = open_cache(model, size)
         cache.read(ids)
+        masks.clear()
         actual = cache.forward_tree(nodes, len(ids), depths, ancestors(parents, 3))
+        assert all(each.is_contiguous() and each.data_ptr() % 64 == 0 for each in masks)
         torch.testing.assert_close(actual, torch.stack(alone), atol=2e-4, rtol=1e-3)
         cache.move(path + len(ids), torch.arange(len(ids), len(text)))
         torch.testing.assert_close(cache.forward(ids[:2], len(text)), wanted, atol=2e-4, rtol=1e-3)
@@ -180,45 +203,6 @@ def ready(kind: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     model = tiny_model(kind, seed=3, dtype=dtype)
     prepare(model)
     return model
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    "cache_size",
-    [
-        CacheSize(60, 20),
-        CacheSize(60, 20, full_width=True),
-        CacheSize(60, 20, FIXED, full_width=True),
-        CacheSize(60, 20, EVEN),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "phi3", "gemma3", "gpt2"])
-def test_masks_are_contiguous_and_aligned(
-    kind: str, cache_size: CacheSize, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Kernels of CUDA check the address of a mask: one that begins amid another's memory stops a
-    run there."""
-    model, masks = ready(kind), []
-    attention = nn.functional.scaled_dot_product_attention
-
-    def watched(*args: Any, attn_mask: Tensor | None = None, **options: Any) -> Tensor:
-        if attn_mask is not None:
-            masks.append(attn_mask)
-        return attention(*args, attn_mask=attn_mask, **options)
-
-    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", watched)
-    cache, ids = open_cache(model, cache_size), random_ids(40)
-    for at in (0, 5, 17, 33):
-        cache.read(ids[:7], at)
-        for count in (1, 3, 6):
-            cache.forward(ids[:count], at)
-        if kind != "gpt2":
-            cache.forward_tree(
-                ids[:4], at, torch.tensor([0, 1, 1, 2]), ancestors(torch.tensor([0, 0, 2]), 2)
-            )
-    assert len(masks) > 8
-    assert all(mask.is_contiguous() and mask.data_ptr() % 64 == 0 for mask in masks)
 
 
 @torch.no_grad()
@@ -289,20 +273,14 @@ def test_the_output_layer_of_cuda_gives_sums_that_were_never_rounded(
         torch.testing.assert_close(actual, plain.float()(x.float()), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("bias", [True, False])
-def test_product_is_that_of_the_plain_layer(bias: bool) -> None:
-    torch.manual_seed(0)
-    plain = nn.Linear(48, 33, bias=bias)
-    for shape in ((1,), (17,), (1, 5), (2, 1, 300)):
-        x, other = torch.randn(*shape, 48), torch.randn(*shape, 33)
-        with torch.inference_mode():
-            for layer in (
-                PackedLinear(plain.weight, plain.bias),
-                PlainLinear(plain.weight, plain.bias),
-            ):
-                torch.testing.assert_close(layer(x), plain(x), atol=1e-5, rtol=1e-5)
-                added = layer.added(x, other.clone())
-                torch.testing.assert_close(added, other + plain(x), atol=1e-5, rtol=1e-5)
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", [PackedLinear, PlainLinear])
+def test_product_is_that_of_the_plain_layer(kind: Any) -> None:
+    plain, x, other = nn.Linear(48, 33), torch.randn(2, 1, 300, 48), torch.randn(2, 1, 300, 33)
+    layer = kind(plain.weight, plain.bias)
+    torch.testing.assert_close(layer(x), plain(x), atol=1e-5, rtol=1e-5)
+    added = layer.added(x, other.clone())
+    torch.testing.assert_close(added, other + plain(x), atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("able", [torch.ops.mkldnn._is_mkldnn_bf16_supported(), False])

@@ -26,7 +26,6 @@ from mars_core.types import (
     ModelRef,
     Sampling,
     Step,
-    StopReason,
     Trace,
     TreeShape,
 )
@@ -169,15 +168,6 @@ def distribution_after(
         int(head.target_ids(torch.tensor(index))): float(draft[index])
         for index in range(len(draft))
     }
-
-
-@pytest.mark.parametrize("shape", [TreeShape(60, 8, 10), TreeShape(5, 5, 1)], ids=str)
-def test_a_path_that_ends_in_eos_ends_the_text_there(llama: Models, shape: TreeShape) -> None:
-    alone = llama.run(Sampling(0.7), None, seed=1).token_ids
-    for end in sorted(set(alone))[::2]:
-        trace = llama.run(Sampling(0.7), shape, seed=1, eos=frozenset((end,)))
-        assert trace.token_ids == alone[: alone.index(end) + 1]
-        assert trace.stop_reason is StopReason.EOS
 
 
 def test_a_tree_wider_than_the_rest_of_the_context_fits(llama: Models) -> None:

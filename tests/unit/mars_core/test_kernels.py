@@ -29,6 +29,7 @@ from tests.eagle_heads import save_head
 from tests.interpreted import compiled, interpreted
 from tests.live_pairs import config_for, disturbed, traced
 from tests.replay import replayed
+from tests.unit.mars_core.test_exact import numbers
 
 triton = pytest.importorskip("triton")
 from mars_core.decoder.fused import Fused  # noqa: E402
@@ -198,17 +199,6 @@ def test_a_head_drafts_as_by_its_plain_layer(options: dict[str, Any]) -> None:
     assert torch.equal(chain, outputs[1][:, [4, 5]])
 
 
-TINY: dict[str, Any] = dict(
-    num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=160
-)
-DRAFTERS = {
-    "none": DrafterConfig("none"),
-    "draft model": DrafterConfig("model", k=3),
-    "head": DrafterConfig("eagle3", k=2),
-    "tree": DrafterConfig("eagle3", tree=TreeShape(6, 2, 3)),
-}
-
-
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> PairSpec:
     """Return a target with a draft that is often right, and a head."""
@@ -238,13 +228,6 @@ def pair(spec: PairSpec) -> Pair:
 def written(pair: Pair, drafter: DrafterConfig, prefix: tuple[int, ...] = ()) -> Trace:
     new = NEW - len(prefix)
     return traced(pair, drafter, Sampling(1.0), prompt="once", new=new, prefix=prefix)
-
-
-def numbers(trace: Trace) -> list[tuple[float, ...]]:
-    """Return every token, and what the trace says of its position."""
-    return [
-        (each.id, each.z1, each.z2, each.entropy, each.logprob, each.p) for each in trace.tokens
-    ]
 
 
 @pytest.fixture(scope="module")

@@ -1,18 +1,34 @@
-"""A run decides the same alone, beside others, captured, and without measured columns, whatever its
-rule reads: state of the run, a ledger, a classifier, a plan of relaxations, penalties."""
+"""A run decides the same alone, beside others, captured, continued, and without measured columns,
+whatever its rule reads: state of the run, a ledger, a classifier, a plan of relaxations, penalties."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
+import torch
 
+from mars_core.models import Pair
 from mars_core.models.idle import Engines
 from mars_core.rules import RULES, Siblings
 from mars_core.session import Session
+from mars_core.telemetry import spent_before
 from mars_core.types import Processors, Sampling, Trace
-from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
+from tests.checkpoints import tiny_model, tiny_tokenizer
+from tests.live_pairs import (
+    DRAFTS,
+    EVERY_DRAFT,
+    config_for,
+    decoded,
+    disturbed,
+    headed,
+    pair_of,
+    random_pair,
+    ready_pair,
+    searched,
+)
 from tests.replay import Operations, replayed
 from tests.unit.mars_core.test_classifier import classified
 
@@ -41,48 +57,95 @@ CASES = {
 }
 
 
-def story(trace: Trace) -> str:
-    """What a run decided; numbers of expressions to five digits, as graphs sum in another order."""
-    return str(
-        [
-            (token.id, token.outcome, token.node, round(token.parameter, 4), round(token.regret, 4))
-            for step in trace.steps
-            for token in step.tokens
-        ]
-    )
+def recorded(trace: Trace) -> list[object]:
+    """All but times and the number of slots."""
+    steps = [replace(step, elapsed_s=0.0, draft_s=0.0, verify_s=0.0) for step in trace.steps]
+    return [trace.status, trace.stop_reason, trace.text, trace.prompt_ids, trace.given, repr(steps)]
+
+
+def story(trace: Trace, after: int = 0) -> list[tuple[Any, ...]]:
+    """What a run decided from an output position on, and what it measured of p; numbers to four
+    digits, as graphs sum in another order."""
+    return [
+        (
+            *(token.position, token.id, token.own, token.outcome, token.node),
+            *(f"{getattr(token, name):.3f}" for name in ("parameter", "regret", "p", "tv")),
+        )
+        for step in trace.steps
+        for token in step.tokens
+        if token.position >= after
+    ]
+
+
+@cache
+def pair_of_kind(kind: str) -> Pair:
+    """Of an architecture, or a llama in bfloat16."""
+    if kind != "bfloat16":
+        return (
+            ready_pair()
+            if kind == "llama"
+            else searched(headed(random_pair(kind, 0.05, frozenset())))
+        )
+    target = tiny_model("llama").bfloat16()
+    half = pair_of(target, disturbed(target, 0.05), tiny_tokenizer(), frozenset())
+    half = searched(headed(replace(half, dtype=torch.bfloat16)))
+    assert half.exact, half.inexact
+    return half
 
 
 @pytest.mark.parametrize(
-    ("name", "drafter", "temperature"),
+    ("name", "drafter", "kind"),
     [
-        (name, drafter, (at + column) % 2)
-        for at, name in enumerate(CASES)
-        for column, drafter in enumerate(DRAFTS)
+        *(
+            (name, drafter, "llama")
+            for name in CASES
+            for drafter in (EVERY_DRAFT if name == "strict" else DRAFTS)
+        ),
+        *(("strict", "tree", "mistral"), ("strict", "coupled chain", "qwen3")),
+        *(("strict", drafter, "bfloat16") for drafter in ("none", "sampled chain", "head")),
     ],
 )
-def test_a_run_is_the_same_alone_beside_others_captured_and_unmeasured(
-    name: str, drafter: str, temperature: int, monkeypatch: pytest.MonkeyPatch
+def test_a_run_is_the_same_alone_beside_others_captured_continued_and_unmeasured(
+    name: str, drafter: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, chosen, pair = CASES[name], DRAFTS[drafter], classified(ready_pair())
-    rule = RULES[case.options.get("rule", "strict")]
+    """Of a prompt of one token and of several; full drafts, none, and what is between."""
+    case, chosen = CASES[name], EVERY_DRAFT[drafter]
+    warm = (list(CASES).index(name) + list(EVERY_DRAFT).index(drafter)) % 2
+    pair, rule = classified(pair_of_kind(kind)), RULES[case.options.get("rule", "strict")]
     if chosen.mode not in rule.modes or (chosen.tree and rule.siblings is Siblings.REFUSED):
         return
-    sampling = replace(case.sampling, temperature=temperature * case.sampling.temperature)
+    sampling = replace(case.sampling, temperature=warm * case.sampling.temperature)
     options = dict(case.options)
     if name == "an expression":
-        options |= NO_TV if chosen.tree and temperature else DYNAMIC
+        options |= NO_TV if chosen.tree and warm else DYNAMIC
     configs = [
-        config_for(pair, chosen, sampling, seed=seed, new=16 + seed, **options, **more)
-        for seed, more in enumerate(case.varied)
+        config_for(
+            pair, chosen, sampling, prompt=prompt, seed=seed, new=12 + seed, **options, **more
+        )
+        for seed, (prompt, more) in enumerate(zip(("once", "a", "once"), case.varied, strict=True))
     ]
     alone = [decoded(pair, config) for config in configs]
+    stories = [story(each) for each in alone]
     other = config_for(pair, chosen, seed=1, new=9)  # its engine reads less
-    beside = [run.trace() for _, run in sorted(Session(pair).together([*configs, other], 2))]
-    assert [story(each) for each in beside[:3]] == [story(each) for each in alone]
+    beside = [run.trace() for _, run in sorted(Session(pair).together([*configs, other], 3))]
+    assert [recorded(each) for each in beside[:3]] == [recorded(each) for each in alone]
     bare = Session(pair).start(configs[0], telemetry=False)
     assert list(bare) and bare.trace().token_ids == alone[0].token_ids
+    if name != "a plan":  # which counts the rejections of a whole text
+        begun = sum(len(step.emitted) for step in alone[0].steps[:2])
+        rest = replace(
+            alone[0].config,
+            prefix=alone[0].token_ids[:begun],
+            max_new_tokens=12 - begun,
+            spent=spent_before(alone[0], begun),
+        )
+        assert story(decoded(pair, rest)) == story(alone[0], begun)
     stand_in, captured = replayed(monkeypatch), replace(pair, graphs=True, engines=Engines())
-    for config, eager in zip(configs, alone, strict=True):
-        assert story(decoded(captured, config)) == story(eager)
+    for config, eager in zip(configs[:2], stories, strict=False):
+        trace = decoded(captured, config)
+        assert story(trace) == eager
+        assert trace.config.environment["path"] == "fast layers, CUDA graphs"
         stand_in.watch = operations = Operations()
     assert stand_in.captures and not operations.uncaptured
+    beside = [run.trace() for _, run in sorted(Session(captured).together([*configs, other], 2))]
+    assert [story(each) for each in beside[:3]] == stories

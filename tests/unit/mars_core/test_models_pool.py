@@ -116,24 +116,6 @@ def test_threads_that_want_one_pair_share_it(specs: tuple[PairSpec, ...]) -> Non
     assert sum(message.endswith(": weights, 0 MB") for message in messages) == 2  # target and draft
 
 
-@pytest.mark.parametrize(
-    "field", [{"device": "tpu"}, {"device": "cuda:x"}, {"device": "cuda:99"}, {"dtype": "int3"}]
-)
-def test_a_setting_that_cannot_be_met_is_named(field: dict[str, str]) -> None:
-    ((name, value),) = field.items()
-    with pytest.raises(ValueError, match=f"{name} is '{value}'"):
-        ModelPool(**{"device": "cpu", **field})
-    with pytest.raises(ValueError, match="max_pairs is 0"):
-        ModelPool(max_pairs=0)
-
-
-@pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
-def test_on_cuda_a_pair_runs_in_bfloat16(specs: tuple[PairSpec, ...]) -> None:
-    pair = ModelPool().get(specs[0])
-    assert pair.device.type == "cuda" and pair.target.dtype == torch.bfloat16
-
-
 CPU = torch.device("cpu")
 
 

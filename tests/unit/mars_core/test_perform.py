@@ -16,14 +16,11 @@ import torch
 
 from mars_core.accelerators import Local
 from mars_core.accelerators.perform import perform
-from mars_core.engine.engine import Engine
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.models import ModelPool, PairSpec
-from mars_core.session import Run, Session
+from mars_core.session import Run
 from mars_core.types import (
     DrafterConfig,
-    PromptConfig,
-    RuleConfig,
     RunConfig,
     Sampling,
     Status,
@@ -221,20 +218,6 @@ def test_numbers_that_are_none_fail_one_run_and_not_the_others(
     traces = bench.traces(0, 1)
     assert traces[0].status is Status.FAILED and "not numbers (NaN or infinity)" in traces[0].error
     assert traces[1].status is Status.COMPLETED
-
-
-def test_a_check_takes_no_memory_and_completes_the_parameters(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def taken(*_: object, **__: object) -> None:
-        raise AssertionError("caches were taken")
-
-    monkeypatch.setattr("mars_core.session.build", taken)
-    session, config = Session(bench.pool.get(bench.spec)), bench.configs()[0]
-    checked = session.check(replace(config, rule=RuleConfig("mars")))
-    assert checked.config.rule.parameters == {"theta": 0.9} and len(checked.prompt_ids) > 1
-    with pytest.raises(ValueError, match="theta is 2"):
-        session.check(replace(config, rule=RuleConfig("mars", {"theta": 2.0})))
 
 
 def test_a_closed_local_job_computes_no_further_step(

@@ -33,7 +33,7 @@ from mars_core.types import (
     Sampling,
     Trace,
 )
-from tests.live_pairs import DRAFTS, config_for, decoded, generated, ready_pair, traced
+from tests.live_pairs import DRAFTS, config_for, generated, ready_pair, traced
 from tests.unit.mars_core.test_verification import keys
 
 PROMPT = "once upon a time upon a once"
@@ -145,23 +145,15 @@ def test_every_token_has_the_probability_of_transformers_after_the_text_before_i
         )
         assert token.logprob == pytest.approx(float(raw.log_softmax(-1)[token.id]), abs=1e-4)
         exponential = noise(keys(0, token.position, 1), p.shape[-1])
-        drawn.append(token.own == int(draw(p, exponential).ids))
+        choice = draw(p, exponential)
+        drawn.append(token.own == int(choice.ids))
+        assert token.edge == pytest.approx(float(choice.gap()), abs=1e-3)
         if token.outcome is not Outcome.REJECTED:
             text.append(token.id)
     assert all(drawn)
     if name != "sampled chain" and name != "tree":
         assert trace.token_ids == written(pair, DrafterConfig("none"), sampling).token_ids
     assert trace.summary.tv_sum == pytest.approx(0, abs=1e-9) or name == "tree"
-
-
-def test_a_continued_run_counts_its_prefix_as_output(pair: Pair) -> None:
-    sampling = Sampling(1.0, processors=WARM)
-    trace = written(pair, DRAFTS["coupled chain"], sampling)
-    config = replace(
-        config_for(pair, DRAFTS["tree"], sampling, prompt=PROMPT, new=16),
-        prefix=trace.token_ids[:8],
-    )
-    assert decoded(pair, config).token_ids == trace.token_ids[8:]
 
 
 def test_what_cannot_be_processed_is_named(pair: Pair) -> None:

@@ -256,19 +256,6 @@ def test_a_tv_budget_is_exceeded_by_one_step_at_most(
     assert (spent > 0) is (share > 0)
 
 
-def test_a_continued_run_goes_on_with_what_was_spent(pair: Pair) -> None:
-    trace = decoded(pair, budget(pair, 0.2))
-    half = sum(len(step.emitted) for step in trace.steps[:6])
-    config = replace(
-        trace.config,
-        prefix=trace.token_ids[:half],
-        max_new_tokens=60 - half,
-        spent=(sum(token.tv for token in trace.tokens[:half]), 0.0),
-    )
-    assert decoded(pair, config).token_ids == trace.token_ids[half:]
-    assert decoded(pair, replace(config, spent=())).token_ids != trace.token_ids[half:]
-
-
 @pytest.mark.parametrize("scope", [True, False], ids=["thinking", "answer"])
 @pytest.mark.parametrize("name", [name for name in LIVE if "chain" in name])
 def test_a_scope_begins_and_ends_with_the_token_after_the_mark_within_an_accepted_block(

@@ -83,10 +83,7 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
             "pair=bundled,k=5 --gen_kwargs num_beams=3",
             "The task sets num_beams=3; the model mars takes until",
         ),
-        ("rule=marsh", "The rule is 'marsh'; it must be one of none, strict"),
-        ("pair=mine", "pair is 'mine'; it must be one of smollm2-135m, bundled"),
         ("rule=strict,theta=0.9", "theta is not an argument of the model mars with rule strict"),
-        ("k=inf", "k is inf; it must be a whole number from 1 to 64."),
         ("pair=bundled --limit 0", "limit is 0.0; it must be a number, more than 0."),
         ("pair=bundled --num_fewshot -1", "num_fewshot is -1; it must be a number, 0 or more."),
     ],
@@ -94,17 +91,8 @@ def test_results_samples_telemetry_and_runs_belong_together(tmp_path: Path, url:
 def test_what_cannot_run_is_one_sentence(
     arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [
-        "--model",
-        "mars",
-        "--tasks",
-        "demo_arithmetic",
-        "--limit",
-        "1",
-        "--model_args",
-        *arguments.split(),
-    ]
-    assert main(command) == 2
+    command = f"--model mars --tasks demo_arithmetic --limit 1 --model_args {arguments}"
+    assert main(command.split()) == 2
     assert sentence in capsys.readouterr().err
 
 

@@ -76,19 +76,6 @@ def test_without_a_key_there_is_no_judge() -> None:
     assert KEY not in repr(settings)
 
 
-@pytest.mark.parametrize(
-    ("environment", "sentence"),
-    [
-        ({KEY_NAME: KEY, MODEL: "m"}, f"{URL} is empty"),
-        ({KEY_NAME: KEY, URL: "https://x"}, f"{MODEL} is empty"),
-        ({KEY_NAME: KEY, URL: "file:///etc", MODEL: "m"}, "must begin with http"),
-    ],
-)
-def test_half_a_setting_is_refused(environment: dict[str, str], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        read_judge(environment)
-
-
 LANES = (*saved.LANES, Lane(RuleConfig("lenience"), saved.MODEL))
 SUITE = Suite("talk", tuple(Item(str(at), (f"Question {at}",)) for at in range(3)))
 PLAN = Plan("a study", Models("bundled", ModelRef("demo/target")), (SUITE,), LANES)

@@ -125,14 +125,16 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "empty.txt").write_text("\n \n")
     for arguments, message in (
         ("--draws 5", "--draws is 5; it must be 20 to 10,000."),
-        ("--seed -1", "--seed is -1; it must be 0 to 2,147,483,647."),
         (
             f"--prompts {tmp_path}/empty.txt",
             "--prompts has 0 lines with a prompt; it must have 1 to 100.",
         ),
         (f"--prompts {tmp_path}/none.txt", "none.txt cannot be read: No such file or directory."),
+        ("--reference /nowhere", "There is no folder /nowhere"),
+        ("--reference a --against http://b", "--reference and --against are given; one of them"),
+        ("--minutes -1", "--minutes is -1; it must be 0 to 1,440."),
     ):
-        assert run(f"--server http://127.0.0.1:1/v1 {arguments}") == 2
+        assert run(f"--server http://127.0.0.1:1/v1 --server-model m {arguments}") == 2
         err = capsys.readouterr().err
         assert message in err and err.count("\n") == 1
     assert run("--server ftp://x") == 2

@@ -48,7 +48,8 @@ def garbage(source: random.Random, p: dict[str, float], first: bool) -> str:
 
 class Server:
     """A fake Client. ``top``: how many alternatives it reports, 0 for no log probabilities
-    at all; ``key``: how it identifies a token; ``repeat``: how many seeds give the same draws."""
+    at all; ``key``: how it identifies a token; ``repeat``: how many seeds give the same draws;
+    ``nameless``: after these prompts it identifies none, as llama.cpp after emojis."""
 
     server = client.Server("http://stand-in")
 
@@ -58,8 +59,10 @@ class Server:
         top: int = 6,
         key: Callable[[str], TokenKey | None] = str.encode,
         repeat: int = 1,
+        nameless: tuple[str, ...] = (),
     ) -> None:
         self.choose, self.top, self.key, self.repeat = choose, top, key, repeat
+        self.nameless = nameless
 
     def complete(
         self,
@@ -81,7 +84,8 @@ class Server:
             word = self.choose(source, p, position == 0 and begun in PROMPTS)
             best = sorted(p, key=lambda each: -p[each])[: self.top]
             top = tuple(Position(each, math.log(p[each]), key=self.key(each)) for each in best)
-            positions.append(Position(word, math.log(p.get(word, 1e-9)), top, self.key(word)))
+            named = None if begun.startswith(self.nameless or "-") else self.key(word)
+            positions.append(Position(word, math.log(p.get(word, 1e-9)), top, named))
             text += word
         reported = tuple(positions) if self.top else None
         return Answer(
@@ -147,6 +151,18 @@ def test_only_what_both_servers_identify_alike_is_compared(
 ) -> None:
     (finding,) = verdicts(Server(), Server(key=key))
     assert finding.verdict is LosslessVerdict.NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("choose", "verdict"),
+    [(exactly, LosslessVerdict.LOSSLESS), (second_best, LosslessVerdict.NOT_LOSSLESS)],
+)
+def test_prompts_without_names_are_left_out_of_the_verdict(
+    choose: Choose, verdict: LosslessVerdict
+) -> None:
+    (finding,) = verdicts(Server(choose, nameless=("two", "four")))
+    assert finding.verdict is verdict
+    assert "or report its log probability, after prompts 2, 4:" in finding.reason
 
 
 def test_draws_that_are_one_draw_are_no_other_distribution() -> None:

@@ -197,18 +197,6 @@ def test_a_fault_of_load_or_of_time_is_told_from_one_from_the_beginning(
     assert rounds.when(tie=2.0) == ""
 
 
-def test_a_server_that_goes_wrong_later_is_found_in_the_last_round(reference: Reference) -> None:
-    server = StandIn(reference.pair)
-    checked = Referred(server, reference, PROMPTS, 4)  # type: ignore[arg-type]
-    assert checked.findings()[0].verdict is GOOD
-    broken = StandIn(reference.pair, lambda z, noise: (z + noise).topk(3).indices[..., 2])
-    server.complete = broken.complete  # type: ignore[method-assign]
-    checked.rounds.repeat(4, 0)
-    zero = checked.findings()[0]
-    assert zero.verdict is BAD and zero.reason.startswith("Load or time.")
-    assert "first after 7 requests" in zero.reason  # two rounds of three, and the chat
-
-
 @pytest.mark.slow
 def test_the_command_writes_its_header_first_and_asks_prompts_that_make_a_server_draft(
     serving: Serving,
@@ -233,14 +221,3 @@ def test_the_command_writes_its_header_first_and_asks_prompts_that_make_a_server
     assert "The noise is that of MARS: 0 of" in noise["reason"]
     asked = [each.get("prompt") for each in serving.requests if each.get("temperature") == 0]
     assert len({json.dumps(each) for each in asked if each}) == 1 + len(DRAFTING)
-
-
-def test_bad_options_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, message in (
-        ("--reference /nowhere", "There is no folder /nowhere"),
-        ("--reference a --against http://b", "--reference and --against are given; one of them"),
-        ("--minutes -1", "--minutes is -1; it must be 0 to 1,440."),
-        ("--in-flight 0", "--in-flight is 0; it must be 1 to 64."),
-    ):
-        assert mars(f"check --server http://127.0.0.1:1/v1 --server-model m {arguments}") == 2
-        assert message in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -46,41 +47,43 @@ def judged(*outcomes: RecoveryOutcome, prompts: int = 300, kept: float | None = 
     ("report", "words"),
     [
         (
-            judged(SUPPORTED),
+            lambda: judged(SUPPORTED),
             f"MARS θ = 0.97 kept 98 % of strict’s score or more: 85.6 % [78.5, 92.4] on 300 prompts, {GAINED}",
         ),
         (
-            judged(SUPPORTED, SUPPORTED, NOT_SUPPORTED),
+            lambda: judged(SUPPORTED, SUPPORTED, NOT_SUPPORTED),
             "2 of 3 settings kept 98 % of strict’s score or more; the fastest is MARS θ = 0.9: 74.6 %",
         ),
         (
-            judged(NOT_SUPPORTED, NOT_SUPPORTED),
+            lambda: judged(NOT_SUPPORTED, NOT_SUPPORTED),
             "All 2 settings kept less than 98 % of strict’s score; most was kept by MARS θ = 0.97: 85.6 %",
         ),
         (
-            judged(NOT_SUPPORTED, TOO_FEW),
+            lambda: judged(NOT_SUPPORTED, TOO_FEW),
             "None of 2 settings is shown to keep 98 % of strict’s score; most was kept by MARS θ = 0.97: ",
         ),
         (  # equal: none kept most
-            judged(NOT_SUPPORTED, NOT_SUPPORTED, kept=0.9),
+            lambda: judged(NOT_SUPPORTED, NOT_SUPPORTED, kept=0.9),
             "strict’s score; most was kept by MARS θ = 0.97 and MARS θ = 0.9, 90.0 % by each, on 300 prompts.",
         ),
         (  # not enough prompts to say who kept most
-            judged(TOO_FEW, TOO_FEW, prompts=3),
+            lambda: judged(TOO_FEW, TOO_FEW, prompts=3),
             "None of 2 settings is shown to keep 98 % of strict’s score, on 3 prompts (no verdict: at least "
             "30 are needed).",
         ),
         (
-            judged(TOO_FEW, prompts=3),
+            lambda: judged(TOO_FEW, prompts=3),
             "Whether MARS θ = 0.97 keeps 98 % of strict’s score is undecided: 85.6 % [78.5, 92.4] on 3 "
             f"prompts (no verdict: at least 30 are needed), {GAINED}",
         ),
-        (example(), "As many tokens relaxed at random places kept 89.2 % [83.9, 94.5]."),
-        (bare(make_report()), "So far: No rule has been compared with strict yet."),
+        (example, "As many tokens relaxed at random places kept 89.2 % [83.9, 94.5]."),
+        (lambda: bare(make_report()), "So far: No rule has been compared with strict yet."),
     ],
 )
-def test_the_first_sentence_says_what_was_kept_and_gained(report: Report, words: str) -> None:
-    assert words in said(report)
+def test_the_first_sentence_says_what_was_kept_and_gained(
+    report: Callable[[], Report], words: str
+) -> None:
+    assert words in said(report())
 
 
 def test_without_scores_the_first_sentence_says_how_many_texts_are_equal() -> None:

@@ -195,16 +195,3 @@ def test_unknown_metric_of_a_suite_is_refused() -> None:
     with pytest.raises(ValueError, match="The metric is 'accuracy'; it must be one of exact_match"):
         check_libraries([Suite("s", (Item("1", ("?",)),), metrics=("accuracy",))])
     check_libraries([Suite("s", (Item("1", ("?",)),), metrics=tuple(METRICS))])
-
-
-def test_missing_library_is_reported_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    absent = "lm_eval"
-
-    def library(name: str) -> None:
-        if name == absent:
-            raise ValueError(f"Scoring these suites needs {name}")
-
-    monkeypatch.setattr("evaluation.scoring.metrics.library", library)
-    check_libraries([Suite("s", (Item("1", ("?",), metrics=("chrf,none",)),))])
-    with pytest.raises(ValueError, match="needs lm_eval"):
-        check_libraries([Suite("s", (Item("1", ("?",), metrics=("exact_match,boxed",)),))])

@@ -98,11 +98,6 @@ def test_perfect_prompts_count_once_whatever_the_seeds(prompts: int, seeds: int)
     assert (interval.low >= 0.98) == (prompts >= 189)
 
 
-def test_seeds_that_agree_count_as_one() -> None:
-    one, five = ratio_interval(table(80, 6, 9, 30)), ratio_interval(table(80, 6, 9, 30, seeds=5))
-    assert five == pytest.approx(one, rel=1e-9)
-
-
 def test_nothing_right_has_no_ratio_but_bounds() -> None:
     nothing, unknown = ratio_interval(table(0, 0, 5)), ratio_interval(table(0, 5, 0))
     assert nothing.value == nothing.low == 0 and 0.5 < nothing.high < 1

@@ -133,17 +133,6 @@ def test_the_hypothesis_is_rejected_as_often_as_the_level_says() -> None:
     assert min(fits) > 1e-4
 
 
-def test_another_distribution_is_detected() -> None:
-    generator = np.random.default_rng(2)
-    other = np.array([0.1, 0.7, 0.15, 0.05])
-    assert (
-        fit_p(
-            [np.bincount(generator.choice(4, 100, p=other), minlength=4)], [P], seed=0, least=LEAST
-        )
-        == 1 / 50_000
-    )
-
-
 COUNTS = st.integers(0, 200)
 
 

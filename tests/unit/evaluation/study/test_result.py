@@ -54,6 +54,10 @@ def test_counts_and_seconds_are_sums_over_the_turns() -> None:
     assert result.relaxed == sum(token.outcome is Outcome.RELAXED for token in tokens)
     assert result.log_likelihood == pytest.approx(sum(token.logprob for token in tokens))
     assert result.tv_max == max(token.tv for token in tokens)
+    for trace in MARS:
+        one = result_of([trace], {})
+        rates = [kept / drafted for kept, drafted in zip(one.kept_at, one.drafted_at, strict=True)]
+        assert rates == pytest.approx(list(trace.summary.acceptance_by_position))
     last = make_trace(status=Status.FAILED, error="Out of memory.", new_tokens=5)
     expect(result_of([STRICT[0], last], {}), status=Status.FAILED, error="Out of memory.", turns=2)
 
@@ -87,16 +91,6 @@ def test_what_strict_accepts_is_no_rejection_to_imitate(mode: DraftMode) -> None
         rejected = trace.summary.relaxed + trace.summary.recovered
         assert eligible(tightened(trace, strict=False)) == eligible(trace) == rejected
         assert eligible(tightened(trace, strict=True)) == trace.summary.relaxed > 0
-
-
-def test_acceptance_by_position_of_one_turn_is_the_summary_s() -> None:
-    for trace in (*STRICT, *MARS):
-        result = result_of([trace], {})
-        rates = [
-            accepted / drafted
-            for accepted, drafted in zip(result.kept_at, result.drafted_at, strict=True)
-        ]
-        assert rates == pytest.approx(list(trace.summary.acceptance_by_position))
 
 
 def test_results_survive_json_with_what_is_no_number() -> None:
