@@ -159,13 +159,3 @@ def test_above_temperature_0_the_cpu_build_is_refused_unless_repaired(
         in run.batches["low"]["refused"]
     )
     assert run.ids("none") != stock.ids("1")
-
-
-def test_a_verifier_that_would_not_be_the_rule_stops_vllm(tmp_path: Path, prompts: Any) -> None:
-    job = {"method": "draft_model", "drafting": {"rejection_sample_method": "block"}}
-    message = (
-        "rejection_sample_method of --speculative-config must be standard with mars_rule mars, "
-        "not block."
-    )
-    with pytest.raises(AssertionError, match=message):
-        VllmRun(tmp_path, prompts, job, {"none": VllmLane(0.0)}, MARS_THETA="0.9")

@@ -8,9 +8,9 @@ import pytest
 
 from evaluation.report.measure import measure
 from integrations.vllm.tests.serving import VllmServer, serving
-from mars_core.types import Outcome, Status
+from mars_core.types import Status
 from mars_playground.__main__ import main
-from storage import RunStore, Search, Source
+from storage import RunStore
 
 pytestmark = pytest.mark.vllm
 STUDY = "--suite demo_arithmetic --limit 8 --max-new-tokens 32 --rules strict,mars --theta 0.5"
@@ -46,33 +46,6 @@ def test_a_study_over_the_server_is_the_study_in_this_process(
         report = measure(store, there)
         assert {row.load for row in report.loads} == {4}
         assert all(row.tokens_per_s.value > 0 for row in report.loads)
-
-
-def test_a_trace_is_imported_with_its_relaxed_tokens(server: VllmServer, tmp_path: Path) -> None:
-    before = len(server.traces(0))
-    server.complete([4, 650], vllm_xargs={"mars_theta": 0.5, "mars_trace": 1})
-    trace = server.traces(before + 1)[-1]
-    database = f"sqlite:///{tmp_path / 'runs.db'}"
-    for _ in range(2):  # importing again adds nothing
-        assert main(["import", str(server.folder / "trace.jsonl"), "--db", database]) == 0
-    with RunStore(database) as store:
-        imported = [
-            store.load(each).runs[0].trace
-            for each in store.matching_ids(Search(source=Source.SERVER, limit=1000))
-        ]
-    assert len(imported) == before + 1
-    (run,) = (
-        each
-        for each in imported
-        if each.token_ids == tuple(id_ for step in trace["steps"] for id_ in step["emitted"])
-    )
-    relaxed = sum(sum(step["relaxed"]) for step in trace["steps"])
-    assert (
-        sum(token.outcome is Outcome.RELAXED for token in run.tokens)
-        == run.summary.relaxed
-        == relaxed
-        > 0
-    )
 
 
 def test_the_check_passes_the_server_and_finds_a_rule_and_vllms_defect(

@@ -178,7 +178,6 @@ def test_the_environment_gives_defaults_of_its_rule() -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        {"MARS_THETA": "2"},
         {"MARS_THETA": "high"},
         {"MARS_RULE": "x"},
         {"MARS_RULE": "strict", "MARS_GAP": "1"},

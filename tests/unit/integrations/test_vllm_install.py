@@ -51,12 +51,6 @@ CPU, V2 = config(device="cpu"), config(v2=True, processors=[PROCESSOR])
             "rejection_sample_method of --speculative-config must be standard ",
         ),
         (
-            config(draft_sample_method="probabilistic"),
-            0.0,
-            "mars",
-            "draft_sample_method of --speculative-config must be greedy ",
-        ),
-        (
             config(enable_adaptive_verification=True),
             0.0,
             "mars",
@@ -74,7 +68,6 @@ CPU, V2 = config(device="cpu"), config(v2=True, processors=[PROCESSOR])
             "mars",
             f"mars_rule needs --logits-processors {PROCESSOR} with runner V2.",
         ),
-        (config(v2=True, processors=["other:Processor"]), 0.0, "mars", "mars_rule needs --logits"),
         (
             config(v2=True, processors=[PROCESSOR], sharded=True),
             0.0,

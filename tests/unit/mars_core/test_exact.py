@@ -43,7 +43,8 @@ CHAINS = {
 TREE = DrafterConfig("eagle3", tree=TreeShape(20, 4, 3))
 
 
-MODELS = ["llama", "qwen3", "mistral", "gemma3", "gpt2", "llama float32", "gemma2 float32"]
+# Passes of every architecture and dtype are compared bit for bit in test_decoder.py.
+MODELS = ["llama", "mistral", "gpt2", "gemma2 float32"]
 
 
 @pytest.fixture(scope="module", params=MODELS)

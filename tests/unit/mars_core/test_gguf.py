@@ -177,7 +177,7 @@ def list_length(content: bytes) -> bytes:
 @pytest.mark.parametrize(
     "change",
     [
-        *(cut(part / 16) for part in range(16)),
+        *(cut(part / 16) for part in (0, 1, 4, 9, 15)),
         lambda _: b"not a model" * 99,
         patched(8, 2**40),
         patched(8, 1, 2**40),

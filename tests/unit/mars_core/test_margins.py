@@ -13,9 +13,9 @@ import torch
 
 from mars_core.margins import meaning
 from mars_core.models import Pair, custom_pair
-from mars_core.models.catalog import GENERAL_TEXT, Theta
+from mars_core.models.catalog import Theta
 from mars_core.rules import RULES
-from mars_core.settings import LaneSettings, Settings
+from mars_core.settings import LaneSettings
 from mars_core.settings.command_line import read_rules, threshold_lines
 from mars_core.types import RuleConfig
 from tests.unit.mars_core.test_rules import accept
@@ -80,18 +80,3 @@ def test_the_theta_of_a_pair_comes_with_its_reason_and_any_other_without(typed: 
     lines = threshold_lines(rules, cast(Pair, Namespace(spec=spec, margins=EXAMPLE)))
     why = "θ = 0.97 is the default of this pair: the logits of this pair are large. The paper's is 0.9."
     assert (lines[2:] == [why]) is (typed != "0.9") and len(lines) == (2 if typed == "0.9" else 3)
-
-
-def test_custom_pairs_have_the_papers_theta_and_another_draft_model_changes_neither_text_nor_theta() -> (
-    None
-):
-    spec = custom_pair("tests/target", "tests/draft")
-    assert (spec.theta.value, spec.theta.sentence, spec.text) == (0.9, "", GENERAL_TEXT)
-    own = replace(spec, key="own", theta=PAIR_THETA, text="x")
-    other = Settings(draft="tests/other").spec((own,))
-    assert (other.theta, other.text, other.draft and other.draft.name) == (
-        PAIR_THETA,
-        "x",
-        "tests/other",
-    )
-    assert read_rules(["mars"], NONE) == [RuleConfig("mars", {})]

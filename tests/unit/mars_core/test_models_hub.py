@@ -45,7 +45,6 @@ def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
         (http(HfHubHTTPError, 503), "answered 503 for org/tiny"),
         (OfflineModeIsEnabled("offline"), "cannot be reached: connect"),
         (LocalEntryNotFoundError("not cached"), "`hf download org/tiny`"),
-        (httpx.ConnectError("refused"), "org/tiny is not completely on this machine"),
         (
             OSError(errno.ENOSPC, "No space left on device"),
             "no space left on the disk for org/tiny",
@@ -54,7 +53,6 @@ def http(kind: type[HfHubHTTPError], status: int) -> HfHubHTTPError:
             PermissionError(errno.EACCES, "denied", "/cache/x"),
             "/cache/x may not be read or written",
         ),
-        (MemoryError(), "not enough memory for org/tiny"),
         (RuntimeError("CUDA error: out of memory"), "not enough memory for org/tiny"),
         (RuntimeError("DefaultCPUAllocator: not enough memory"), "not enough memory for org/tiny"),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,22 @@ def test_logits_that_are_not_finite_are_refused() -> None:
     model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(ModelError, match="not finite"):
         reference_logits(model, random_ids(24), "broken")
+
+
+Sound = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    """Checkpoints whose fast layers are used as they are: each is made and loaded once."""
+
+    @cache
+    def made(kind: str, options: str) -> Path:
+        folder = tiny_checkpoint(kind, tmp_path_factory.mktemp(kind), **json.loads(options))
+        assert is_fast(load(folder).target)
+        return folder
+
+    return lambda kind, **options: made(kind, json.dumps(options))
 
 
 class Remembering(LlamaForCausalLM):
@@ -219,10 +236,9 @@ def planted(change: Callable[[Any], None], patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("plant", [double_feed_forward, turn_queries])
 def test_a_single_layer_that_computes_something_else_is_run_as_it_is(
-    plant: Any, dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plant: Any, dtype: str, sound: Sound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tiny_checkpoint("llama", tmp_path, num_hidden_layers=6)
-    assert is_fast(load(folder, dtype).target)
+    folder = sound("llama", num_hidden_layers=6)
     planted(plant, monkeypatch)
     pair = load(folder, dtype)
     assert not is_fast(pair.target)
@@ -298,12 +314,11 @@ MODELS = [
 
 @pytest.mark.parametrize(("fault", "model"), MODELS)
 def test_a_pass_that_computes_something_else_is_not_run(
-    fault: Any, model: tuple[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Any, model: tuple[str, Any], sound: Sound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though layer by layer all is right: transformers' modules are taken, whatever the width of
     the window."""
-    folder = tiny_checkpoint(model[0], tmp_path, **model[1])
-    assert is_fast(load(folder).target)
+    folder = sound(model[0], **model[1])
     fault(monkeypatch)
     pair = load(folder)
     assert not is_fast(pair.target)
@@ -324,10 +339,9 @@ LACKING = [
 
 @pytest.mark.parametrize(("kind", "field"), LACKING)
 def test_a_row_of_the_table_that_lacks_something_is_not_used(
-    kind: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, field: str, sound: Sound, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tiny_checkpoint(kind, tmp_path)
-    assert is_fast(load(folder).target)
+    folder = sound(kind)
     lacking = {
         name: row._replace(**{field: getattr(LLAMA, field)})
         for name, row in architectures._BY_CLASS.items()

@@ -81,7 +81,7 @@ def test_a_run_relaxes_no_protected_token(
 ) -> None:
     def relaxed(protect: tuple[str, ...]) -> set[int]:
         sampling = Sampling(temperature, processors=Processors(protect=protect))
-        chosen = config_for(pair, DRAFTS[drafter], sampling, rule=rule, new=96)
+        chosen = config_for(pair, DRAFTS[drafter], sampling, rule=rule, new=48)
         trace = decoded(pair, chosen)
         assert trace.config.sampling.processors.protect == protect
         return {token.id for token in trace.tokens if token.outcome is Outcome.RELAXED}

@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lm_eval.api.instance import Instance
-from lm_eval.models.huggingface import HFLM
 from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerFast
 
-from evaluation.harness.model import MarsLM
-from mars_core.models.source import WEIGHTS_FOLDER
 from tests.checkpoints import SPECIAL
 from tests.pairs import tiny_pair
 
@@ -26,8 +22,10 @@ TEMPLATE = (
 Answers = Callable[..., list[str]]
 
 
-def request(context: str, *, doc: int = 0, repeats: int = 1, **generation: Any) -> Instance:
-    """What lm-eval asks of a model for one document."""
+def request(context: str, *, doc: int = 0, repeats: int = 1, **generation: Any) -> Any:
+    """What lm-eval, which takes a second to import, asks of a model for one document."""
+    from lm_eval.api.instance import Instance
+
     arguments = (context, {"max_gen_toks": 24, **generation})
     return Instance("generate_until", {}, arguments, 0, metadata=("a task", doc, repeats))
 
@@ -42,6 +40,10 @@ def generate(model: Any, *contexts: str, **generation: Any) -> list[str]:
 
 def models(target: Path, drafter: Path | str) -> dict[str, Any]:
     """``hf`` and ours without drafts and with strict ones, which must give the same answers."""
+    from lm_eval.models.huggingface import HFLM
+
+    from evaluation.harness.model import MarsLM
+
     ours: Mapping[str, str] = {"target": str(target), "drafter": str(drafter), **HERE}
     return {
         "hf": HFLM(pretrained=str(target), batch_size=1, **HERE),
@@ -73,10 +75,3 @@ def with_bos(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         tokenizer.chat_template = TEMPLATE
         tokenizer.save_pretrained(folder / name)
     return models(folder / "target", folder / "draft")
-
-
-@pytest.fixture(scope="package")
-def bundled() -> dict[str, Any]:
-    """The pair that comes with the program; strict drafts with its EAGLE-3 head too."""
-    by_kind = models(WEIGHTS_FOLDER / "target", WEIGHTS_FOLDER / "draft")
-    return by_kind | {"eagle3": MarsLM(pair="bundled", rule="strict", drafter="eagle3", **HERE)}

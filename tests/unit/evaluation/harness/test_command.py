@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import lm_eval.tasks
 import pytest
 
 from evaluation.harness import TASKS
@@ -23,6 +22,8 @@ from storage import RunStore
 def quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """lm-eval's command changes ``sys.argv`` and logging, and looks through 10,000 files of tasks,
     of which none is ours."""
+    import lm_eval.tasks
+
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(
         lm_eval.tasks, "TaskManager", partial(lm_eval.tasks.TaskManager, include_defaults=False)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from evaluation.harness.model import MarsLM
 from evaluation.harness.options import NAMES, OptionError, read_generation, read_options
 from evaluation.harness.telemetry import pooled
+from mars_core.models import BUNDLED_PAIR
 from mars_core.types import DrafterConfig, DraftMode, Processors, Sampling, TreeShape
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.harness.conftest import HERE, generate, request
@@ -27,8 +27,7 @@ def test_every_argument_is_in_the_documentation() -> None:
     assert not missing
 
 
-def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> None:
-    pair = bundled["eagle3"].pair
+def test_drafters_are_named_as_on_the_command_line() -> None:
     options: dict[str, dict[str, Any]] = {
         "pair's own": {},
         "ngram": {"drafter": "ngram", "k": 3},
@@ -36,29 +35,30 @@ def test_drafters_are_named_as_on_the_command_line(bundled: dict[str, Any]) -> N
         "chain": {"drafter": "eagle3:some/folder", "tree": "chain", "k": 4},
     }
     drafters = {
-        name: read_options(arguments).settings.config(pair.spec)
+        name: read_options(arguments).settings.config(BUNDLED_PAIR)
         for name, arguments in options.items()
     }
     assert drafters == {
         "pair's own": DrafterConfig("model"),
         "ngram": DrafterConfig("ngram", k=3),
-        "tree": DrafterConfig("eagle3", tree=pair.spec.tree),
+        "tree": DrafterConfig("eagle3", tree=BUNDLED_PAIR.tree),
         "chain": DrafterConfig("eagle3", k=4),
     }
-    assert (
-        read_options({"draft_mode": "sampled"}).settings.config(pair.spec).mode is DraftMode.SAMPLED
-    )
-    chains = replace(pair, spec=replace(pair.spec, drafter="eagle3", k=3, tree=None))
+    sampled = read_options({"draft_mode": "sampled"}).settings.config(BUNDLED_PAIR)
+    assert sampled.mode is DraftMode.SAMPLED
+    chains = replace(BUNDLED_PAIR, drafter="eagle3", k=3, tree=None)
     for arguments, expected in (
         ({}, DrafterConfig("eagle3", k=3)),
         ({"k": 4}, DrafterConfig("eagle3", k=4)),
         ({"tree": "8/6/2"}, DrafterConfig("eagle3", k=3, tree=TreeShape(8, 6, 2))),
     ):
-        assert read_options(arguments).settings.config(chains.spec) == expected
+        assert read_options(arguments).settings.config(chains) == expected
 
 
-def another(by_kind: dict[str, Any], **arguments: Any) -> MarsLM:
+def another(by_kind: dict[str, Any], **arguments: Any) -> Any:
     """The model mars with the same target."""
+    from evaluation.harness.model import MarsLM
+
     return MarsLM(target=str(by_kind["none"].pair.target_ref.name), **arguments, **HERE)
 
 
