@@ -9,10 +9,10 @@ import pytest
 
 from evaluation.harness.options import OptionError, read_options
 from hosting.settings import read_settings
-from mars_core.numbers import number_of, read_bias, read_integer, read_numbers
+from mars_core.numbers import number_of, read_numbers
 from mars_core.settings.command_line import add_options
 from ui.public.limits import PRIVATE_LIMITS, read_limits
-from ui.settings.values import parse, read_link
+from ui.settings.values import read_link
 
 WRONG = ["1e999999999", "nan", "inf", "1_0", "٣", "9" * 50, "x", "5x", "0x10", "1e400"]
 
@@ -65,12 +65,3 @@ def test_lists_are_ranges_and_numbers_and_counted_before_they_are_built() -> Non
     ):
         with pytest.raises(ValueError, match=r"K .*\.$"):
             read_numbers(text, "K")
-
-
-def test_a_word_may_be_banned_and_a_panel_has_no_number_that_is_not_finite() -> None:
-    assert read_bias("a=b=-inf", "bias") == ("a=b", -float("inf"))
-    assert parse('{"values": {"a": NaN, "b": 1e400, "c": 0.5}}') == {"a": None, "b": None, "c": 0.5}
-    with pytest.raises(
-        ValueError, match=r"^n is 7; it must be a whole number from 1 to 5, or off\.$"
-    ):
-        read_integer(7, "n", 1, 5, "off")

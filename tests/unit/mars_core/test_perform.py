@@ -121,12 +121,6 @@ def test_an_interval_gathers_steps_and_the_first_comes_alone(bench: Bench) -> No
     assert pickle.loads(pickle.dumps(events)) is not None
 
 
-def test_when_the_time_is_up_the_run_under_way_says_so_and_no_other_begins(bench: Bench) -> None:
-    traces = bench.traces(1, 0, new=400, seconds=0.0)
-    assert list(traces) == [1] and len(traces[1].steps) == 1
-    assert (traces[1].status, traces[1].stop_reason) == (Status.CANCELLED, StopReason.DEADLINE)
-
-
 @pytest.mark.parametrize(
     ("name", "call", "error"),
     [

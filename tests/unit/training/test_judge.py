@@ -45,12 +45,6 @@ def test_a_classifier_finds_what_changes_the_answer(
     assert again.reads is reads and torch.equal(again(read)[:, 0], scores)
 
 
-def test_examples_of_one_kind_teach_nothing() -> None:
-    examples = [Mismatch(n, torch.zeros(2, 4), False) for n in range(10)]
-    with pytest.raises(ValueError, match=r"Of 2 held-out mismatches all or none .* more prompts"):
-        trained(examples, Reads.TOKEN, 0, seed=1)
-
-
 def test_each_rejected_token_is_tried_in_the_text_that_answers_rightly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,7 +13,6 @@ from evaluation.advise.usage import PROCESSOR, uses
 from evaluation.plan.lane import Lane
 from mars_core.models.smollm2 import NAME
 from mars_core.models.source import folder_of
-from mars_core.settings import Settings
 from mars_core.types import DrafterConfig, ModelRef, RuleConfig, TreeShape
 from tests.reports import make_plan
 
@@ -58,15 +57,3 @@ def test_vllm_gets_the_rule_the_models_and_the_length_of_drafts() -> None:
 )
 def test_vllm_gets_nothing_that_it_does_not_have(changed: dict[str, Any]) -> None:
     assert vllm(**changed) is None
-
-
-def test_the_settings_read_the_classifier_of_the_study_where_an_expression_does() -> None:
-    plan = replace(PLAN, temperatures=(0.7,))
-    models = replace(plan.models, classifier=ModelRef("me/classifier", "abc"))
-    reading = RuleConfig("mars", {"theta": 0.85, "where": "score < 0.5"})
-    way = uses(replace(plan, models=models), Lane(reading, CHAIN))["command line"]
-    before, _, settings = way.partition(": ")[2].partition(": ")
-    assert before == "mars compare --config run.json"
-    read = Settings(**json.loads(settings))
-    assert (read.classifier, read.temperature) == ("me/classifier@abc", 0.7)
-    assert [lane.rule for lane in read.rules] == [RuleConfig("strict"), reading]

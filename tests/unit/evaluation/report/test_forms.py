@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from display.blocks import ReportDocument, ReportTable
-from display.render import escaped, fenced, html, markdown
+from display.render import escaped, html, markdown
 from evaluation.plan.lane import with_placebos
 from evaluation.recovery import RecoveryOutcome
 from evaluation.report.document.build import document
@@ -123,12 +123,6 @@ def test_escaped_text_reads_as_it_was(text: str) -> None:
     children = tokens[1].children or []
     assert {child.type for child in children} <= {"text", "text_special"}
     assert "".join(child.content for child in children).startswith(text.split("\u202e")[0].strip())
-
-
-def test_nothing_in_a_text_ends_its_fence() -> None:
-    text = "a\n```\n````\n<b>\n"
-    tokens = MarkdownIt("commonmark").parse(fenced(text))
-    assert [token.type for token in tokens] == ["fence"] and tokens[0].content == f"{text}\n"
 
 
 def test_every_table_row_has_a_cell_for_every_head(full_document: ReportDocument) -> None:

@@ -169,19 +169,6 @@ def test_a_server_is_asked_for_the_tools_and_the_form_of_an_item() -> None:
         request_of(replace(CONFIG, prompt=replace(prompt, chat=False)))
 
 
-def test_relaxed_tokens_are_unknown_without_a_trace_of_the_plugin(
-    serving: Serving,
-) -> None:
-    trace, run = answered(serving, MARS)
-    assert run.summary.relaxed > 0
-    expect(trace.summary, accepted=UNKNOWN, relaxed=UNKNOWN)
-    assert math.isnan(trace.summary.relaxed_share) and trace.summary.acceptance_rate > 0
-    result = result_of([trace], {})
-    assert math.isnan(result.relaxed) and sum(result.kept_at) == sum(
-        step.kept for step in trace.steps
-    )
-
-
 def test_nothing_is_claimed_that_the_server_did_not_report(serving: Serving) -> None:
     serving.token_ids = serving.steps = False
     trace, run = answered(serving, STRICT, logprobs=0)

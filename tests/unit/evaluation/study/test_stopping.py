@@ -15,7 +15,7 @@ from tests.unit.evaluation.study.working import HERE, planned, planned_and_run
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_a_study_that_goes_on_later(
+def test_a_signal_stops_a_study_that_goes_on_later_with_the_same_sampler(
     options: str,
     url: str,
     number: signal.Signals,
@@ -26,12 +26,19 @@ def test_a_signal_stops_a_study_that_goes_on_later(
         patch.setattr(
             "evaluation.study.launch.progress_line", lambda *_: os.kill(os.getpid(), number) or ""
         )
-        assert mars(f"eval run {options}") == INTERRUPTED
+        assert mars(f"eval run {options} --temperature 1") == INTERRUPTED
     study, _ = planned(url)
     assert f"Continue with: mars eval resume {study}" in capsys.readouterr().err
     with RunStore(url) as store:
         assert len(store.task_results(study, 0)) == 1
         assert not store.study_progress(study).working
+    with monkeypatch.context() as patch:
+        patch.setattr("mars_core.types.configuration.SAMPLER", "another")
+        assert mars(f"eval resume latest {HERE} --db {url}") == 2
+    assert (
+        "with another sampler, whose texts above temperature 0 are others; resume it with that version"
+        in capsys.readouterr().err
+    )
     assert mars(f"eval resume {study} {HERE} --db {url} --quiet") == 0
     planned_and_run(url)
 
@@ -62,23 +69,3 @@ def test_ctrl_c_where_nothing_runs_is_one_line(
     )
     assert mars(f"eval {command} latest {options} --db {url}") == INTERRUPTED
     assert capsys.readouterr().err == "Interrupted.\n"
-
-
-def test_a_study_of_another_sampler_is_not_gone_on_with(
-    options: str,
-    url: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "evaluation.study.launch.progress_line",
-            lambda *_: os.kill(os.getpid(), signal.SIGINT) or "",
-        )
-        assert mars(f"eval run {options} --temperature 1") == INTERRUPTED
-    monkeypatch.setattr("mars_core.types.configuration.SAMPLER", "another")
-    assert mars(f"eval resume latest {HERE} --db {url}") == 2
-    assert (
-        "with another sampler, whose texts above temperature 0 are others; resume it with that version"
-        in capsys.readouterr().err
-    )
