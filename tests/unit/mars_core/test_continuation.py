@@ -1,5 +1,5 @@
-"""Going on from prefix tokens: text and spans are those of the whole, another token gives what the
-target alone gives from it. That the rest of a run is the same: test_live.py."""
+"""Going on from prefix tokens: text and spans are those of the whole, stop strings end in new tokens,
+bad beginnings are named. That the rest of a run is the same: test_live.py."""
 
 from __future__ import annotations
 
@@ -19,44 +19,34 @@ from mars_core.types import (
     Sampling,
     StopReason,
     Trace,
-    TreeShape,
 )
 from tests.checkpoints import tiny_model
-from tests.live_pairs import config_for, decoded, headed, pair_of, random_pair
+from tests.live_pairs import GREEDY, config_for, decoded, pair_of, random_pair
 from tests.unit.mars_core.byte_level import BYTES, byte_level_tokenizer
 
 NEW = 16
-DRAFTERS = {
-    "none": DrafterConfig("none"),
-    "chain": DrafterConfig("model", k=5),
-    "ngram": DrafterConfig("ngram", k=3),
-    "head, chain": DrafterConfig("eagle3", k=4),
-    "head, tree": DrafterConfig("eagle3", tree=TreeShape(12, 4, 3)),
-}
-SAMPLINGS = [Sampling(0.0), Sampling(0.8, top_k=20, top_p=0.9)]
 
 
 @pytest.fixture(scope="module")
 def free() -> Pair:
-    return headed(random_pair(noise=0.05, eos=frozenset()))
+    return random_pair(noise=0.05, eos=frozenset())
 
 
 def config(
     pair: Pair,
-    name: str,
-    sampling: Sampling = SAMPLINGS[0],
+    kind: str,
+    sampling: Sampling = GREEDY,
     *,
     stop: tuple[str, ...] = (),
     new: int = NEW,
-    seed: int = 3,
     **options: Any,
 ) -> RunConfig:
-    prompt = PromptConfig("once", stop=stop)
-    return config_for(pair, DRAFTERS[name], sampling, prompt=prompt, new=new, seed=seed, **options)
+    prompt, drafter = PromptConfig("once", stop=stop), DrafterConfig(kind, k=3)
+    return config_for(pair, drafter, sampling, prompt=prompt, new=new, **options)
 
 
-def run(pair: Pair, name: str, *options: Any, **named: Any) -> Trace:
-    return decoded(pair, config(pair, name, *options, **named))
+def run(pair: Pair, *options: Any, **named: Any) -> Trace:
+    return decoded(pair, config(pair, *options, **named))
 
 
 def spans(trace: Trace) -> list[PrefixToken]:
@@ -93,13 +83,13 @@ def test_bad_beginnings_are_named(
 ) -> None:
     ending = replace(free, eos_ids=frozenset((7,)))
     with pytest.raises(ValueError, match=message) as caught:
-        Session(ending).start(config(ending, "chain", prefix=prefix, new=new))
+        Session(ending).start(config(ending, "model", prefix=prefix, new=new))
     assert str(caught.value).count(". ") == 0
     assert str(caught.value).endswith(".")
 
 
 def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
-    original = run(free, "chain")
+    original = run(free, "model")
     prefix = original.token_ids[:8]
     inside = original.text[2:5]
     across = original.text[original.tokens[8].start - 2 : original.tokens[8].end]
@@ -107,9 +97,9 @@ def test_a_stop_string_must_end_in_a_new_token(free: Pair) -> None:
     assert inside not in original.text[3:], (
         "the stop string of this test stands in the given part only"
     )
-    free_text = run(free, "chain", prefix=prefix, new=NEW - 8, stop=(inside,))
+    free_text = run(free, "model", prefix=prefix, new=NEW - 8, stop=(inside,))
     assert (free_text.stop_reason, free_text.text) == (StopReason.LENGTH, original.text)
-    stopped = run(free, "chain", prefix=prefix, new=NEW - 8, stop=(across,))
+    stopped = run(free, "model", prefix=prefix, new=NEW - 8, stop=(across,))
     assert stopped.stop_reason is StopReason.STOP_STRING
     assert len(stopped.tokens) == 1
 
