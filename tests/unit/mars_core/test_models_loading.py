@@ -36,7 +36,7 @@ def copy(llama: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype"), zip(KINDS, cycle(("float32", "bfloat16")), strict=False)
+    ("kind", "dtype"), [*zip(KINDS, cycle(("float32", "bfloat16")), strict=False)]
 )
 def test_every_promised_architecture_is_loaded_ready_to_run(
     kind: str, dtype: str, tmp_path: Path

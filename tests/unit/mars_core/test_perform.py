@@ -16,11 +16,13 @@ import torch
 
 from mars_core.accelerators import Local
 from mars_core.accelerators.perform import perform
+from mars_core.engine.engine import Engine
 from mars_core.jobs import Began, Ended, Job, JobEvent, RecordedRun, Wrote, execution_order, follow
 from mars_core.models import ModelPool, PairSpec
-from mars_core.session import Run
+from mars_core.session import Run, Session
 from mars_core.types import (
     DrafterConfig,
+    PromptConfig,
     RunConfig,
     Sampling,
     Status,
