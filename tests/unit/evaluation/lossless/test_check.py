@@ -80,6 +80,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
         "Temperature 0, against the other server",
         "Temperature 0, against the log probabilities of the text",
         "Temperature 1, against the log probabilities of the next token",
+        "Temperature 1, the first tokens together",
     }
     position = _first_difference(serving, other_serving)
     assert (
