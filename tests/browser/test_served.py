@@ -1,4 +1,4 @@
-"""A server as a lane: its key stays in this browser, for its own address."""
+"""A server as a lane: its key stays in this browser, for its own address; a saved answer asks nobody."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.browser.steps import compare, fill, lane_text, open_settings, pick
 from tests.streaming_server import chunk, position, stream_events
 
 KEY = "sk-canary-31415"
+ANSWER = '{"model": "far", "choices": [{"text": "B", "finish_reason": "stop"}]}'
 KEPT = "JSON.stringify({...localStorage})"
 
 
@@ -49,3 +50,11 @@ def test_a_served_lane_streams_and_its_key_is_the_browsers(window: Window) -> No
         expect(page.locator("#server-key")).to_have_value("")
         fill(page, "Server", server.url)
         expect(page.locator("#server-key")).to_have_value(KEY)
+
+        asked = len(server.requests)
+        page.locator("#server-file").set_input_files(
+            {"name": "answer.json", "mimeType": "application/json", "buffer": ANSWER.encode()}
+        )
+        expect(page.locator("#server-answer")).to_have_value(ANSWER)
+        compare(page)
+        assert lane_text(page, 1) == "B" and len(server.requests) == asked
