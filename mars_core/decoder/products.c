@@ -2,8 +2,8 @@
 
 A weight [out, in] is (level - offset) * scale + minimum, with a scale and a minimum in float16 for
 every GROUP columns of a row. It is packed for COLUMNS rows of it at a time: per group the levels,
-two neighbours of every row side by side, which is a pair, then scales and minimums. Levels of less
-than 8 bits are in two parts, their low 4 bits and what is above; bytes hold these of several pairs.
+two neighbours of every row side by side, then scales and minimums. Levels have 8 bits, or their low
+4 in bytes that hold two, and what is above in planes of one bit.
 
 A row of the input is rounded to 16 bits per group. Sums within a group are of integers, those over
 groups follow in one order: a row's product depends on nothing but the row. */
@@ -17,15 +17,14 @@ groups follow in one order: a row's product depends on nothing but the row. */
 #define COLUMNS 16
 #define ALWAYS static inline __attribute__((always_inline))
 #define TOP 32767.0f
-#define MOST 8 /* rows of the input that are multiplied at once */
 
 typedef struct {
     int bits, group, offset, minimums;
 } Form;
 
-/* Rows of the input, in chunks of MOST and what is left. Of a chunk of n rows that begins at ``row``, a
-pair of neighbouring levels stands at row * in + 2 * n * pair, side by side with that of the other
-rows, and what belongs to a group at row * groups + n * group. */
+/* Rows of the input, in chunks of 8, 4, 2 and 1. Of a chunk of n rows that begins at ``row``, a pair
+of neighbouring levels stands at row * in + 2 * n * pair, side by side with that of the other rows,
+and what belongs to a group at row * groups + n * group. */
 typedef struct {
     int16_t *levels;
     float *scales, *sums; /* of the levels, times the scale */
@@ -37,9 +36,11 @@ typedef struct {
 typedef __m512i Integers; /* 16 of 32 bits, or 32 of 16 */
 typedef __m512 Floats;
 ALWAYS Integers widened(const uint8_t *at) { return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)at)); }
-ALWAYS Integers up(Integers x, int bits) { return bits < 0 ? _mm512_srli_epi16(x, -bits) : _mm512_slli_epi16(x, bits); }
-ALWAYS Integers masked(Integers x, int mask) { return _mm512_and_si512(x, _mm512_set1_epi16(mask)); }
-ALWAYS Integers both(Integers x, Integers y) { return _mm512_or_si512(x, y); }
+ALWAYS Integers low(Integers x) { return _mm512_and_si512(x, _mm512_set1_epi16(15)); }
+ALWAYS Integers high(Integers x) { return _mm512_srli_epi16(x, 4); }
+ALWAYS Integers plus(Integers x, uint32_t where, int value) {
+    return _mm512_mask_add_epi16(x, where, x, _mm512_set1_epi16(value));
+}
 ALWAYS Integers all(int32_t value) { return _mm512_set1_epi32(value); }
 ALWAYS Integers dot(Integers sum, Integers x, Integers y) {
 #ifdef __AVX512VNNI__
@@ -59,13 +60,19 @@ typedef struct { __m256i a, b; } Integers;
 typedef struct { __m256 a, b; } Floats;
 ALWAYS __m256i half_widened(const uint8_t *at) { return _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)at)); }
 ALWAYS Integers widened(const uint8_t *at) { return (Integers){half_widened(at), half_widened(at + 16)}; }
-ALWAYS __m256i half_up(__m256i x, int bits) { return bits < 0 ? _mm256_srli_epi16(x, -bits) : _mm256_slli_epi16(x, bits); }
-ALWAYS Integers up(Integers x, int bits) { return (Integers){half_up(x.a, bits), half_up(x.b, bits)}; }
-ALWAYS Integers masked(Integers x, int mask) {
-    __m256i all = _mm256_set1_epi16(mask);
-    return (Integers){_mm256_and_si256(x.a, all), _mm256_and_si256(x.b, all)};
+ALWAYS Integers low(Integers x) {
+    __m256i mask = _mm256_set1_epi16(15);
+    return (Integers){_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
 }
-ALWAYS Integers both(Integers x, Integers y) { return (Integers){_mm256_or_si256(x.a, y.a), _mm256_or_si256(x.b, y.b)}; }
+ALWAYS Integers high(Integers x) { return (Integers){_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)}; }
+ALWAYS __m256i half_plus(__m256i x, uint32_t where, int value) {
+    __m256i bit = _mm256_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, -32768);
+    __m256i there = _mm256_cmpeq_epi16(_mm256_and_si256(_mm256_set1_epi16((int16_t)where), bit), bit);
+    return _mm256_add_epi16(x, _mm256_and_si256(there, _mm256_set1_epi16(value)));
+}
+ALWAYS Integers plus(Integers x, uint32_t where, int value) {
+    return (Integers){half_plus(x.a, where & 65535, value), half_plus(x.b, where >> 16, value)};
+}
 ALWAYS Integers all(int32_t value) { return (Integers){_mm256_set1_epi32(value), _mm256_set1_epi32(value)}; }
 ALWAYS Integers dot(Integers sum, Integers x, Integers y) {
     return (Integers){_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
@@ -90,19 +97,17 @@ ALWAYS void store(float *at, Floats x) { _mm256_storeu_ps(at, x.a), _mm256_store
 ALWAYS long levels_size(int bits, int group) { return COLUMNS * group * bits / 8; }
 ALWAYS long block_size(Form form) { return levels_size(form.bits, form.group) + 2 * COLUMNS * (1 + form.minimums); }
 
-/* ``bits`` of both levels of a pair of COLUMNS rows, shifted ``to`` the left. */
-ALWAYS Integers part(const uint8_t *at, int bits, int pair, int to) {
-    int shift = pair * bits % 8;
-    Integers x = up(widened(at + 2 * COLUMNS * (pair * bits / 8)), to - shift);
-    return to == 0 && shift + bits == 8 ? x : masked(x, ((1 << bits) - 1) << to);
-}
-
-/* The pair of levels ``pair`` of the 8 pairs ``eight`` of a group. */
-ALWAYS Integers levels_of(const uint8_t *at, int bits, int group, int eight, int pair) {
-    int low = bits == 8 ? 8 : 4;
-    Integers x = part(at + 2 * COLUMNS * low * eight, low, pair, 0);
-    if (bits == low) return x;
-    return both(x, part(at + levels_size(4, group) + 2 * COLUMNS * (bits - 4) * eight, bits - 4, pair, 4));
+/* Two neighbouring levels of COLUMNS rows; ``pair`` counts the pairs of a group. */
+ALWAYS Integers levels_of(const uint8_t *at, int bits, int group, int pair) {
+    if (bits == 8) return widened(at + 32 * pair);
+    int half = group / 4;
+    Integers both = widened(at + 32 * (pair % half)), x = pair < half ? low(both) : high(both);
+    for (int plane = 0; plane < bits - 4; plane++) {
+        uint32_t where;
+        memcpy(&where, at + (8 + 2 * plane) * group + 4 * pair, 4);
+        x = plus(x, where, 16 << plane);
+    }
+    return x;
 }
 
 ALWAYS void product(int bits, int group, int rows, Form form, const uint8_t *packed, Input x, long row, float *y,
@@ -110,22 +115,21 @@ ALWAYS void product(int bits, int group, int rows, Form form, const uint8_t *pac
     const int16_t *levels = x.levels + row * x.in;
     const float *row_scales = x.scales + row * x.groups, *row_sums = x.sums + row * x.groups;
     const int32_t *offsets = x.offsets + row * x.groups;
-    Floats total[MOST];
+    Floats total[rows];
     for (int r = 0; r < rows; r++) total[r] = zero();
     for (long g = 0; g < x.groups; g++) {
-        Integers sum[MOST];
+        Integers sum[rows];
         for (int r = 0; r < rows; r++) sum[r] = all(offsets[r]);
-        for (int eight = 0; eight < group / 16; eight++)
+#pragma GCC unroll 16
+        for (int pair = 0; pair < group / 2; pair++) {
+            Integers weights = levels_of(packed, bits, group, pair);
 #pragma GCC unroll 8
-            for (int pair = 0; pair < 8; pair++, levels += 2 * rows) {
-                Integers weights = levels_of(packed, bits, group, eight, pair);
-#pragma GCC unroll 8
-                for (int r = 0; r < rows; r++) {
-                    int32_t two;
-                    memcpy(&two, levels + 2 * r, 4);
-                    sum[r] = dot(sum[r], weights, all(two));
-                }
+            for (int r = 0; r < rows; r++) {
+                int32_t both;
+                memcpy(&both, levels + 2 * (rows * pair + r), 4);
+                sum[r] = dot(sum[r], weights, all(both));
             }
+        }
         const uint8_t *factors = packed + levels_size(bits, group);
         Floats scales = halves(factors);
 #pragma GCC unroll 8
@@ -133,7 +137,7 @@ ALWAYS void product(int bits, int group, int rows, Form form, const uint8_t *pac
             total[r] = added(floats(sum[r], row_scales[r]), scales, total[r]);
             if (form.minimums) total[r] = scaled(row_sums[r], halves(factors + 2 * COLUMNS), total[r]);
         }
-        packed += block_size(form);
+        packed += block_size(form), levels += rows * group;
         row_scales += rows, row_sums += rows, offsets += rows;
     }
     for (int r = 0; r < rows; r++) {
@@ -143,13 +147,21 @@ ALWAYS void product(int bits, int group, int rows, Form form, const uint8_t *pac
     }
 }
 
-ALWAYS long chunk(long row, long rows) { return rows - row < MOST ? rows - row : MOST; }
+/* The size of the chunk of ``rows`` that begins at ``row``. */
+ALWAYS long chunk(long row, long rows) {
+    long left = rows - row;
+    return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
 
 ALWAYS void products(int bits, int group, Form form, const uint8_t *packed, Input x, long rows, float *y, long stride,
                      long columns) {
-#define CASE(n) case n: product(bits, group, n, form, packed, x, row, y, stride, columns); break;
-    for (long row = 0; row < rows; row += MOST)
-        switch (chunk(row, rows)) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) }
+    for (long row = 0, n; row < rows; row += n) {
+        n = chunk(row, rows);
+        if (n == 8) product(bits, group, 8, form, packed, x, row, y, stride, columns);
+        if (n == 4) product(bits, group, 4, form, packed, x, row, y, stride, columns);
+        if (n == 2) product(bits, group, 2, form, packed, x, row, y, stride, columns);
+        if (n == 1) product(bits, group, 1, form, packed, x, row, y, stride, columns);
+    }
 }
 
 /* Rounds row ``r`` of the chunk of ``n`` rows that begins at ``row``. */
@@ -186,8 +198,9 @@ int mars_multiply(const float *x, long rows, long in, const uint8_t *packed, lon
     {
 #pragma omp for
         for (long row = 0; row < rows; row++) {
-            long first = row - row % MOST;
-            rounded(x + row * in, form, input, first, chunk(first, rows), row - first);
+            long first = rows - rows % 8 > row ? row - row % 8 : rows - rows % 8, n = chunk(first, rows);
+            while (first + n <= row) first += n, n = chunk(first, rows);
+            rounded(x + row * in, form, input, first, n, row - first);
         }
 #pragma omp for
         for (long block = 0; block < blocks; block++) {
@@ -204,25 +217,28 @@ int mars_multiply(const float *x, long rows, long in, const uint8_t *packed, lon
     return 0;
 }
 
-/* Where the ``bits`` of a level stand in what ``part`` reads: a byte and a shift. */
-ALWAYS int place(int bits, int column, long lane, int *shift) {
-    int bit = column / 2 * bits;
-    *shift = bit % 8;
-    return 2 * (COLUMNS * (bit / 8) + lane) + column % 2;
+/* Where the level of ``column`` in a group stands, for the row ``lane`` of its COLUMNS. */
+ALWAYS void place(int group, int column, long lane, int bits, long *byte, int *shift) {
+    int pair = column / 2, half = group / 4;
+    *byte = 32 * (bits == 8 ? pair : pair % half) + 2 * lane + column % 2;
+    *shift = bits < 8 && pair >= half ? 4 : 0;
 }
 
 ALWAYS void packed_row(int bits, int group, Form form, const uint8_t *levels, const uint16_t *scales,
                        const uint16_t *minimums, long groups, long lane, uint8_t *at) {
-    int low = bits == 8 ? 8 : 4, shift;
     for (long g = 0; g < groups; g++, levels += group, at += block_size(form)) {
-#pragma GCC unroll 16
-        for (int i = 0; i < group; i += 2) {
-            uint16_t two, *to = (uint16_t *)(at + place(low, i, lane, &shift));
-            memcpy(&two, levels + i, 2);
-            *to |= (two & 0x0101 * ((1 << low) - 1)) << shift;
-            if (bits == low) continue;
-            to = (uint16_t *)(at + levels_size(4, group) + place(bits - 4, i, lane, &shift));
-            *to |= (two >> 4 & 0x0101 * ((1 << (bits - 4)) - 1)) << shift;
+        int half = group / 4;
+        uint16_t pairs[group / 2], *to = (uint16_t *)at + lane;
+        memcpy(pairs, levels, group);
+        for (int pair = 0; bits == 8 && pair < group / 2; pair++) to[COLUMNS * pair] = pairs[pair];
+        for (int pair = 0; bits < 8 && pair < half; pair++)
+            to[COLUMNS * pair] = (pairs[pair] & 0x0f0f) | (pairs[pair + half] & 0x0f0f) << 4;
+        for (int plane = 0; bits < 8 && plane < bits - 4; plane++) {
+            uint32_t *bit = (uint32_t *)(at + (8 + 2 * plane) * group);
+            for (int pair = 0; pair < group / 2; pair++) {
+                uint32_t both = pairs[pair] >> (4 + plane);
+                bit[pair] |= ((both & 1) | (both >> 7 & 2)) << 2 * lane;
+            }
         }
         uint16_t *factors = (uint16_t *)(at + levels_size(bits, group));
         factors[lane] = scales[g];
@@ -260,11 +276,13 @@ void mars_rows(const int64_t *ids, long n, const uint8_t *packed, long in, Form 
             const uint16_t *factors = (const uint16_t *)(at + levels_size(form.bits, form.group));
             float scale = _cvtsh_ss(factors[lane]), minimum = form.minimums ? _cvtsh_ss(factors[COLUMNS + lane]) : 0;
             for (int i = 0; i < form.group; i++) {
-                int low = form.bits == 8 ? 8 : 4, shift, byte = place(low, i, lane, &shift);
-                int level = at[byte] >> shift & ((1 << low) - 1);
-                if (form.bits > low) {
-                    byte = levels_size(4, form.group) + place(form.bits - 4, i, lane, &shift);
-                    level |= (at[byte] >> shift & ((1 << (form.bits - 4)) - 1)) << 4;
+                long byte;
+                int shift;
+                place(form.group, i, lane, form.bits, &byte, &shift);
+                int level = form.bits == 8 ? at[byte] : at[byte] >> shift & 15;
+                for (int plane = 0; form.bits < 8 && plane < form.bits - 4; plane++) {
+                    long bit = 2 * lane + i % 2;
+                    level |= (at[(8 + 2 * plane) * form.group + 4 * (i / 2) + bit / 8] >> bit % 8 & 1) << (4 + plane);
                 }
                 y[row * in + g * form.group + i] = (float)(level - form.offset) * scale + minimum;
             }

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 # The dtype of models whose quantised weights stay as they are in a file; never that of a tensor.
 STORED: torch.dtype = torch.int4  # type: ignore[attr-defined]
 _SOURCE = Path(__file__).with_name("products.c")
-_OPTIONS = ("-O1", "-march=native", "-ffp-contract=off", "-fopenmp", "-fPIC", "-shared")
+_OPTIONS = ("-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fPIC", "-shared")
 _GROUP, _FEW = 32, 80  # columns with one scale, and rows of a pass, in torch's products of 4 bits
 _COLUMNS = 16  # of the products, rows of a weight that are packed together
 
