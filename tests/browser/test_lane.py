@@ -317,6 +317,7 @@ def test_one_step_shows_what_was_drafted_what_was_kept_and_what_the_text_gained(
         expect(place).to_have_text(f"Step {first + 1} of {len(trace.steps)}")
     for index in sorted({0, first, len(trace.steps) - 1}):
         start = sum(len(each.emitted) for each in trace.steps[:index])
+        page.keyboard.press("Escape")  # an open token could lie over the next one
         page.locator("#lane-1 .tok").nth(start).click()
         expect(place).to_have_text(f"Step {index + 1} of {len(trace.steps)}")
         chosen = trace.steps[index]
