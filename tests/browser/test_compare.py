@@ -280,6 +280,13 @@ def test_a_conversation_goes_on_with_every_key_after_a_reload_and_where_it_was_s
     assert [lane_text(page, lane) for lane in (0, 1)] == last
 
 
+DROP = """(field, name) => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(["GGUF"], name));
+    field.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
+}"""
+
+
 def test_own_models_are_browsed_described_and_remembered_and_a_missing_one_is_named(
     window: Window, tmp_path: Path
 ) -> None:
@@ -308,6 +315,9 @@ def test_own_models_are_browsed_described_and_remembered_and_a_missing_one_is_na
     expect(offered.filter(has_text="nowhere")).to_have_count(0)
     offered.filter(has_text="tiny.gguf").click()
     expect(note).to_contain_text(described)
+    target.evaluate(DROP, "elsewhere.gguf")
+    expect(target).to_have_value("elsewhere.gguf")
+    expect(note).to_contain_text("There is no file or folder elsewhere.gguf")
 
 
 def picture_height(page: Page, folder: Path) -> int:

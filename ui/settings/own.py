@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from mars_core.models.summary import Summary
 
 MOST_LISTED, MOST_READ = 60, 5000  # entries of a folder
+PLACES = (  # in a home directory, where files that were fetched are
+    *("Downloads", "Desktop", "Documents", "models", ".cache/huggingface/hub"),
+    *(".lmstudio/models", ".cache/lm-studio/models", ".cache/llama.cpp", ""),
+)
+DEEPEST, MOST_SEEN = 4, 20_000  # folders in each other, entries in all
 PATIENCE_S = 3.0
-ON_HUB = "target: on the Hub; its size and what it needs are known once it is fetched"
+ON_HUB = "target: on the Hub, which does not answer; its size is known once it is fetched"
 
 
 class PairNote(NamedTuple):
@@ -56,18 +62,32 @@ def known_of(services: Services, spec: PairSpec) -> tuple[PairSpec, dict[str, Su
     return summarised(spec)
 
 
+def hub_choices(error: ValueError) -> list[tuple[str, str]]:
+    """Return the GGUF files of a repository of which one must be named, with their sizes, each with
+    its name; none for other errors."""
+    files = getattr(error, "files", {}).items()
+    return [
+        (f"{displayable(name.split('/')[2])}, {memory(size)}", name)
+        for name, size in islice(files, MOST_LISTED)
+    ]
+
+
 def facts_of(
     services: Services, spec: PairSpec, summaries: Mapping[str, Summary], fit: MemoryFit
 ) -> list[str]:
     """Return what the headers say."""
-    facts = [
-        f"{name}: {displayable(each.architecture[:60])}, {each.numbers}, {memory(each.file_bytes)}, "
-        f"{parameters_text(each.parameters)} parameters"
-        f", {'fast layers' if each.fast else 'no fast layers, those of transformers'}"
-        for name, each in summaries.items()
-    ]
+    facts = [f"{name}: {', '.join(_facts(each))}" for name, each in summaries.items()]
     hub = [] if "target" in summaries else [ON_HUB]
     return [*facts, *hub, *fitting(fit), _speed(services, spec, summaries.get("target"), fit)]
+
+
+def _facts(summary: Summary) -> Iterator[str]:
+    yield displayable(summary.architecture[:60])
+    yield displayable(summary.numbers[:60])
+    yield memory(summary.file_bytes) + ("" if summary.fetched else " to fetch")
+    if summary.parameters:
+        yield f"{parameters_text(summary.parameters)} parameters"
+    yield "fast layers" if summary.fast else "no fast layers, those of transformers"
 
 
 def may_fit(fit: MemoryFit) -> bool:
@@ -119,3 +139,24 @@ def listed(typed: str) -> list[tuple[str, str]] | None:
         ("↑", str(folder.parent)),
         *((displayable(name), at) for name, at in rows[:MOST_LISTED]),
     ]
+
+
+def dropped(name: str, size: int) -> str:
+    """Return the path of a file that was dropped on the page, of which a browser tells only its name
+    and size: the first one of both in the usual folders of this machine. For a folder with a model
+    the name is enough. Without one the name itself is returned."""
+    home = Path("~").expanduser()
+    folders = deque((folder, 0) for folder in (Path(), *(home / each for each in PLACES)))
+    seen = 0
+    while folders and seen < MOST_SEEN:
+        folder, depth = folders.popleft()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for each in islice(entries, MOST_READ):
+                seen += 1
+                path, inside = Path(each.path), each.is_dir()
+                same = (path / "config.json").exists() if inside else each.stat().st_size == size
+                if each.name == name and same:
+                    return str(path.absolute())
+                if inside and depth < DEEPEST and not each.name.startswith("."):
+                    folders.append((path, depth + 1))
+    return name

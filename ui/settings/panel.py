@@ -27,7 +27,16 @@ from ui.kit.events import LATEST, Updates, event_data
 from ui.kit.labels import drafter_title
 from ui.kit.panel import render
 from ui.settings.fields import Fields, LaneFields, lane
-from ui.settings.own import PairNote, facts_of, fitting, known_of, listed, may_fit
+from ui.settings.own import (
+    PairNote,
+    dropped,
+    facts_of,
+    fitting,
+    hub_choices,
+    known_of,
+    listed,
+    may_fit,
+)
 from ui.settings.parameters import ThresholdNote, default_theta, other_theta, threshold_note
 from ui.settings.values import (
     LEAST_LANES,
@@ -62,6 +71,7 @@ SERVER_FIELDS = """(...all) => [
     ...["key", "answer"].map((name) => document.querySelector("{}-" + name)?.value ?? ""),
 ]"""
 MOST_CHANGES = 20  # that are read of an event
+LONGEST_NAME, LONGEST_SIZE = 255, 20  # characters of a file’s name, digits of its bytes
 ABOUT_CUSTOM = (
     "A target, and a draft model that shares its vocabulary, or an EAGLE-3 head trained for it: "
     "Hub ids, folders with safetensors, or, of models, GGUF files (a path, or "
@@ -165,7 +175,10 @@ class SettingsPanel:
             spec, summaries = known_of(self.services, read_settings(values, "", *MODELS).spec())
             fit = self.services.pool.fits(spec, kept=all(each.kept for each in summaries.values()))
         except ValueError as error:
-            return None, PairNote(str(error), ok=False)
+            choices, repository = hub_choices(error), str(error).partition(" ")[0]
+            fields = zip(MODELS, typed, strict=True)
+            into = next((name for name, each in fields if repository in each), "")
+            return None, PairNote(str(error), bool(choices), choices=choices, into=into)
         facts = facts_of(self.services, spec, summaries, fit)
         return spec, PairNote(spec.note, may_fit(fit), facts, named=typed[0].strip())
 
@@ -248,6 +261,10 @@ class SettingsPanel:
                 for name, field in self._fields({}, pair).by_name.items():
                     if name not in kept and values.get(name) == field.value:
                         del values[name]
+        elif kind == "dropped" and self.services.custom_models:
+            field, size, file = [*name.split(" ", 2), "", ""][:3]
+            if field in MODELS and size.isdecimal():
+                values[field] = dropped(file[:LONGEST_NAME], int(size[:LONGEST_SIZE]))
         elif what in MODELS and values.get("drafter") != values.get("usual_drafter"):
             resets = ()  # a drafter that was chosen stays
         elif kind == "expression" and name in EXPRESSIBLE:

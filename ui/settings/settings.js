@@ -155,6 +155,18 @@ box.addEventListener("focusin", ({ target: { dataset } }) => {
   if (["target", "draft", "head"].includes(dataset.name)) filled = dataset.name;
 });
 
+// A file that is dropped on a field of models, or beside them: a browser tells its name and size, by which the program finds it.
+for (const type of ["dragover", "drop"])
+  box.addEventListener(type, (event) => {
+    const models = [...box.querySelectorAll('[data-name="target"], [data-name="draft"], [data-name="head"]')],
+      field = models.find((each) => each === event.target) ?? models[0];
+    if (!field?.checkVisibility() || !event.dataTransfer.types.includes("Files")) return;
+    event.preventDefault(); // else the browser opens the file
+    const [file] = event.dataTransfer.files; // none before it is dropped
+    if (type === "drop" && file)
+      redraw(`dropped ${field.dataset.name} ${file.size} ${file.name}`, box);
+  });
+
 // The key of a server, kept by the browser for that address alone: it is no value of the panel.
 const KEYS = "mars-server-keys";
 const address = () => box.querySelector('[data-name="server"]')?.value.trim();

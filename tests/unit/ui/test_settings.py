@@ -4,13 +4,17 @@ sends becomes a form or nothing."""
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
+from huggingface_hub import constants
 
 from display import format as words
 from mars_core.models import BUNDLED_PAIR, CATALOG, ModelPool
@@ -20,6 +24,7 @@ from mars_core.settings import KINDS, PROCESSORS, Settings
 from mars_core.types import TreeShape
 from storage import RunStore
 from tests.checkpoints import tiny_checkpoint
+from tests.folders import hub_snapshot, offline
 from tests.gguf_files import tiny_llama, write_gguf
 from tests.panels import Element, read_panel
 from tests.unit.ui.helpers import FORM, services_of
@@ -250,6 +255,7 @@ def test_a_pair_of_own_models_keeps_the_numbers_that_were_set(store: RunStore) -
 def test_own_files_are_described_before_they_are_loaded(
     panel: SettingsPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    offline(tmp_path / "hub", monkeypatch)
     file = write_gguf(tmp_path / "tiny.gguf")
     size = words.parameters(tiny_llama().num_parameters())
     folder = tiny_checkpoint("llama", tmp_path / "folder")
@@ -261,7 +267,7 @@ def test_own_files_are_described_before_they_are_loaded(
         (file, "", [f"target: {of_file}"]),
         (file, file, [f"target: {of_file}", f"draft: {of_file}"]),
         (folder, "", [f"target: {of_folder}"]),
-        ("owner/model", file, ["target: on the Hub; ", f"draft: {of_file}"]),
+        ("owner/model", file, ["target: on the Hub, which does not answer", f"draft: {of_file}"]),
     ):
         values = {"pair": CUSTOM, "target": str(target), "draft": str(draft)}
         shown = fields_of(panel, values)
@@ -275,10 +281,109 @@ def test_own_files_are_described_before_they_are_loaded(
     assert of_file in fields_of(panel, values).all(".mars-note")[0].text
     file.write_bytes(b"no model")
     monkeypatch.undo()
+    offline(tmp_path / "hub", monkeypatch)
     (note,) = fields_of(panel, values).all(".mars-note")
     assert f"{file} is damaged, or no GGUF file" in note.text
     (note,) = fields_of(panel, {"pair": CUSTOM, "target": f"{file}.gguf"}).all(".mars-note")
     assert f"There is no file or folder {file}.gguf" in note.text and "needs" not in note.text
+
+
+RECORDS: dict[str, Any] = {  # as the Hub answers /api/models/NAME
+    "a/whole": {
+        "config": {"architectures": ["LlamaForCausalLM"]},
+        "safetensors": {"parameters": {"BF16": 134_515_008}, "total": 134_515_008},
+        "siblings": [
+            {"rfilename": "model.safetensors", "size": 269_060_552},
+            {"rfilename": "consolidated.safetensors", "size": 269_060_552},
+            {"rfilename": "onnx/model.safetensors", "size": 1},
+        ],
+    },
+    "a/files": {
+        "gguf": {"architecture": "qwen2", "total": 1},
+        "siblings": [
+            {"rfilename": f"{name}.gguf", "size": size}
+            for name, size in (("q8", 531_000_000), ("q4", 398_000_000))
+        ],
+    },
+    "a/hostile": {"config": [], "siblings": [{"rfilename": 3}], "safetensors": {"parameters": 7}},
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[str]]:
+    """What is asked of a Hub that has RECORDS and nothing else."""
+    paths = list[str]()
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            paths.append(self.path)
+            name = self.path.partition("?")[0].removeprefix("/api/models/")
+            self.send_response(200 if name in RECORDS else 404)
+            if name not in RECORDS:
+                self.send_header("X-Error-Code", "RepoNotFound")
+            self.end_headers()
+            self.wfile.write(json.dumps({"id": name, **RECORDS.get(name, {})}).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        yield paths
+        server.shutdown()
+
+
+def test_a_model_of_the_hub_is_described_without_being_fetched(
+    panel: SettingsPanel, asked: list[str], tmp_path: Path
+) -> None:
+    def note(target: str, draft: str = "") -> Element:
+        return fields_of(panel, {"pair": CUSTOM, "target": target, "draft": draft})
+
+    described = note("a/whole", "a/files/q4.gguf").all(".mars-note")[0].text
+    assert "target: LlamaForCausalLM, safetensors BF16, 269 MB to fetch, 135" in described
+    assert "draft: qwen2, GGUF, 398 MB to fetch, fast layers" in described
+    assert all(path.startswith("/api/models/") for path in asked)
+    files = note("a/whole", "a/files")
+    chips = [each for each in files.all("button") if "data-into" in each.attributes]
+    assert [each.text for each in chips] == ["q4.gguf, 398 MB", "q8.gguf, 531 MB"]
+    assert chips[0].attributes["data-fill"] == "a/files/q4.gguf"
+    assert {each.attributes["data-into"] for each in chips} == {"draft"}
+    for name, sentence in (
+        ("a/files/q5.gguf", "a/files has no file q5.gguf: choose one of q4.gguf, q8.gguf."),
+        ("a/whole/q5.gguf", "a/whole has no file q5.gguf: it has no GGUF files."),
+        ("a/nothing", "There is no public model a/nothing on the Hugging Face Hub"),
+        ("a/hostile", "target: on the Hub, which does not answer"),
+    ):
+        assert sentence in note(name).all(".mars-note")[0].text
+    fetched = hub_snapshot(tmp_path / "hub", "b/whole")
+    tiny_checkpoint("llama", fetched)
+    asked.clear()
+    assert "safetensors F32" in note("b/whole").all(".mars-note")[0].text and not asked
+
+
+def test_a_dropped_file_is_found_by_name_and_size(
+    panel: SettingsPanel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for folder, content in (("Downloads/a", b"123"), ("Documents", b"12345"), (".hidden", b"12")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a model.gguf").write_bytes(content)
+    tiny_checkpoint("llama", tmp_path / "models" / "tiny")
+    for size, name, path in (
+        (5, "a model.gguf", "Documents/a model.gguf"),
+        (3, "a model.gguf", "Downloads/a/a model.gguf"),
+        (4096, "tiny", "models/tiny"),
+    ):
+        after = redrawn(panel, {"pair": CUSTOM}, changed=f"dropped draft {size} {name}")
+        assert after["draft"] == str(tmp_path / path)
+    for size, name in ((2, "a model.gguf"), (5, "../a model.gguf"), (5, "x" * 1000)):
+        after = redrawn(panel, {"pair": CUSTOM}, changed=f"dropped target {size} {name}")
+        assert after["target"] == name[:255]
+    for changed in ("dropped", "dropped target", "dropped prompt 1 x", "dropped target -1 x"):
+        assert not redrawn(panel, {"pair": CUSTOM}, changed=changed)["target"]
 
 
 def test_a_folder_without_a_model_is_browsed(panel: SettingsPanel, tmp_path: Path) -> None:
