@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from display.format import number, plural, shorten
 from evaluation.conversation import follow_ups
 from evaluation.records.beside import answers_beside
 from evaluation.served.lane import checked_server
@@ -66,11 +67,21 @@ class Comparison:
     @property
     def texts(self) -> dict[str, str]:
         """The rule with its parameters, as on the page → the text that it wrote."""
+        return {name: trace.text for name, trace in self._named()}
+
+    def __repr__(self) -> str:
+        """Return a line a run; all of a run is in ``traces``."""
+        runs = [
+            f"  {name}: {plural(trace.summary.new_tokens, 'token')}, {trace.status}, "
+            f"{number(trace.summary.tau)} tokens per target pass: {shorten(trace.text, 60)!r}"
+            for name, trace in self._named()
+        ]
+        return "\n".join([f"Comparison of {shorten(self.settings.prompt, 60)!r}", *runs])
+
+    def _named(self) -> Iterator[tuple[str, Trace]]:
         names = lane_labels([trace.config for trace in self.traces])
-        return {
-            f"{name} (lane {lane})" if names.count(name) > 1 else name: trace.text
-            for lane, (name, trace) in enumerate(zip(names, self.traces, strict=True), start=1)
-        }
+        for lane, (name, trace) in enumerate(zip(names, self.traces, strict=True), start=1):
+            yield f"{name} (lane {lane})" if names.count(name) > 1 else name, trace
 
     def to_pandas(self, table: str = "runs") -> pd.DataFrame:
         """``runs``, ``tokens`` or ``nodes`` of a draft tree of this turn, one row each, with the

@@ -51,6 +51,9 @@ def test_the_runs_are_those_of_the_engine(comparison: mars.Comparison) -> None:
             pass
         assert run.trace().text == trace.text and trace.config.rule.name == rule
     assert list(comparison.texts) == ["Strict", "Target alone", "MARS θ = 0.9"]
+    said = repr(comparison).splitlines()
+    assert [line.split(":")[0].strip() for line in said[1:]] == list(comparison.texts)
+    assert len(said[0]) < 100 and all(len(line) < 200 for line in said)
 
 
 def test_its_tables_are_the_exports_and_it_is_saved_as_the_page_saves(
