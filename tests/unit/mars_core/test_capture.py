@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import product
+from itertools import product, zip_longest
 from typing import Any
 
 import pytest
@@ -89,9 +89,8 @@ def test_an_engine_serves_one_run_after_the_other_and_forgets_the_first(
     first, second = (started(captured, drafter, sampling, prompt=text) for text in ("abc", PROMPT))
     abandoned = started(captured, drafter, sampling)
     next(abandoned)
-    while len(first.steps) + len(second.steps) < len(expected[0]) + len(expected[1]):
-        for run in (first, second):
-            next(run, None)
+    for _ in zip_longest(first, second):
+        pass
     assert [story(first.trace()), story(second.trace())] == expected
     assert story(written(captured, drafter, sampling)) == expected[1]
     assert stand_in.captures == 3 * made, "the first of the two that overlap had the idle engine"

@@ -1,25 +1,22 @@
 """The table of compared runs: up to ten runs of any comparisons side by side, the leftmost is the
 baseline.
 
-Every row knows whether all runs agree in it, so that the page can show the differences only. Any two numbers of
-the runs that the list has can be drawn against each other.
+Every row knows whether all runs agree in it, so that the page can show the differences only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from display.blocks import TableCell
 from display.format import MISSING, displayable, plural, shorten
-from display.plot import Plot
-from mars_core.types import Summary, numbers
+from mars_core.types import Summary
 from storage import RunRecord, RunStore, StorageError
-from ui.figures.runs import RunPoint, scatter_plot
-from ui.kit.address import ID, Address, read_address, to_search, without_search
-from ui.kit.labels import STOP_TITLES, lane_label, model_title
+from ui.kit.address import ID, Address, read_address, without_search
+from ui.kit.labels import STOP_TITLES, lane_label
 from ui.kit.panel import render
 from ui.result.numbers import (
     LOOP_QUANTITIES,
@@ -220,48 +217,3 @@ def runs_html(table: RunTable, message: str = "", share: str = "") -> str:
     return render(
         template, table=table, groups=_GROUPS, summary=summary, message=message, share=share
     )
-
-
-MOST_DRAWN = 500  # comparisons, the first of the list
-
-
-NUMBERS: Mapping[str, tuple[str, Callable[[RunRecord], float]]] = {
-    "theta": ("θ", lambda run: numbers(run.config.rule.parameters).get("theta", math.nan)),
-    "k": ("K", lambda run: math.nan if run.config.drafter.tree else run.config.drafter.k),
-    "temperature": ("Temperature", lambda run: run.config.sampling.temperature),
-    **{
-        each.field: (each.name, lambda run, read=each.read: read(run.summary))  # type: ignore[misc]
-        for each in MEASURES
-    },
-}
-GROUPS: Mapping[str, tuple[str, Callable[[RunRecord], str]]] = {
-    "rule": ("Rule", lambda run: lane_label(run.config)),
-    "target": ("Model", lambda run: model_title(run.config.target.name)),
-}
-
-
-def chart_form() -> str:
-    numbers = [(name, title) for name, (title, _) in NUMBERS.items()]
-    choosers = (
-        ("x", "Draw", numbers, "tau"),
-        ("y", "against", numbers, "tokens_per_s"),
-        ("by", "Colour by", [(name, title) for name, (title, _) in GROUPS.items()], "rule"),
-    )
-    return render("tabs/history/chart.html.jinja", choosers=choosers)
-
-
-def run_chart(store: RunStore, view: Address, fields: Mapping[str, Any]) -> Plot | None:
-    """``fields``: of the form, untrusted. Raises StorageError."""
-    (x, x_of), (y, y_of) = (
-        NUMBERS.get(str(fields.get(name)), NUMBERS["tau"]) for name in ("x", "y")
-    )
-    _, group = GROUPS.get(str(fields.get("by")), GROUPS["rule"])
-    matches = store.find(to_search(view, limit=MOST_DRAWN, offset=0)).rows
-    ids = [run for row in matches for run in row["run_ids"]]
-    runs = store.records(ids, existing=True)
-    points = [RunPoint(x_of(run), y_of(run), group(run), _name(run)) for run in runs]
-    return scatter_plot(points, x, y)
-
-
-def _name(run: RunRecord) -> str:
-    return f"{lane_label(run.config)}: {run.name or shorten(run.config.prompt.text, 80)}"

@@ -13,7 +13,6 @@ from typing import Any
 
 import gradio as gr
 
-from display.blocks import Picture
 from storage import RunRecord, Shared, StorageError
 from ui.jobs.services import Services
 from ui.kit.address import (
@@ -32,7 +31,7 @@ from ui.kit.components import (
     downloads_html,
 )
 from ui.kit.events import LATEST, PRIVATE, Updates, event_data
-from ui.kit.panel import panel_component, render, stamped
+from ui.kit.panel import panel_component, stamped
 from ui.result.result import title_of
 from ui.sharing import share_of, wire_share
 from ui.tabs.history.detail import Detail, Notes, entered_notes
@@ -49,9 +48,7 @@ from ui.tabs.history.list import (
 from ui.tabs.history.runs import (
     RunTable,
     acted,
-    chart_form,
     chosen_runs,
-    run_chart,
     run_table,
     runs_html,
 )
@@ -83,15 +80,12 @@ class HistoryTab:
             self.search = panel_component(
                 search_html(Address(), NO_CHOICES),
                 elem_id="history-search",
-                scripts=("views.js",),
                 latest=True,
             )
             self.rows = panel_component(
                 ComparisonPage(message=NOTHING).html(), elem_id="history-list"
             )
             self.downloads = downloads_component("downloads")
-            self.chart = panel_component(chart_form(), elem_id="history-chart", latest=True)
-            self.figure = panel_component(elem_id="history-plot")
         self.runs = panel_component(runs_html(RunTable()), elem_id="history-runs")
         # those that may change while the tab is only about to appear: a component would
         # lose the properties of such an update. The address is not among them, for what it says may
@@ -242,7 +236,6 @@ class HistoryTab:
         panels = (self.rows, self.runs, self.detail.head, self.detail.foot)
         acted, chosen = on("act", HistoryTab.act), [panel.select for panel in panels]
         gr.on(chosen, acted, session, outputs, trigger_mode="multiple", **PRIVATE)
-        self.chart.select(self.draw, session, self.figure, **LATEST)
         wire_share(self.services, self.detail.sharing)
 
     def _handler(
@@ -267,14 +260,6 @@ class HistoryTab:
     def show(self, session: HistorySession, request: gr.Request) -> Updates:
         updates = self._within(session, self.of(request).list_updates)
         return {component: updates[component] for component in self.light}
-
-    def draw(self, session: HistorySession, event: gr.EventData, request: gr.Request) -> str:
-        store = self.services.for_visitor(request).store
-        with suppress(StorageError):
-            if plot := run_chart(store, session.view, event_data(event)):
-                picture = Picture("plot", "Runs of the list", plot, 0)
-                return render("kit/templates/picture.html.jinja", picture=picture)
-        return ""
 
 
 def _groups(view: Address) -> list[DownloadGroup]:

@@ -84,7 +84,7 @@ function draw(value) {
   invite(value.empty);
   if (!changed) return;
   showReading();
-  if (follows && ended(state)) text.scrollTop = 0; // to be read from its beginning
+  if (follows && ended(state)) inFrame(mounted + "/top", () => (text.scrollTop = 0)); // to be read from its beginning
   if (active >= 0) fill(active); // what can be chosen has changed with the state
   if (view.quantity === "whatif" || view.quantity === "outcome") paint();
   tell("mars:lane", { lane: props.lane });

@@ -32,7 +32,8 @@ const make = (tag, name, content) => {
 const tell = (name, detail) =>
   document.dispatchEvent(new CustomEvent(name, { detail: { scope: props.scope, ...detail } }));
 
-// Work on a long text: one in each frame, so that nothing holds up the page. A later one of the same name takes its place.
+// What follows from a new text, and work on a long one: one in each frame, so that nothing holds up the page. A later one of the same
+// name takes its place.
 const works = (window.marsWorks ||= new Map());
 function inFrame(name, work) {
   if (!works.size) requestAnimationFrame(turn);

@@ -15,6 +15,7 @@ function bring(lane) {
 }
 
 function mark() {
+  if (!narrow.matches) return;
   const left = names.getBoundingClientRect().left;
   const away = lanes().map((lane) => Math.abs(card(lane).getBoundingClientRect().left - left)),
     least = Math.min(...away);
@@ -73,6 +74,7 @@ names.addEventListener("click", ({ target }) => {
   const lane = lanes()[[...names.children].indexOf(target.closest("button"))];
   if (lane) bring(lane);
 });
-listen("mars:lane", () => requestAnimationFrame(name));
+listen("mars:lane", () => inFrame(props.scope + "/names", name));
+narrow.addEventListener("change", mark);
 name();
 offer();

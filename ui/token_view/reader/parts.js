@@ -1,7 +1,8 @@
 // The bar above the lanes. It reads the rows that the lanes of its scope keep in the window, and tells them how to be drawn.
 const at = (name) => box.querySelector(".mars-r-" + name);
 // In a small window the texts come before the aids.
-at("aids").open = !matchMedia("(max-width: 640px)").matches;
+const narrow = matchMedia("(max-width: 640px)");
+at("aids").open = !narrow.matches;
 const reading = at("reading"),
   quantity = at("quantity"),
   granularity = at("granularity"),

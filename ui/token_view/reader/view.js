@@ -149,7 +149,7 @@ function offer() {
 listen("mars:theta", ({ theta: level }) => choose({ theta: level, quantity: "whatif" }));
 listen("mars:read", () => choose({ reading: "tokens" }));
 // A lane may have its value before it is shown.
-listen("mars:lane", () => requestAnimationFrame(offer));
+listen("mars:lane", () => inFrame(props.scope + "/view", offer));
 new ResizeObserver(() => {
   if (theta.disabled) offer();
 }).observe(box);

@@ -74,5 +74,6 @@ box.addEventListener("keydown", ({ key, target }) => {
   const step = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[key];
   if (step && target.matches(".mars-b-span")) target[step]?.focus?.();
 });
-listen("mars:lane", () => requestAnimationFrame(draw));
-requestAnimationFrame(draw);
+const redraw = () => inFrame(props.scope + "/ribbon", draw);
+listen("mars:lane", redraw);
+redraw();

@@ -80,5 +80,6 @@ listen("mars:pinned", ({ lane, index }) => {
   if (step >= 0) go(step);
 });
 listen("mars:play", () => still() || timer || box.hidden || play());
-listen("mars:lane", () => requestAnimationFrame(offer));
-requestAnimationFrame(offer);
+const look = () => inFrame(props.scope + "/step", offer);
+listen("mars:lane", look);
+look();
