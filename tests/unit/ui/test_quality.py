@@ -1,4 +1,4 @@
-"""The Quality tab without a browser: studies in words, reports measured once, filters, both texts,
+"""The Quality tab without a browser: studies in words, reports measured once, both texts,
 downloads, hostile texts."""
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from tests.unit.evaluation.report.studies import stored_study
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import client_of, failing, one_loop, services_of
 from ui.kit.values import plain
-from ui.tabs.study.panels import first_html, narrowed
 from ui.tabs.study.reports import FILES, PAUSE_S, StudyReports
 from ui.tabs.study.studies import progress_strip, studies_html
 from ui.tabs.study.tab import QualityTab, chosen_prompt
@@ -188,33 +187,21 @@ def test_what_is_no_study_or_of_another_version_is_refused_in_a_sentence(
         view.open(StudyReports(store), study)
 
 
-def test_filters_show_a_part_and_measure_nothing(
-    reports: StudyReports, clock: Clock, view: QualityTab, study: str
-) -> None:
-    view.open(reports, study)
-    chosen = "news", "1", "eagle3 12/6/2"
-    report = reports.known(study)
-    assert view.report(report, *chosen)[view.first] == first_html(narrowed(report, *chosen))
-    assert clock.measured == 1
-    everything = view.report(reports.known(study), None, "7", "nothing")
-    assert everything[view.first] == view.open(reports, study)[view.first]
-
-
 def test_a_study_that_runs_is_measured_again_when_enough_is_new(
     reports: StudyReports, clock: Clock, view: QualityTab, store: RunStore
 ) -> None:
     study_id = stored_study(store, tasks=1)
     assert view.open(reports, study_id)[view.timer]["active"] is True
-    again = view.news(reports, study_id, ("", "", ""))
+    again = view.news(reports, study_id)
     assert view.first not in again and clock.measured == 1
     store.finish_task(study_id, store.open_tasks(study_id)[0], {})
-    assert view.first not in view.news(reports, study_id, ("", "", "")) and clock.measured == 1
+    assert view.first not in view.news(reports, study_id) and clock.measured == 1
     clock.now += PAUSE_S
-    changed = view.news(reports, study_id, ("", "", ""))
-    assert view.first in changed and view.filters[0] not in changed and clock.measured == 2
+    changed = view.news(reports, study_id)
+    assert view.first in changed and clock.measured == 2
     store.delete_study(study_id)
     with pytest.raises(StorageError):
-        view.news(reports, study_id, ("", "", ""))
+        view.news(reports, study_id)
 
 
 def test_a_prompt_opens_both_runs_token_by_token(

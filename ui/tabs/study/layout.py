@@ -19,7 +19,6 @@ from ui.result.view import RunPair
 from ui.settings.panel import SettingsPanel
 from ui.sharing import share_component
 from ui.tabs.study.fields import describe, thresholds
-from ui.tabs.study.panels import EVERY
 from ui.tabs.study.studies import list_component, study_panel
 
 SCOPE = "quality"
@@ -63,17 +62,6 @@ class QualityLayout:
         # not visible=False: Gradio loses the properties of a component that is updated before it
         # was ever mounted
         with gr.Column(elem_classes=[RESULT, "mars-quality", "mars-away"]) as self.result:
-            with gr.Row(elem_classes=["mars-bar", "mars-quality-filters"]):
-                self.filters = [
-                    gr.Dropdown(
-                        [(every, EVERY)], value=EVERY, label=label, elem_id=f"quality-{name}"
-                    )
-                    for label, name, every in (
-                        ("Suite", "suite", "all suites"),
-                        ("Temperature", "temperature", "all"),
-                        ("Drafter", "drafts", "all"),
-                    )
-                ]
             self.first = panel_component(elem_id="quality-first")
             with gr.Column(elem_classes=["mars-panel"]):
                 self.downloads = downloads_component("quality-downloads")
@@ -83,7 +71,7 @@ class QualityLayout:
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
             self.rest = panel_component(elem_id="quality-rest")
         self.timer = gr.Timer(5.0, active=False)
-        line = [self.studies, self.strip, self.resume, self.stop.button, self.result, *self.filters]
+        line = [self.studies, self.strip, self.resume, self.stop.button, self.result]
         report = [self.first, self.prompts, self.texts, *self.pair.outputs, self.rest]
         self.outputs = [
             *line,

@@ -29,10 +29,7 @@ from ui.tabs.study.estimate import estimated
 from ui.tabs.study.form import read_study
 from ui.tabs.study.layout import RESULT, QualityLayout
 from ui.tabs.study.panels import (
-    EVERY,
-    filter_choices,
     first_html,
-    narrowed,
     prompts_html,
     rest_html,
     texts_html,
@@ -62,7 +59,7 @@ class QualityTab(QualityLayout):
 
     def wire(self, tab: gr.Tab) -> None:
         """Have the list read whenever ``tab`` is chosen."""
-        form, filters = self.panel.component, [*self.opened, *self.filters]
+        form = self.panel.component
         self._wire_job(self.run, self.start, form)
         self._wire_job(self.resume, self.go_on, self.opened[0])
         self.stop.wire()
@@ -72,8 +69,7 @@ class QualityTab(QualityLayout):
         form.change(lambda value: self.before(self.services, value), form, before, **LATEST)
         self.studies.select(lambda: self.say(MEASURING), None, [self.strip], **PRIVATE)
         self.studies.select(self.choose, None, self.outputs, **LATEST)
-        gr.on([each.input for each in self.filters], self.narrow, filters, self.outputs, **LATEST)
-        self.timer.tick(self.look, filters, self.outputs, **PRIVATE)
+        self.timer.tick(self.look, self.opened, self.outputs, **PRIVATE)
         self.prompts.select(self.read, self.opened, [self.texts, *self.pair.outputs], **LATEST)
         self.panel.wire()
         wire_share(self.services, self.sharing)
@@ -91,7 +87,7 @@ class QualityTab(QualityLayout):
     def _wire_job(
         self, button: gr.Button, work: Callable[..., Iterator[Updates]], inputs: Any
     ) -> None:
-        buttons = [self.run, self.resume, self.stop.button, *self.filters]
+        buttons = [self.run, self.resume, self.stop.button]
         pressed = button.click(
             self.begin, None, [*buttons, self.strip], trigger_mode="once", **PRIVATE
         )
@@ -101,12 +97,10 @@ class QualityTab(QualityLayout):
 
     def begin(self, request: gr.Request) -> Updates:
         changed: Updates = self.stop.begin(request) | self.say(STARTING)
-        changed |= dict.fromkeys((self.run, self.resume), gr.update(visible=False))
-        return changed | dict.fromkeys(self.filters, gr.update(interactive=False))
+        return changed | dict.fromkeys((self.run, self.resume), gr.update(visible=False))
 
     def ended(self, request: gr.Request, study: str, share: str) -> Updates:
-        again: Updates = dict.fromkeys(self.filters, gr.update(interactive=True))
-        again |= {self.run: gr.update(visible=True)} | self.stop.end()
+        again: Updates = {self.run: gr.update(visible=True)} | self.stop.end()
         return again | self.surroundings(request, study, share)
 
     def enter(
@@ -176,20 +170,12 @@ class QualityTab(QualityLayout):
             services = self.services.for_visitor(request)
             return self.failed(error) | {self.studies: studies_html(services, "")}
 
-    def narrow(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
-        """Show the part of the known report that the filters select."""
-
-        def part(reports: StudyReports) -> Updates:
-            return self.report(reports.known(study), *filters) | self.opened_prompt()
-
-        return self.of_opened(request, study, share, part)
-
-    def look(self, request: gr.Request, study: str, share: str, *filters: Any) -> Updates:
+    def look(self, request: gr.Request, study: str, share: str) -> Updates:
         """Show what a study that runs has come to since; the report where enough is new."""
 
         def since(reports: StudyReports) -> Updates:
             studies = studies_html(self.services.for_visitor(request), study, share)
-            return self.news(reports, study, filters) | {self.studies: studies}
+            return self.news(reports, study) | {self.studies: studies}
 
         return self.of_opened(request, study, share, since)
 
@@ -209,7 +195,7 @@ class QualityTab(QualityLayout):
         except FAILURES as error:
             return self.failed(error) | {self.timer: gr.update(active=False)}
 
-    def news(self, reports: StudyReports, study: str, filters: Sequence[Any]) -> Updates:
+    def news(self, reports: StudyReports, study: str) -> Updates:
         """Raises as ``open``."""
         progress = reports.store.study_progress(study)
         newer = reports.newer(study, progress)
@@ -218,7 +204,7 @@ class QualityTab(QualityLayout):
             plan.name, study, progress, len(plan.lanes), public=self.services.public
         )
         changed = self.say(strip) | {self.timer: gr.update(active=progress.done < progress.tasks)}
-        return changed | (self.report(newer, *filters) if newer else {})
+        return changed | (self.report(newer) if newer else {})
 
     def read(self, study: str, share: str, event: gr.EventData, request: gr.Request) -> Updates:
         with suppress(*FAILURES):
@@ -256,19 +242,14 @@ class QualityTab(QualityLayout):
         """Show a prompt with both its runs; without arguments none."""
         return {self.texts: html} | self.pair.show(runs)
 
-    def report(self, report: Report, *filters: object) -> Updates:
-        part = narrowed(report, *filters)
-        panels = {
-            self.first: first_html,
-            self.prompts: prompts_html,
-            self.rest: rest_html,
-        }
-        return {panel: html(part) for panel, html in panels.items()}
+    def report(self, report: Report) -> Updates:
+        panels = {self.first: first_html, self.prompts: prompts_html, self.rest: rest_html}
+        return {panel: html(report) for panel, html in panels.items()}
 
     def open(self, reports: StudyReports, study: str, share: str = "") -> Updates:
-        """Open a study that was chosen in the list or by the address: filters and downloads are its
-        own. ``share``: token of the link it is read through. Raises StorageError, and ValueError
-        for what is not an id or a study of another version."""
+        """Open a study that was chosen in the list or by the address. ``share``: token of the link it is
+        read through. Raises StorageError, and ValueError for what is not an id or a study of another
+        version."""
         if not ID.fullmatch(study):
             raise ValueError("study must be an id of 32 hexadecimal digits.")
         report, strip, active = reports.measured_again(study), ABOUT_EXAMPLE, False
@@ -288,11 +269,6 @@ class QualityTab(QualityLayout):
                 ("This study:", EXAMPLE_FILES if study == EXAMPLE else FILES, query)
             ),
             self.timer: gr.update(active=active),
-            # of what there is only one of, everything is displayed: no filter
-            **{
-                part: gr.update(choices=choices, value=EVERY, visible=len(choices) > 2)
-                for part, choices in zip(self.filters, filter_choices(report), strict=True)
-            },
             **dict(zip(self.opened, (study, share), strict=True)),
         }
 
