@@ -79,7 +79,7 @@ class Access:
         if scope["type"] == "http":
             path = page_path(scope)
             if path.strip("/") in ("", "config"):
-                scope = {**scope, "query_string": _without_gradios(scope["query_string"])}
+                scope["query_string"] = _without_gradios(scope["query_string"])
             try:
                 receive = await self._checked(path, scope, receive)
             except HTTPException as error:

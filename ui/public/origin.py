@@ -73,16 +73,14 @@ class OriginGuard:
             if len(headers) < len(scope["headers"]) and not self._warned:
                 self._warned = True
                 LOG.warning("Forwarding headers are removed. %s", BEHIND_A_PROXY)
-            scope = {**scope, "headers": headers}
+            scope["headers"] = headers  # the same scope, in which the layers around it read the route
             if self._hosts is not None and (refusal := self._refusal(scope)):
                 await JSONResponse({"detail": refusal}, 403)(scope, receive, send)
                 return
             if foreign(scope):
                 scope["headers"] = [each for each in headers if each[0] != b"cookie"]
-                if (
-                    "session" in scope
-                ):  # of the layer around this one, which leaves its cookie as it is
-                    scope["session"] = {}
+                if "session" in scope:  # of a layer around this one, whose cookie stays as it is
+                    scope = {**scope, "session": {}}
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> str:

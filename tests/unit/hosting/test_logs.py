@@ -27,6 +27,8 @@ from starlette.testclient import TestClient
 from hosting.logs import WITHHELD, set_up
 from hosting.middleware import Guard
 from ui.kit.errors import fault
+from ui.public.access import Access
+from ui.public.origin import OriginGuard
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
 Begin = Callable[..., io.StringIO]
@@ -217,7 +219,12 @@ def test_a_request_is_logged_by_the_pattern_of_its_route_and_without_its_visitor
         return PlainTextResponse("no", 500)
 
     routes = [Route("/fine/{secret}", fails, methods=["GET", "ZEBRA"])]
-    page = TestClient(Starlette(routes=routes, middleware=[Middleware(Guard)]))
+    layers = [
+        Middleware(Guard),
+        Middleware(OriginGuard, trust_proxy=False, hosts=None),
+        Middleware(Access, public=False),
+    ]
+    page = TestClient(Starlette(routes=routes, middleware=layers))
     page.get("/fine/zebra?share=zebra", headers={"Cookie": "a=zebra", "User-Agent": "zebra"})
     page.request("ZEBRA", "/fine/zebra")
     told = [vars(record) for record in caplog.records]
