@@ -34,6 +34,7 @@ class SlowStop:
 
 
 def _compute_endlessly() -> None:
+    vars(sys.modules["__main__"])["GRACE_S"] = 1.0  # of app.py: nothing else is left to be done
     os.write(1, b"computing endlessly\n")  # whatever the log keeps of what is printed
     while True:
         pass

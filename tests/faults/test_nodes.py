@@ -19,7 +19,7 @@ from storage import RunStore
 from tests.pairs import tiny_pair
 from tests.unit.evaluation.study.working import check_complete, small_plan
 
-TASKS = 60
+TASKS = 12
 
 
 def raylet_of(node: Any) -> int:

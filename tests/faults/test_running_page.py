@@ -9,6 +9,7 @@ import resource
 import signal
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from hosting.health import TEMPORARY
 from mars_core.types import Status
 from storage import RunStore, Search
-from tests.faults.running import LONG, OWNER, SHORT, SLOW, running
+from tests.faults.running import LONG, OWNER, SHORT, SLOW, Running, running
 
 pytestmark = pytest.mark.slow
 
@@ -99,38 +100,50 @@ def test_on_sigterm_the_page_answers_until_every_client_has_heard(tmp_path: Path
     assert intact(tmp_path) and statuses(tmp_path) == [Status.CANCELLED]
 
 
-def test_a_thread_that_computes_for_ever_does_not_keep_the_process(tmp_path: Path) -> None:
-    with running(tmp_path) as page:
-        page.client.post(
-            "/gradio_api/call/v2/compare", json=SHORT | {"prompt": "endlessly"}
-        ).raise_for_status()
-        while "computing endlessly" not in page.log:
-            time.sleep(0.1)
-        assert page.stop() == 1  # by itself: else the wait for it fails
-        assert "_compute_endlessly" in page.log
-    assert intact(tmp_path)
+@pytest.fixture(scope="module")
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, Path, bytes]]:
+    """A page over a database of a newer version, its folder, and that database's bytes."""
+    folder = tmp_path_factory.mktemp("newer")
+    with RunStore(f"sqlite:///{folder / 'runs.db'}"):
+        pass
+    with closing(sqlite3.connect(folder / "runs.db")) as connection, connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    before = (folder / "runs.db").read_bytes()
+    with running(folder, unready=TEMPORARY) as page:
+        yield page, folder, before
 
 
 def test_a_newer_database_is_left_as_it_is_and_nothing_of_a_visitor_is_in_the_log(
-    tmp_path: Path,
+    temporary: tuple[Running, Path, bytes],
 ) -> None:
-    with RunStore(f"sqlite:///{tmp_path / 'runs.db'}"):
-        pass
-    with closing(sqlite3.connect(tmp_path / "runs.db")) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    before = (tmp_path / "runs.db").read_bytes()
-    with running(tmp_path, unready=TEMPORARY) as page:
-        assert "another version" in page.log
-        html = page.client.get("/").text
-        assert "Runs are stored only until the page stops" in html and str(tmp_path) not in html
-        event, result = page.request("compare", SHORT | {"prompt": "a secret that only I know"})
-        assert event == "complete" and result["prompt"] == "a secret that only I know"
-        assert (
-            page.request("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
-            == "error"
-        )
-        page.client.get("/downloads/runs.csv", params={"text": "a secret that only I know"})
-        page.stop()
-        log = page.log.replace(page.url, "")
-        assert "secret" not in log and OWNER not in log and "127.0.0.1" not in log
-    assert (tmp_path / "runs.db").read_bytes() == before
+    page, folder, before = temporary
+    assert "another version" in page.log
+    html = page.client.get("/").text
+    assert "Runs are stored only until the page stops" in html and str(folder) not in html
+    event, result = page.request("compare", SHORT | {"prompt": "a secret that only I know"})
+    assert event == "complete" and result["prompt"] == "a secret that only I know"
+    assert (
+        page.request("compare", SHORT | {"prompt": "a secret", "rules": ["secret rule"]})[0]
+        == "error"
+    )
+    page.client.get("/downloads/runs.csv", params={"text": "a secret that only I know"})
+    log = page.log.replace(page.url, "")
+    assert "secret" not in log and OWNER not in log and "127.0.0.1" not in log
+    assert (folder / "runs.db").read_bytes() == before
+
+
+def test_a_thread_that_computes_for_ever_does_not_keep_the_process(
+    temporary: tuple[Running, Path, bytes],
+) -> None:
+    """Nor does its end touch the database that the page left as it is."""
+    page, folder, before = temporary
+    page.client.post(
+        "/gradio_api/call/v2/compare", json=SHORT | {"prompt": "endlessly"}
+    ).raise_for_status()
+    while "computing endlessly" not in page.log:
+        time.sleep(0.1)
+    assert page.stop() == 1  # by itself: else the wait for it fails
+    assert "_compute_endlessly" in page.log
+    log = page.log.replace(page.url, "")
+    assert "secret" not in log and "127.0.0.1" not in log
+    assert (folder / "runs.db").read_bytes() == before

@@ -12,6 +12,7 @@ from bench.common.report import BenchReport, markdown
 from bench.page import PageStart, figures
 from tests.gguf_files import write_gguf
 
+pytestmark = pytest.mark.usefixtures("loaded_once")
 SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
 
 

@@ -64,7 +64,7 @@ def main(folder: Path, port: int) -> int:
     handlers.AUTO_S = (
         0.0  # whether a run is short enough to be repeated unasked would depend on the machine
     )
-    listeners.CHECK_S = 1.0
+    listeners.CHECK_S = 0.5
     Application.folder = folder
     app.Local, app.Application = SlowLocal, Application  # type: ignore[misc]
     settings = ServerSettings(

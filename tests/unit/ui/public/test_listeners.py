@@ -26,7 +26,7 @@ def test_what_nobody_listens_to_ends_where_others_wait(served: Served) -> None:
     alone, unheard, first, second = (each * 43 for each in "cdef")
 
     def begin(owner: str, lanes: int = 1) -> str:
-        body = {"prompt": "Once, slowly", "rules": ["none"] * lanes, "max_new_tokens": 16}
+        body = {"prompt": "Once, slowly", "rules": ["none"] * lanes, "max_new_tokens": 8}
         answer = httpx.post(
             f"{served.url}/gradio_api/call/v2/compare", json=body, headers={HEADER: owner}
         )
