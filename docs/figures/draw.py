@@ -2,14 +2,16 @@
 makes of it, for one drafted token at temperature 1, at a near tie and at a clear decision.
 
 ``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
-of the code: every draw (and where that is the drafted token, the best of the others) and a grid
-of accept uniforms are put to ``decide``, and what is emitted is counted.
+of the code: every draw (and where that is the drafted token, the best of the others) is put to
+``decide`` with the accept uniforms of a grid, and what is emitted is counted.
 """
 
 from __future__ import annotations
 
 import sys
-from itertools import product
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -80,19 +82,38 @@ def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState
     distribution = torch.eye(len(example), dtype=torch.float64)[ids[1:]]
     distribution[0] = _drafter(len(example))
     draft = chain_draft(ids, drafter, distribution)
-    for accept, (drawn_id, other, share) in product(range(GRID), draws):
-        coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
-        noise = torch.ones(FOLLOWING + 2, len(example), dtype=torch.float64)
-        coin[0], noise[0, other], noise[0, drawn_id] = (accept + 0.5) / GRID, 1e-9, 1e-18
-        known = Known(
-            logits,
-            Chance(coin, noise, None),
-            run=received_states(torch.tensor(run.words)),
-            signals={"score": HARMLESS.expand(len(ids), 1)},
-        )
-        columns = decide(terms, draft, known)
-        emitted[_first(walk(columns.tolist()))] += share / GRID
+    for drawn_id, other, share in draws:
+
+        @cache
+        def first(accept: int, drawn_id: int = drawn_id, other: int = other) -> int:
+            coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
+            noise = torch.ones(FOLLOWING + 2, len(example), dtype=torch.float64)
+            coin[0], noise[0, other], noise[0, drawn_id] = (accept + 0.5) / GRID, 1e-9, 1e-18
+            known = Known(
+                logits,
+                Chance(coin, noise, None),
+                run=received_states(torch.tensor(run.words)),
+                signals={"score": HARMLESS.expand(len(ids), 1)},
+            )
+            return _first(walk(decide(terms, draft, known).tolist()))
+
+        for token, count in _counts(first, 0, GRID - 1).items():
+            emitted[token] += share * count / GRID
     return emitted
+
+
+def _counts(first: Callable[[int], int], low: int, high: int) -> Counter[int]:
+    """How often each token is emitted at the accept uniforms from ``low`` to ``high``. What is
+    emitted at both ends is emitted between them: a draft is kept below one threshold."""
+    ends = first(low), first(high)
+    if ends[0] == ends[1]:
+        return Counter({ends[0]: high - low + 1})
+    middle = (low + high) // 2
+    return (
+        Counter(ends)
+        if high - low == 1
+        else _counts(first, low, middle) + _counts(first, middle + 1, high)
+    )
 
 
 def _drafter(size: int) -> Tensor:
