@@ -10,17 +10,12 @@ process that dies ends the call with "GPU task aborted".
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
-import pickle
-import signal
-import warnings
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-FORK = multiprocessing.get_context("fork")
+from tests.unit.children import FORK, Child
+
 END, VALUE, ERROR = "end", "value", "error"
 
 
@@ -28,43 +23,12 @@ class TaskError(Exception):
     """What ``spaces`` raises, there as a gr.Error."""
 
 
-@dataclass(slots=True)
-class Worker:
-    """A forked process and its pipe."""
-
-    task: Callable[..., Generator[Any, None, None]]
-    stop: Any = field(default_factory=FORK.Event)
-    pipe: Any = field(init=False)
-    process: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pipe, there = FORK.Pipe()
-        self.process = FORK.Process(
-            target=_serve, args=(self.task, there, self.pipe, self.stop), daemon=True
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # a fork of a process with threads, as there
-            self.process.start()
-        there.close()
-
-
-def _serve(
-    task: Callable[..., Generator[Any, None, None]],
-    pipe: Connection,
-    parents: Connection,
-    stop: Any,
-) -> None:
+def _serve(pipe: Connection, task: Callable[..., Generator[Any, None, None]], stop: Any) -> None:
     import torch
 
-    parents.close()
     torch.set_num_threads(1)  # OpenMP does not survive a fork
     while True:
-        try:
-            arguments = pickle.loads(pipe.recv_bytes())
-        except EOFError:
-            os._exit(0)
+        arguments = pipe.recv()
         stop.clear()
         values = task(*arguments)
         try:
@@ -72,21 +36,21 @@ def _serve(
                 if stop.is_set():
                     values.close()
                     break
-                pipe.send_bytes(pickle.dumps((VALUE, value)))
+                pipe.send((VALUE, value))
         except Exception as error:  # noqa: BLE001  as there
-            pipe.send_bytes(pickle.dumps((ERROR, type(error).__name__)))
-        pipe.send_bytes(pickle.dumps((END, None)))
+            pipe.send((ERROR, type(error).__name__))
+        pipe.send((END, None))
 
 
 class ForkingGpu:
-    """The decorator. ``durations``: seconds that calls requested; ``crossed``: bytes of their
-    arguments."""
+    """The decorator. ``durations``: seconds that calls requested; ``processes``: all of them, the
+    latest last."""
 
     def __init__(self) -> None:
         self.durations: list[float] = []
-        self.crossed: list[bytes] = []
-        self.worker: Worker | None = None  # idle
-        self.pids: list[int] = []  # of all processes, the latest last
+        self.processes: list[Child] = []
+        self._idle: Child | None = None
+        self._stop = FORK.Event()
 
     def __call__(self, *, duration: Callable[..., float]) -> Callable[..., Any]:
         def decorate(task: Callable[..., Generator[Any, None, None]]) -> Callable[..., Any]:
@@ -102,20 +66,19 @@ class ForkingGpu:
     def _values(
         self, task: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> Generator[Any, None, None]:
-        worker, self.worker = self.worker, None
-        if worker is None or not worker.process.is_alive():
-            worker = Worker(task)
-            self.pids.append(worker.process.pid)
-        self.crossed.append(pickle.dumps(arguments))
-        worker.pipe.send_bytes(self.crossed[-1])
+        process, self._idle = self._idle, None
+        if process is None or not process.process.is_alive():
+            process = Child(_serve, task, self._stop)
+            self.processes.append(process)
+        process.pipe.send(arguments)
         closed = False
         while True:
             try:
-                kind, value = pickle.loads(worker.pipe.recv_bytes())
+                kind, value = process.pipe.recv()
             except (EOFError, ConnectionResetError):
                 raise TaskError("ZeroGPU worker error: GPU task aborted") from None
             if kind == END:
-                self.worker = worker
+                self._idle = process
                 return
             if kind == ERROR:
                 raise TaskError(value)
@@ -124,14 +87,13 @@ class ForkingGpu:
             try:
                 yield value
             except GeneratorExit:
-                worker.stop.set()
+                self._stop.set()
                 closed = True
 
     def kill(self) -> None:
         """The process that computes."""
-        os.kill(self.pids[-1], signal.SIGKILL)
+        self.processes[-1].kill()
 
     def close(self) -> None:
-        if self.worker is not None:
-            self.worker.pipe.close()
-            self.worker.process.join(5)
+        for each in self.processes:
+            each.kill()

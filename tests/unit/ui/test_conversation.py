@@ -39,7 +39,7 @@ def test_every_lane_goes_on_from_its_own_answers_with_the_system_prompt(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ui.tabs.compare.handlers.AUTO_S", math.inf)
-    list(run_comparison(services, replace(ASKED, repeats=0), "visitor"))
+    list(run_comparison(services, replace(ASKED, repeats=0, max_new_tokens=12), "visitor"))
     frames = list(ask(services, HOSTILE))
     opening = next(frame for frame in frames if frame.opens)
     list(ask(services, "The end?"))
