@@ -22,8 +22,10 @@ settings.register_profile(
     "busy", deadline=None
 )  # how long an example takes depends on what else the machine does
 settings.load_profile("busy")
-os.environ["RAY_worker_niceness"] = "0"  # else they hardly run beside what another process tests
-os.environ["PIP_NO_INDEX"] = "1"  # no test fetches the default model but those that say so
+os.environ |= {
+    "RAY_worker_niceness": "0",  # else workers hardly run beside what other processes test
+    "PIP_NO_INDEX": "1",  # no test fetches the default model but those that say so
+}
 # those that use the page in public mode, and of the browser's tests those that use no page
 OTHER_PAGES = (
     "tests/unit/ui/public/",

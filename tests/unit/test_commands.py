@@ -345,10 +345,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "gsm8k.jsonl").write_text(json.dumps(problem), encoding="utf-8")
     (tmp_path / "answer.json").write_text(json.dumps(VLLM), encoding="utf-8")
     (tmp_path / "mars.jsonl").write_text(json.dumps(LINE), encoding="utf-8")
-    prompts = (
-        "What is 17 + 25?\nTell me a story.\nWhat is 5 + 6?\n"  # of fewer drafts more is asked
-    )
-    (tmp_path / "prompts.txt").write_text(prompts, encoding="utf-8")
+    (tmp_path / "prompts.txt").write_text("Tell me a story.\n", encoding="utf-8")
+    monkeypatch.setattr("evaluation.lossless.command.ENOUGH", 1)  # of fewer drafts more is asked
+    monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", (999, 1_999))
     monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")
     monkeypatch.chdir(tmp_path)
     return tmp_path

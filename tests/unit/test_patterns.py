@@ -10,7 +10,7 @@ import re
 import re._parser as parser
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import pairwise, product
+from itertools import combinations_with_replacement, pairwise, permutations
 from pathlib import Path
 from time import thread_time
 from typing import Any, NamedTuple
@@ -115,14 +115,12 @@ def hostile(pattern: re.Pattern[Any], length: int) -> Iterator[Any]:
     units = dict.fromkeys(filter(None, (each[:20] for each in _named(parser.parse(text, flags)))))
     single = [each for each in units if len(each) == 1][:10]
     several = sorted((each for each in units if len(each) > 1), key=len)[-4:]
-    for first, second in product((*single, *several), repeat=2):
-        texts = {first + second: 1, first: second}
-        for unit, other in texts.items():
-            body = unit * (length // len(unit))
-            body += other * (length // len(other)) if isinstance(other, str) else ""
-            for end in ("", "\x01"):
-                made = f"{body}{end}"
-                yield made if isinstance(pattern.pattern, str) else made.encode("utf-8")
+    in_turns = combinations_with_replacement((*single, *several), 2)
+    for unit, other in (*((a + b, "") for a, b in in_turns), *permutations((*single, *several), 2)):
+        body = unit * (length // len(unit)) + other * (length // max(1, len(other)))
+        for end in ("", "\x01"):
+            made = f"{body}{end}"
+            yield made if isinstance(pattern.pattern, str) else made.encode("utf-8")
 
 
 def seconds(used: Used, text: Any) -> float:
