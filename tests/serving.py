@@ -42,6 +42,14 @@ class Server:
     database: str
 
 
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what other threads or processes bring about."""
+    ends = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < ends, "it did not come about"
+        time.sleep(0.01)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

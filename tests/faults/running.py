@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import resource
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -63,9 +62,9 @@ class Running(Serving):
                 return events
         raise AssertionError(f"The comparison did not begin; the page's log:\n{self.log}")
 
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal, and wait for the exit status."""
-        self.process.send_signal(number)
+    def stop(self) -> int:
+        """Send SIGTERM, and wait for the exit status."""
+        self.process.terminate()
         return self.process.wait(timeout=PATIENCE_S)
 
     def limit_files(self, most: int) -> None:

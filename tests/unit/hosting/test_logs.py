@@ -178,16 +178,19 @@ def test_a_record_that_cannot_be_written_is_dropped(
     assert capsys.readouterr() == ("", "")
 
 
-@given(st.text(max_size=60))
-def test_a_record_is_one_line_whatever_it_says(text: str) -> None:
-    for as_json in (True, False):
-        stream = io.StringIO()
-        with restored():
-            set_up(json=as_json, public=False, stream=stream)
-            logging.getLogger("mars").info("said %s", text, extra={"where": text})
-        assert stream.getvalue().endswith("\n")
-        assert len(stream.getvalue().splitlines()) == 1
-        assert stream.getvalue().rstrip("\n").isprintable()
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_record_is_one_line_whatever_it_says(begin: Begin, as_json: bool) -> None:
+    stream = begin(json=as_json, public=False)
+
+    @given(st.text(max_size=60))
+    def written(text: str) -> None:
+        before = stream.tell()
+        logging.getLogger("mars").info("said %s", text, extra={"where": text})
+        line = stream.getvalue()[before:]
+        assert line.endswith("\n") and len(line.splitlines()) == 1
+        assert line.rstrip("\n").isprintable()
+
+    written()
 
 
 @pytest.mark.parametrize("public", [True, False])

@@ -8,7 +8,6 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,7 +22,7 @@ from storage import RunStore, Search
 from storage.schema import Base
 from tests.data.release import SQLITE
 from tests.traces import make_trace
-from tests.unit.hosting_backup.hub_server import TOKEN, Hub
+from tests.unit.hosting_backup.hub_server import TOKEN, Hub, hub_server
 from tests.unit.storage.exports import save
 from tests.unit.storage.test_counterfactuals import TWO as FOLLOWED
 
@@ -78,7 +77,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setattr(_http, "time", SimpleNamespace(**vars(time) | {"sleep": lambda _s: None}))
     warnings.filterwarnings("ignore", "Use 'content=", DeprecationWarning)  # huggingface_hub's own
     monkeypatch.setattr(service, "PAUSES_S", (0.0, 0.0, 0.0))
-    with closing(Hub()) as hub:
+    with hub_server() as hub:
         yield hub
 
 

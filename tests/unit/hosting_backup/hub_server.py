@@ -13,13 +13,15 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 import yaml  # type: ignore[import-untyped]
+
+from tests.answering import Answers, answering
 
 TOKEN = "hf_not_a_secret_of_anybody"
 LARGE = (".db",)
@@ -62,23 +64,17 @@ class Repo:
         self.commits.append((hashlib.sha1(number.encode()).hexdigest(), files))
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 64  # several files are sent at the same time
-
-
+@dataclass
 class Hub:
-    """Runs until ``close``. ``faults``: by a word of the request's path, one a request."""
+    """``faults``: by a word of the request's path, one a request; ``token``: the one that is
+    valid."""
 
-    def __init__(self) -> None:
-        self.repos: dict[str, Repo] = {}
-        self.faults: dict[str, list[Fault]] = {}
-        self.requests: list[str] = []
-        self.token = TOKEN  # the one that is valid
-        self.lock = threading.Lock()
-        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": self}))
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+    url: str = ""
+    token: str = TOKEN
+    repos: dict[str, Repo] = field(default_factory=dict)
+    faults: dict[str, list[Fault]] = field(default_factory=dict)
+    requests: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fail(self, word: str, *faults: Fault) -> None:
         self.faults.setdefault(word, []).extend(faults)
@@ -90,9 +86,12 @@ class Hub:
                     return waiting.pop(0)
         return Fault()
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+
+@contextmanager
+def hub_server() -> Iterator[Hub]:
+    hub = Hub()
+    with answering(type("Handler", (_Handler,), {"hub": hub})) as hub.url:
+        yield hub
 
 
 def _large(path: str, content: bytes) -> dict[str, Any]:
@@ -104,13 +103,10 @@ def _large(path: str, content: bytes) -> dict[str, Any]:
     return {"lfs": about} if path.endswith(LARGE) else {}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answers):
     protocol_version = "HTTP/1.1"
 
     hub: Hub
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
 
     def _serve(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

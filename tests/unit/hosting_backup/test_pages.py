@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -19,6 +18,7 @@ import pytest
 from hosting.backup import backup_of
 from hosting.backup.service import Backup
 from storage import RunStore
+from tests.serving import until
 from tests.unit.children import Child
 from tests.unit.hosting_backup.conftest import REPO, Page, backup_at, rows
 from tests.unit.hosting_backup.hub_server import TOKEN, Fault, Hub
@@ -30,27 +30,21 @@ ROOT = Path(__file__).parents[3]
 
 
 def run_page(
-    path: Path, url: str, seconds: float, wait: Callable[[], object], restore_s: float = 60.0
-) -> str:
-    """A page at the database with the Hub saves a run and ends when it may."""
+    path: Path, url: str, wait: Callable[[], object], seconds: float = 60.0
+) -> tuple[str, str]:
+    """A page at the database with the Hub saves a run and ends when it may. What is said of its
+    restore and of its last push, each of which may take ``seconds``."""
     backup = backup_at(path, url)
-    backup.restore(restore_s)
+    restored = backup.restore(seconds)
     with RunStore(f"sqlite:///{path}") as store:
         save(store, "by the child")
         backup.start(store)
         wait()
-        return backup.stop(seconds)
+        return restored, backup.stop(seconds)
 
 
 def page_to_be_killed(pipe: Connection, path: Path, url: str) -> None:
-    run_page(path, url, 60, pipe.recv)
-
-
-def until(condition: Callable[[], object], seconds: float = 240.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
+    run_page(path, url, pipe.recv)
 
 
 @pytest.fixture
@@ -125,24 +119,24 @@ def test_a_page_killed_while_it_pushes_loses_nothing(
     assert sorted(hub.repos[REPO].files) == [".gitattributes", "README.md", "runs.db"]
 
 
-@pytest.mark.parametrize("word", ["/commit/", "/resolve/"])
 @pytest.mark.usefixtures("first")
-def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub, word: str) -> None:
-    """In a push or a restore; with all that an interpreter does at its end, so it is not forked."""
+def test_a_hub_that_hangs_keeps_no_process(one: Path, hub: Hub) -> None:
+    """In a restore and in a push; with all that an interpreter does at its end, so it is not
+    forked."""
     hub.requests.clear()
-    hub.fail(word, *[Fault(delay_s=600)] * 20)
-    last_s, restore_s = (60, 0.5) if word == "/resolve/" else (0.5, 60)
+    words = ("/resolve/", "/commit/")
+    for word in words:
+        hub.fail(word, *[Fault(delay_s=600)] * 20)
     code = "from tests.unit.hosting_backup.test_pages import *; "
-    code += f"print(run_page(Path({str(one)!r}), {hub.url!r}, {last_s}, input, {restore_s}))"
+    code += f"print(*run_page(Path({str(one)!r}), {hub.url!r}, input, 0.5))"
     environment = os.environ | {"HF_HUB_DISABLE_XET": "1"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, env=environment, text=True, stdin=PIPE, stdout=PIPE
     )
     try:
-        until(lambda: any(word in request for request in hub.requests))
-        assert ("did not end within 0.5 s" in process.communicate("\n", timeout=120)[0]) is (
-            word == "/commit/"
-        )
+        until(lambda: all(any(word in each for each in hub.requests) for word in words))
+        said = process.communicate("\n", timeout=120)[0]
+        assert "took too long" in said and "did not end within 0.5 s" in said
         assert process.returncode == 0
     finally:
         process.kill()

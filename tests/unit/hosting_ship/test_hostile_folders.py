@@ -150,17 +150,17 @@ def test_sizes_that_would_take_the_memory_or_much_time_are_refused_before_anythi
 
 
 LOOP = "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"
-GROW = "{% set s = namespace(t='x') %}{% for _ in range(60) %}{% set s.t = s.t ~ s.t %}{% endfor %}{{ s.t }}"
+GROW = "{{ 'x' * (messages | length * 2147483648) }}"
 
 
 @pytest.mark.parametrize(
     ("template", "sentence"),
     [
         ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
-        (LOOP, "more than 1 s"),
-        (GROW, "(MemoryError|1024 MiB)"),
+        (LOOP, "more than 0.2 s"),
+        (GROW, "MemoryError$"),
         ("{{ 'x' * 11000000 }}", "more than 10,000,000 characters"),
-        ("{{ 7 ** (7 ** 12) }}", "more than 1 s"),
+        ("{{ 7 ** (7 ** 12) }}", "more than 0.2 s"),
         ("{{ raise_exception('x' * 9000) }}", "x{300}$"),
     ],
 )
@@ -176,8 +176,8 @@ def test_a_template_reaches_nothing_and_ends(
         monkeypatch.context() as patch,
         pytest.raises(ValueError, match=f"refuses the prompt: .*{sentence}"),
     ):
-        if "more than 1 s" in sentence:
-            patch.setattr("mars_core.text.templates.SECONDS", 1.0)
+        if "more than 0.2 s" in sentence:
+            patch.setattr("mars_core.text.templates.SECONDS", 0.2)
         encode(tokenizer, PromptConfig("ab"))
     tokenizer.chat_template = "{{ messages[0].content }}"
     assert encode(tokenizer, PromptConfig("ab")) == wanted

@@ -8,7 +8,6 @@ import inspect
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from hosting.settings import ServerSettings, read_settings
 from mars_core.models import BUNDLED_PAIR, CATALOG, PairSpec
 from mars_core.types import ModelRef
 from storage import Choice, RunStore, Shared
+from tests.serving import until
 from tests.unit.storage.exports import parsed
 from tests.unit.ui.helpers import PanicException, client_of, failing, keep, services_of
 from ui.app import launch_options
@@ -305,7 +305,6 @@ def test_the_pair_waits_for_the_first_visitor(
         application.start()
         assert not application.services.pool.loaded()
         application.opened.set()
-        while not application.services.pool.loaded():
-            time.sleep(0.01)
+        until(application.services.pool.loaded)
     finally:
         application.close()

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 
 from mars_core.types import Status
 from storage import Search
+from tests.serving import until
 from tests.unit.ui.public.conftest import Served
 from ui.public.visitors import HEADER, browser_owner
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
 
 
 def test_what_nobody_listens_to_ends_where_others_wait(served: Served) -> None:
