@@ -35,7 +35,7 @@ def add_commands(commands: Commands) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="lines of mars-vllm, saved answers, /metrics",
+        help="lines of mars-vllm, saved answers",
     )
     add_options(command, STORE_OPTIONS)
     command.add_argument("--owner", help="owner of the imported runs (default: everybody)")

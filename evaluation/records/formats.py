@@ -3,17 +3,15 @@ how τ is converted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
-from evaluation.records.values import NAN, Read, RecordRow, config_of, number
+from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.answer import answer_of, assembled
 from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
 from evaluation.served.message import text_of
 from evaluation.served.trace import STOPS, ServedToken, served_trace, tokens_of, vllm_steps
-from mars_core.types import UNKNOWN, RunConfig, StopReason, Trace
+from mars_core.types import UNKNOWN, RunConfig, StopReason
 
 _OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")
 
@@ -39,130 +37,59 @@ def choices_of(row: RecordRow) -> list[tuple[RecordRow, str]]:
 
 
 def read_answer(row: RecordRow) -> Read:
-    """Read a completion or chat completion of vLLM; of SGLang, where it has its ``meta_info`` or
-    ``sglext``."""
-    choice, usage = row["choices"][0], row.get("usage") or {}
-    text = text_of(choice)
-    details = choice.get("meta_info") or (row.get("sglext") or {}).get("spec_tokens_details")
-    if details:
-        meta = {"finish_reason": choice.get("finish_reason"), **usage, **details}
-        ids = choice.get("token_ids")
-        return read_sglang({"output_ids": ids, **row, **choice, "text": text, "meta_info": meta})
+    """Read a completion or chat completion, or an answer of the own endpoints of SGLang
+    (``meta_info``) and llama.cpp (``timings``, without a count of passes)."""
+    choice = row["choices"][0] if "choices" in row else row
+    meta, timings = row.get("meta_info") or choice.get("meta_info") or {}, row.get("timings") or {}
     spec = (row.get("metrics") or {}).get("speculative_decoding")
-    counts = counts_of(row)
-    server = "vLLM" if spec else "a server"
-    config = config_of(
-        row.get("model", ""), server, k=integer(spec["num_spec_tokens"]) if spec else 0
-    )
-    trace = _run(
-        config,
-        text,
-        _tokens(row, config),
-        str(choice["finish_reason"]),
-        counts,
-        detail=spec,
-        new_tokens=usage.get("completion_tokens"),
-        prompt_tokens=usage.get("prompt_tokens"),
-        prompt_ids=choice.get("prompt_token_ids"),
-    )
-    return trace, _created(row), _source(f"an answer of {server}", counts)
-
-
-def _created(row: RecordRow) -> datetime | None:
-    return datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
-
-
-def read_sglang(row: RecordRow) -> Read:
-    """Read an answer of SGLang."""
-    meta, counts = row["meta_info"], counts_of(row)
-    reason, k = meta.get("finish_reason"), round(counts.drafted / counts.passes) if counts else 0
-    config = config_of(row.get("model", ""), "SGLang", k=k)
-    ids = [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]
-    trace = _run(
-        config,
-        str(row.get("text", "")),
-        _tokens(row, config) or ids,
-        str(reason["type"] if isinstance(reason, dict) else reason),
-        counts,
-        new_tokens=meta.get("completion_tokens"),
-        prompt_tokens=meta.get("prompt_tokens"),
-        wall_s=number(meta.get("e2e_latency")),
-    )
-    return trace, _created(row), _source("an answer of SGLang", counts)
-
-
-def read_llama(row: RecordRow) -> Read:
-    """Read an answer of llama.cpp's server, which does not count passes."""
-    timings, counts = row["timings"], counts_of(row)
-    choice, usage = row["choices"][0] if "choices" in row else {}, row.get("usage") or {}
-    read = (
-        timings["prompt_n"] + timings.get("cache_n", 0) if "prompt_n" in timings else None
-    )  # cached tokens are no part of prompt_n
-    prompt_s, predicted_s = (
-        number(timings.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms")
-    )
-    settings, prompt = row.get("generation_settings") or {}, row.get("prompt")
+    counts, server = counts_of({**row, "meta_info": meta}), "vLLM" if spec else "a server"
+    if meta or (row.get("sglext") or {}).get("spec_tokens_details"):
+        server = "SGLang"
+    elif "timings" in row:
+        server = "llama.cpp"
+    prompt, settings = row.get("prompt"), row.get("generation_settings") or {}
     config = config_of(
         row.get("model", ""),
-        "llama.cpp",
+        server,
+        k=integer(spec["num_spec_tokens"]) if spec else _drafted(counts),
         prompt=prompt if isinstance(prompt, str) else "",
         temperature=number(settings.get("temperature")),
     )
-    trace = _run(
-        config,
-        row.get("content") or text_of(choice),
-        _tokens(row, config),
-        str(choice.get("finish_reason", row.get("stop_type"))),
-        counts,
-        new_tokens=timings.get("predicted_n"),
-        prompt_tokens=usage.get("prompt_tokens", row.get("tokens_evaluated", read)),
-        wall_s=prompt_s + predicted_s,
-    )
-    trace = replace(trace, summary=replace(trace.summary, prefill_s=prompt_s))
-    return trace, None, _source("an answer of llama.cpp", counts)
-
-
-def _run(
-    config: RunConfig,
-    text: str,
-    tokens: Sequence[ServedToken],
-    finish: str,
-    counts: ServerCounts | None,
-    *,
-    new_tokens: Any,
-    prompt_tokens: Any,
-    prompt_ids: Any = None,
-    wall_s: float = NAN,
-    detail: Any = None,
-) -> Trace:
-    """Make a run from an answer. Without ``detail``, or without token ids, its steps are unknown,
-    and only their counts are filled in."""
-    new = len(tokens) if new_tokens is None else integer(new_tokens)
+    tokens = _tokens(row, config)
+    read, usage = row.get("tokens_evaluated"), {**(row.get("usage") or {}), **meta}
+    if read is None and "prompt_n" in timings:  # which has no cached tokens
+        read = timings["prompt_n"] + timings.get("cache_n", 0)
+    read, new = usage.get("prompt_tokens", read), usage.get("completion_tokens")
+    new = timings.get("predicted_n", new)
+    prompt_s, new_s = (number(timings.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms"))
+    ended = meta.get("finish_reason") or choice.get("finish_reason") or row.get("stop_type")
     trace = served_trace(
         config,
-        text=str(text),
+        text=str(row.get("content") or text_of(choice)),
         tokens=tokens,
-        stop_reason=STOPS.get(finish, StopReason.UNKNOWN),
-        new_tokens=new,
-        prompt_ids=ids_of(prompt_ids or ()),
-        prompt_tokens=UNKNOWN if prompt_tokens is None else integer(prompt_tokens),
-        steps=vllm_steps(detail, len(tokens)),
-        wall_s=wall_s,
+        stop_reason=STOPS.get(
+            str(ended["type"] if isinstance(ended, dict) else ended), StopReason.UNKNOWN
+        ),
+        new_tokens=len(tokens) if new is None else integer(new),
+        prompt_ids=ids_of(choice.get("prompt_token_ids") or ()),
+        prompt_tokens=UNKNOWN if read is None else integer(read),
+        steps=vllm_steps(spec, len(tokens)),
+        wall_s=prompt_s + new_s if timings else number(meta.get("e2e_latency")),
     )
-    return with_counts(trace, counts)
+    trace = replace(trace, summary=replace(trace.summary, prefill_s=prompt_s))
+    created = datetime.fromtimestamp(integer(row["created"]), UTC) if "created" in row else None
+    own = f"; its own τ is {counts.tau}" if counts else " without counts of speculative decoding"
+    return with_counts(trace, counts), created, f"an answer of {server}{own}"
+
+
+def _drafted(counts: ServerCounts | None) -> int:
+    """Return how many tokens a pass drafted; 0 where that is not known."""
+    return round(counts.drafted / counts.passes) if counts and counts.passes > 0 else 0
 
 
 def _tokens(row: RecordRow, config: RunConfig) -> list[ServedToken]:
     """Return ids and log probabilities of the tokens, as far as the answer has them."""
     choices = row.get("choices")
     if not choices or not choices[0].get("finish_reason"):
-        return []
+        return [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]
     return tokens_of(answer_of(assembled([row])), config.sampling)
-
-
-def _source(name: str, counts: ServerCounts | None) -> str:
-    return (
-        f"{name}; its own τ is {counts.tau}"
-        if counts
-        else f"{name} without counts of speculative decoding"
-    )

@@ -1,5 +1,5 @@
 """Runs of served models from what other programs write: the lines of mars-vllm, answers of vLLM,
-SGLang and llama.cpp in one piece or as captured streams, AIPerf's records, and ``/metrics``.
+SGLang and llama.cpp in one piece or as captured streams, and AIPerf's records.
 
 What a format does not report is UNKNOWN or nan in the run, and is named in its comment.
 """
@@ -9,29 +9,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from display.format import shorten
 from evaluation.records.aiperf import read_aiperf
-from evaluation.records.formats import choices_of, read_answer, read_llama, read_sglang
+from evaluation.records.formats import choices_of, read_answer
 from evaluation.records.lines import read_line
 from evaluation.records.streams import is_stream, streamed_answers
-from evaluation.records.values import NAN, config_of
 from evaluation.served.answer import Broken
-from evaluation.served.counters import read_counters
-from evaluation.served.trace import served_trace
 from mars_core.text.files import read_json, read_text
-from mars_core.types import SERVER, UNKNOWN, StopReason, Trace
+from mars_core.types import SERVER, UNKNOWN, Trace
 from storage.importing import ImportedRun
 
 MAX_BYTES = 256 * 2**20
 _FORMATS = {
     "format": read_line,
-    "timings": read_llama,
-    "meta_info": read_sglang,
-    "choices": read_answer,
+    **dict.fromkeys(("timings", "meta_info", "choices"), read_answer),
     "metadata": read_aiperf,
 }
 
@@ -47,13 +41,12 @@ def records_of(text: str, title: str, name: str) -> list[ImportedRun]:
     comments of its runs. Raises ValueError as ``read_records``."""
     where = ""
     try:
-        streams = is_stream(text)
-        if not streams and not text.lstrip().startswith(("{", "[")):
-            return [_of_counters(text, name)]
         records = []
-        for position, row in streamed_answers(text) if streams else _rows(text):
+        for position, row in streamed_answers(text) if is_stream(text) else _rows(text):
             where = position
             records += _records(read_json(row) if isinstance(row, str) else row, name)
+        if not records:
+            raise ValueError("it has no record")
     except (
         ValueError,
         LookupError,
@@ -104,43 +97,6 @@ def _records(row: Any, file: str) -> list[ImportedRun]:
         comment = _comment(trace, file, source + which)
         records.append(ImportedRun(json.dumps(choice, sort_keys=True), trace, created, comment))
     return records
-
-
-def _of_counters(text: str, file: str) -> ImportedRun:
-    """Return ``/metrics`` as one run: all answers of the server together."""
-    counters = read_counters(text)
-    config = config_of(
-        counters.model,
-        counters.server,
-        k=round(counters.drafted / counters.drafts) if counters.drafts > 0 else 0,
-    )
-    new, prompt, drafts, drafted, accepted, relaxed = (
-        UNKNOWN if math.isnan(value) else int(value)
-        for name in ("new_tokens", "prompt_tokens", "drafts", "drafted", "accepted", "relaxed")
-        for value in (getattr(counters, name),)
-    )
-    end = StopReason.UNKNOWN
-    trace = served_trace(
-        config, text="", tokens=(), stop_reason=end, new_tokens=new, prompt_tokens=prompt
-    )
-    summary = replace(trace.summary, tau=counters.tau, acceptance_rate=counters.acceptance_rate)
-    tau = "SGLang's gauge of its latest passes, accepted tokens + 1"
-    if drafts > 0:
-        tau = "1 + accepted tokens / drafts, without first tokens"
-        rates = tuple(count / drafts for count in counters.accepted_at)
-        summary = replace(
-            summary,
-            drafted=drafted,
-            rejected=drafted - accepted,
-            tau=1 + accepted / drafts,
-            relaxed=relaxed,
-            acceptance_rate=accepted / drafted if drafted else NAN,
-            acceptance_by_position=rates,
-            accepted=UNKNOWN if relaxed == UNKNOWN else accepted - relaxed,
-        )
-    trace = replace(trace, summary=summary)
-    source = f"/metrics of {counters.server}, all answers of the server together; τ is {tau}"
-    return ImportedRun(text, trace, None, _comment(trace, file, source))
 
 
 def _comment(trace: Trace, file: str, source: str) -> str:

@@ -1,11 +1,11 @@
-"""The text of ``/metrics`` of vLLM, llama.cpp or SGLang: the counters of speculative decoding since
-the server started."""
+"""The text of ``/metrics`` of vLLM or llama.cpp: the counters of speculative decoding since the server
+started."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,13 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from evaluation.served.client import Client, ServerError
 from evaluation.served.counts import ServerCounts
 
-# Prefix of a server's metrics, its name, and its counts of prompt tokens (those of llama.cpp are
-# without cached ones) and new tokens.
-_SERVERS = (
-    ("vllm:", "vLLM", ("prompt_tokens",), "generation_tokens"),
-    ("llamacpp:", "llama.cpp", ("prompt_tokens", "prompt_tokens_cached"), "tokens_predicted"),
-    ("sglang:", "SGLang", ("prompt_tokens",), "generation_tokens"),
-)
+# Prefix of a server's metrics, and its count of new tokens.
+_SERVERS = {"vllm": "generation_tokens", "llamacpp": "tokens_predicted"}
 
 WHOLE = "by /metrics of the server as a whole, which wrote this answer alone between two readings"
 
@@ -28,78 +23,51 @@ WHOLE = "by /metrics of the server as a whole, which wrote this answer alone bet
 class Counters:
     """Totals over all engines of a server; nan, or empty, where it does not report them.
 
-    ``accepted_at[i]``: drafts of which more than i tokens were accepted. ``tau`` and
-    ``acceptance_rate``: SGLang's gauges, of the latest batches; tau is tokens per pass, with the
-    bonus token. ``relaxed``: of mars-vllm.
+    ``accepted_at[i]``: drafts of which more than i tokens were accepted.
     """
 
-    server: str
-    model: str
-    prompt_tokens: float
     new_tokens: float
     drafts: float
     drafted: float
     accepted: float
     accepted_at: tuple[float, ...]
-    tau: float
-    acceptance_rate: float
-    relaxed: float
 
     def since(self, before: Counters) -> Counters:
-        """Return what was counted after an earlier reading; gauges as they are now."""
-        totals = "prompt_tokens", "new_tokens", "drafts", "drafted", "accepted", "relaxed"
-        added = {name: getattr(self, name) - getattr(before, name) for name in totals}
+        """Return what was counted after an earlier reading."""
         earlier = (*before.accepted_at, *[0.0] * len(self.accepted_at))
-        accepted_at = (now - then for now, then in zip(self.accepted_at, earlier, strict=False))
-        return replace(self, accepted_at=tuple(accepted_at), **added)
+        return Counters(
+            self.new_tokens - before.new_tokens,
+            self.drafts - before.drafts,
+            self.drafted - before.drafted,
+            self.accepted - before.accepted,
+            tuple(now - then for now, then in zip(self.accepted_at, earlier, strict=False)),
+        )
 
 
 def read_counters(text: str) -> Counters:
     """Raises ValueError for a text that is not in Prometheus' format or reports no speculative
     decoding."""
-    samples: defaultdict[str, list[float]] = defaultdict(list)
+    totals: defaultdict[str, float] = defaultdict(lambda: math.nan)
     by_position: defaultdict[int, float] = defaultdict(float)
-    models: set[str] = set()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            samples[sample.name].append(float(sample.value))
-            if sample.name.endswith(":spec_decode_num_accepted_tokens_per_pos_total"):
+            server, _, name = sample.name.partition(":")
+            if name == "spec_decode_num_accepted_tokens_per_pos_total":
                 by_position[int(sample.labels.get("position", ""))] += sample.value
-            models |= {sample.labels.get("model_name", "")} - {""}
-
-    prefix, server, prompt, new = next(
-        (each for each in _SERVERS if any(name.startswith(each[0]) for name in samples)),
-        _SERVERS[0],
-    )
-
-    def total(*names: str) -> float:
-        known = [
-            samples[f"{prefix}{name}_total"] for name in names if f"{prefix}{name}_total" in samples
-        ]
-        return sum(map(sum, known)) if known else math.nan
-
-    drafts, tau = (
-        total("spec_decode_num_drafts"),
-        samples.get("sglang:spec_accept_length", [math.nan]),
-    )
-    if math.isnan(drafts) and math.isnan(tau[0]):
+            elif server in _SERVERS:
+                name = "new_tokens_total" if name == f"{_SERVERS[server]}_total" else name
+                before = totals[name]
+                totals[name] = sample.value + (0.0 if math.isnan(before) else before)
+    if math.isnan(totals["spec_decode_num_drafts_total"]):
         raise ValueError(
-            "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp, and no "
-            "sglang:spec_accept_length."
+            "The text has no counter spec_decode_num_drafts_total of vLLM or llama.cpp."
         )
-    rates = samples.get("sglang:spec_accept_rate", [math.nan])
     return Counters(
-        server=server,
-        model=", ".join(sorted(models)),
-        prompt_tokens=total(*prompt),
-        new_tokens=total(new),
-        drafts=drafts,
-        drafted=total("spec_decode_num_draft_tokens"),
-        accepted=total("spec_decode_num_accepted_tokens"),
-        accepted_at=tuple(by_position[position] for position in sorted(by_position)),
-        tau=sum(tau) / len(tau),
-        acceptance_rate=sum(rates) / len(rates),
-        relaxed=total("mars_relaxed_tokens"),
+        totals["new_tokens_total"],
+        totals["spec_decode_num_drafts_total"],
+        totals["spec_decode_num_draft_tokens_total"],
+        totals["spec_decode_num_accepted_tokens_total"],
+        tuple(by_position[position] for position in sorted(by_position)),
     )
 
 

@@ -208,7 +208,7 @@ def test_a_pasted_answer_is_a_lane_and_asks_nobody(services: Services) -> None:
         ("[" * 100_000, "The pasted answer cannot be read"),
         ("{}", "The pasted answer, entry 1, cannot be read: it is not a record of"),
         ('{"choices": 3}', "The pasted answer, entry 1, cannot be read: a field has another type."),
-        ("[]", "The pasted answer has 0 records; a lane takes one."),
+        ("[]", "The pasted answer cannot be read: it has no record."),
         (f"[{to_json(ANSWERED)}, {to_json(ANSWERED)}]", "has 2 records; a lane takes one."),
         ("# TYPE a counter\na 1", "cannot be read"),
     ],

@@ -24,7 +24,7 @@ from evaluation.lossless.rounds import Difference
 from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client, Server
-from evaluation.served.counters import Counters
+from evaluation.served.counters import Counters, read_counters
 from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 from tests.served_server import MODEL, Fault, Serving
@@ -164,8 +164,36 @@ def test_without_counters_and_echo_the_other_checks_decide(
 def counters(
     drafts: float, drafted: float, accepted: float, accepted_at: Sequence[float]
 ) -> Counters:
-    nan = float("nan")
-    return Counters("vLLM", "m", 0, 0, drafts, drafted, accepted, tuple(accepted_at), nan, nan, nan)
+    return Counters(0, drafts, drafted, accepted, tuple(accepted_at))
+
+
+METRICS = """\
+# TYPE vllm:spec_decode_num_drafts counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="spec"} 4
+vllm:spec_decode_num_drafts_total{engine="1",model_name="spec"} 6
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="spec"} 50
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="spec"} 30
+vllm:generation_tokens_total{engine="0",model_name="spec"} 45
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 8
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 9
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",position="0"} 1
+"""
+LLAMA_METRICS = """\
+# TYPE llamacpp:prompt_tokens_total counter
+llamacpp:prompt_tokens_total 75
+llamacpp:tokens_predicted_total 29
+llamacpp:spec_decode_num_draft_tokens_total 12
+llamacpp:spec_decode_num_accepted_tokens_total 7
+llamacpp:spec_decode_num_drafts_total 4
+"""
+
+
+def test_counters_are_those_of_all_engines() -> None:
+    assert read_counters(METRICS) == Counters(45, 10, 50, 30, (10, 8))
+    assert read_counters(LLAMA_METRICS) == Counters(29, 4, 12, 7, ())
+    for wrong in ("up 1\n", 'sglang:spec_accept_length{model_name="q"} 2.5\n'):
+        with pytest.raises(ValueError, match="no counter spec_decode_num_drafts_total of vLLM"):
+            read_counters(wrong)
 
 
 @pytest.mark.parametrize(

@@ -116,41 +116,6 @@ LLAMA: dict[str, Any] = {
 }
 
 
-LLAMA_METRICS = """\
-# TYPE llamacpp:prompt_tokens_total counter
-llamacpp:prompt_tokens_total 75
-llamacpp:prompt_tokens_cached_total 58
-llamacpp:tokens_predicted_total 29
-llamacpp:spec_decode_num_draft_tokens_total 12
-llamacpp:spec_decode_num_accepted_tokens_total 7
-llamacpp:spec_decode_num_drafts_total 4
-llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="0"} 4
-llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="1"} 3
-llamacpp:spec_decode_num_accepted_tokens_per_pos_total{position="2"} 0
-"""
-
-
-METRICS = """\
-# TYPE vllm:spec_decode_num_drafts counter
-vllm:spec_decode_num_drafts_total{engine="0",model_name="spec"} 4
-vllm:spec_decode_num_drafts_total{engine="1",model_name="spec"} 6
-# TYPE vllm:spec_decode_num_draft_tokens counter
-vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="spec"} 20
-vllm:spec_decode_num_draft_tokens_total{engine="1",model_name="spec"} 30
-# TYPE vllm:spec_decode_num_accepted_tokens counter
-vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="spec"} 15
-vllm:spec_decode_num_accepted_tokens_total{engine="1",model_name="spec"} 15
-vllm:prompt_tokens_total{engine="0",model_name="spec"} 70
-vllm:generation_tokens_total{engine="0",model_name="spec"} 45
-vllm:mars_relaxed_tokens_total{engine="0",model_name="spec"} 4
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="4"} 2
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="3"} 4
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="2"} 6
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 8
-vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 10
-"""
-
-
 CHUNKS: list[dict[str, Any]] = [
     {"id": "a", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
     {"id": "a", "choices": [{"index": 0, "delta": {"content": "Hel"}, "token_ids": [1, 2]}]},

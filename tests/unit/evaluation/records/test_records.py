@@ -17,8 +17,6 @@ from tests.unit.evaluation.records.examples import (
     AIPERF,
     LINE,
     LLAMA,
-    LLAMA_METRICS,
-    METRICS,
     SGLANG,
     SPEC,
     VLLM,
@@ -212,29 +210,3 @@ def test_records_of_aiperf_have_its_times_and_failed_ones_fail(file: Callable[[A
     latency = {"request_latency": {"value": 1, "unit": "days"}}
     with pytest.raises(ValueError, match=r"the unit of request_latency is 'days'; it must be s"):
         read_records(file(AIPERF | {"metrics": latency}))
-
-
-def test_metrics_are_one_run_of_the_server(file: Callable[[Any], Path]) -> None:
-    trace, comment = only(file(METRICS))
-    summary = trace.summary
-    expect(summary, steps=UNKNOWN, drafted=50, accepted=26, relaxed=4)
-    expect(summary, tau=4.0, acceptance_rate=0.6, new_tokens=45)
-    assert summary.acceptance_by_position == (1.0, 0.8, 0.6, 0.4, 0.2)
-    assert (
-        "/metrics of vLLM, all answers of the server together" in comment
-        and trace.config.target.name == "spec"
-    )
-    trace, comment = only(
-        file('sglang:spec_accept_length{model_name="q"} 2.5\nsglang:spec_accept_rate 0.5\n')
-    )
-    expect(trace.summary, tau=2.5, acceptance_rate=0.5, steps=UNKNOWN)
-    for name in ("tv_sum", "kl_sum", "draft_s", "verify_s", "log_likelihood"):
-        assert math.isnan(getattr(trace.summary, name)), name
-    trace, comment = only(file(LLAMA_METRICS))
-    summary = trace.summary
-    assert "/metrics of llama.cpp" in comment and (summary.prompt_tokens, summary.new_tokens) == (
-        75 + 58,
-        29,
-    )
-    expect(summary, drafted=12, rejected=5, tau=1 + 7 / 4)
-    assert summary.acceptance_by_position == (1.0, 0.75, 0.0)
