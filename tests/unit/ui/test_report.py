@@ -218,7 +218,11 @@ def test_the_first_relaxed_token_is_explained_with_the_tied_pair_and_the_three_n
     for (_, counts), trace in zip(numbers.runs, (LEFT, RIGHT), strict=True):
         assert counts == counts_of(trace) and counts.mean_length == trace.summary.tau
     assert (numbers.lane, numbers.relaxed_at) == (1, first.position)
-    panel = read_panel(Strip((), "done", numbers=(numbers,)).html())
+    shown, stopped = (
+        Strip((), state, numbers=(numbers,)).html() for state in ("done", "cancelled")
+    )
+    assert "instead of" in shown and "instead of" not in stopped  # it is compared with none
+    panel = read_panel(shown)
     assert [each.text for each in panel.all(".mars-passes")[0].all("dd")] == [
         f"{name}{trace.summary.steps}" for name, trace in (("Strict", LEFT), ("MARS", RIGHT))
     ]
