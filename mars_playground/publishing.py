@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from display.blocks import Head, Paragraph, ReportDocument, ReportTable, Section, TableCell
+from display.blocks import Head, ReportDocument, ReportTable, Section, TableCell
 from display.format import count, displayable, shorten
 from display.render import html
-from evaluation.report.document.verdicts import verdict_section
+from evaluation.report.document.kept import main_group, verdict_of
 from evaluation.report.files import write_report
 from evaluation.report.measure import measure
 from storage import RunStore
@@ -23,7 +23,6 @@ from ui.result.result import title_of
 MOST = 500  # comparisons of a site
 INDEX = "index.html"
 _CONTENTS = "published.json"  # marks a folder that may be replaced
-_VERDICTS = ("good", "bad", "open")
 _NOTE = (
     "Written by MARS Playground (mars publish). Every number is in the files beside the reports."
 )
@@ -89,15 +88,10 @@ def _studies(
         progress(f"Measuring study {number} of {len(ids)}")
         report, study = measure(store, study_id), store.study(study_id)
         write_report(store, report, site / "studies" / study_id)
-        verdicts = [
-            block.text
-            for block in verdict_section(report).blocks
-            if isinstance(block, Paragraph) and block.kind in _VERDICTS
-        ]
         link = f"studies/{study_id}/report.html"
         yield (
             TableCell(displayable(study.name) or study_id, link=link),
-            TableCell(verdicts[0] if verdicts else "none", " ".join(verdicts[1:])),
+            TableCell(verdict_of(report, main_group(report)).text),
             TableCell(count(study.done)),
             TableCell(f"{study.created_at:%Y-%m-%d}"),
         )

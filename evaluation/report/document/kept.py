@@ -55,10 +55,14 @@ def main_group(report: Report) -> str:
 
 def kept_section(report: Report, group: str, plot: Plot | None) -> Section:
     """``plot``: of this group; None draws nothing."""
+    picture = (Picture("chart-kept", TITLE, plot), Paragraph(NOTE, "note")) if plot else ()
+    return Section("kept", TITLE, (verdict_of(report, group), *picture))
+
+
+def verdict_of(report: Report, group: str) -> Paragraph:
     so_far = "So far: " if report.tasks_done < report.plan.tasks else ""
     text, tone = _sentence(report, group)
-    picture = (Picture("chart-kept", TITLE, plot), Paragraph(NOTE, "note")) if plot else ()
-    return Section("kept", TITLE, (Paragraph(so_far + text, tone), *picture))
+    return Paragraph(so_far + text, tone)
 
 
 def _sentence(report: Report, group: str) -> tuple[str, str]:

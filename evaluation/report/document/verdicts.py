@@ -1,9 +1,8 @@
-"""The verdicts of a report: all in a sentence, and a table, worst first."""
+"""The verdicts of a report, worst first, and what a right answer costs."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -19,7 +18,7 @@ from evaluation.recovery import (
 )
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import COSTS, SETTING, LaneRow, lane_rows, make_table
-from evaluation.report.values import ALL, Report
+from evaluation.report.values import Report
 
 UNFINISHED = (
     "No scored prompt has been completed by a rule and by strict yet, so there is no verdict."
@@ -55,7 +54,6 @@ COLUMNS = (
 
 
 def verdict_section(report: Report) -> Section:
-    """Counts single suites only: the group of all suites would count everything twice."""
     lead = (
         "A rule keeps the answers right where its recovery, the mean score over strict's on the "
         f"same prompts, seeds and drafts, is at least {margin(report.plan.margin)}; in the 95 % "
@@ -64,12 +62,9 @@ def verdict_section(report: Report) -> Section:
     first = _against_placebos(report)
     meters = _meters(report)
     if every := _judged(report):
-        single = [each for each in every if each.measured.group != ALL] or every
-        blocks: tuple[Block, ...] = (
-            _summary(single, report.plan),
-            *meters,
-            make_table(LABEL, COLUMNS, every),
-        )
+        open_ = any(row.score and row.score.verdict is RecoveryOutcome.TOO_FEW for row in every)
+        needed = [Paragraph(prompts_needed(report.plan), "open")] if open_ else []
+        blocks: tuple[Block, ...] = (*needed, *meters, make_table(LABEL, COLUMNS, every))
     else:
         scored = any(suite.metrics for suite in report.plan.suites)
         blocks = (Paragraph(UNFINISHED if scored else UNSCORED, "note"), *meters)
@@ -195,25 +190,3 @@ def _judged(report: Report) -> list[LaneRow]:
 
     judged = (row for row in lane_rows(report) if row.score and row.score.verdict)
     return sorted((row for row in judged if row.measured.group in report.suite_groups), key=badness)
-
-
-def _summary(judged: Sequence[LaneRow], plan: Plan) -> Paragraph:
-    """Say all verdicts in a sentence, bad news first."""
-    amounts = Counter(row.score.verdict for row in judged if row.score)
-    names = {each: each.value for each in ORDER} | {RecoveryOutcome.TOO_FEW: "not decided"}
-    outcomes = ", ".join(f"{count(amounts[each])} {names[each]}" for each in ORDER if amounts[each])
-    tone = next(
-        tone
-        for outcome, tone in zip(ORDER, ("bad", "open", "good"), strict=True)
-        if amounts[outcome]
-    )
-    measured, lane, score = judged[0]
-    recovery = beside(score.recovery, percent) if score else ""
-    group = "all suites" if measured.group == ALL else measured.group
-    claim = f"Recovery ≥ {margin(plan.margin)} in {plural(len(judged), 'setting')} (rule × drafter × suite × temperature)"
-    worst = plan.setting(lane, group, measured.temperature)
-    prompts = plural(min(row.measured.prompts for row in judged), "prompt")
-    needed = f" {prompts_needed(plan)}" if amounts[RecoveryOutcome.TOO_FEW] else ""
-    return Paragraph(
-        f"{claim}: {outcomes}. Worst: {worst} with {recovery}, {prompts}.{needed}", tone
-    )
