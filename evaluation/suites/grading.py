@@ -7,8 +7,6 @@ Selected once, when a file is read, and stored with the suite.
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -187,9 +185,7 @@ def _by_references(group: _Group) -> Metrics:
         return (
             _LETTERS if _mostly(lambda prompt: "answer is" in prompt, prompts) else _LETTERS[::-1]
         )
-    if _mostly(
-        lambda prompt: _IN_PROMPTS[_TRANSLATION].search(_ends(prompt)), prompts
-    ) or _is_other_script(group):
+    if _mostly(lambda prompt: _IN_PROMPTS[_TRANSLATION].search(_ends(prompt)), prompts):
         return _TRANSLATION
     if _mostly(_is_phrase, references, 0.8):
         return _PHRASES
@@ -238,25 +234,6 @@ def _is_latex(group: _Group) -> bool:
         return False
     expected = _MATHS.search(group.name) is not None or _mostly(_BOX.search, group.prompts)
     return any(map(_is_formula, references)) if expected else _mostly(_is_formula, references, 0.2)
-
-
-def _is_other_script(group: _Group) -> bool:
-    """Return whether references and prompts are in different scripts."""
-    pairs = [(item.turns[-1], item.references[0]) for item in group.items if item.references]
-    texts = [pair for pair in pairs if not _is_number(pair[1]) and len(pair[1]) > 8]
-    return (
-        sum(_script(prompt) != _script(reference) for prompt, reference in texts)
-        >= 0.8 * len(pairs)
-        > 0
-    )
-
-
-def _script(text: str) -> str:
-    """Return the script of most letters: LATIN, CYRILLIC, CJK, HIRAGANA …; empty without
-    letters."""
-    letters = (letter for letter in text[:2000] if unicodedata.category(letter)[0] == "L")
-    names = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)
-    return names.most_common(1)[0][0] if names else ""
 
 
 def _ends(prompt: str) -> str:
