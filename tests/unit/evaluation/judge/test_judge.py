@@ -23,7 +23,6 @@ from evaluation.judge.study import (
     Endpoint,
     JudgeProgress,
     judge_study,
-    preferred,
     question,
     read_judge,
 )
@@ -116,7 +115,7 @@ def judged(
 
 def first(_body: dict[str, Any], _number: int) -> Reply:
     """A judge who always likes the first answer best."""
-    return Reply("Both are fine. [[B]]? No: [[A]]")
+    return Reply("Both are fine. [[B]]? No: [[ A ]]")
 
 
 def test_both_orders_are_judged_and_equal_answers_are_ties(study: tuple[RunStore, str]) -> None:
@@ -131,7 +130,7 @@ def test_both_orders_are_judged_and_equal_answers_are_ties(study: tuple[RunStore
             expect(each, choice=Preferred.TIE, text=SAME)
         else:
             assert each.choice is (Preferred.BASELINE if swapped else Preferred.RULE)
-            assert each.judge == "a-judge" and each.text.endswith("[[A]]")
+            assert each.judge == "a-judge" and each.text.endswith("[[ A ]]")
 
 
 def test_a_judging_goes_on_where_it_stopped(study: tuple[RunStore, str]) -> None:
@@ -204,16 +203,3 @@ def test_a_question_shows_all_turns_and_the_reference_and_says_nothing_of_rules(
             "mars" not in (system["content"] + text).lower()
             and "strict" not in (system["content"] + text).lower()
         )
-
-
-@pytest.mark.parametrize(
-    ("answer", "swapped", "choice"),
-    [
-        ("so [[A]]", True, Preferred.BASELINE),
-        ("[[ B ]]", True, Preferred.RULE),
-        ("[[A]] first, but in the end [[C]]", False, Preferred.TIE),
-        ("A is better", False, None),
-    ],
-)
-def test_the_last_verdict_counts(answer: str, swapped: bool, choice: Preferred | None) -> None:
-    assert preferred(answer, swapped=swapped) is choice

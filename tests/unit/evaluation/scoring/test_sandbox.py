@@ -72,21 +72,6 @@ def test_code_cannot(what: str, tmp_path: Path) -> None:
     )
 
 
-def test_refusals_are_the_sandboxes_and_no_accident() -> None:
-    """The same calls, seen from inside: refused with EPERM, and the code goes on."""
-    calls = (
-        "os.fork()",
-        "os.kill(os.getppid(), 0)",
-        "os.unlink('x')",
-        "socket.socket()",
-        "os.open('x', os.O_WRONLY)",
-    )
-    lines = [f"try:\n    {call}\nexcept PermissionError:\n    count += 1" for call in calls]
-    assert runs(
-        "\n".join(["import os, socket", "count = 0", *lines, f"assert count == {len(calls)}"])
-    )
-
-
 @pytest.mark.parametrize("code", ["while True: pass", "import time\ntime.sleep(1000)"])
 def test_time_is_over_for_code_that_does_not_end(
     code: str, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from evaluation.scoring.calls import calls_of
 from evaluation.served.answer import Answer, read_answer
 from evaluation.served.client import result_of
 from evaluation.served.trace import answer_trace
-from mars_core.types import UNKNOWN, StopReason, Trace
+from mars_core.types import UNKNOWN, Status, StopReason, Trace
 from tests.unit.evaluation.calls import expect
 from tests.unit.evaluation.served.test_client import CONFIG
 
@@ -186,19 +186,29 @@ def test_reasoning_is_text(names: tuple[str, ...]) -> None:
     assert summary.new_tokens == 5 and math.isnan(summary.log_likelihood)
 
 
-@pytest.mark.parametrize("finish", ["stop", "eos"])
-def test_shapes_of_other_servers_are_read(finish: str) -> None:
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [
+        ("stop", StopReason.EOS),
+        ("eos", StopReason.EOS),
+        ("length", StopReason.LENGTH),
+        ("content_filter", StopReason.ERROR),
+    ],
+)
+def test_shapes_of_other_servers_are_read(finish: str, reason: StopReason) -> None:
     answer = events(
         {"choices": [{"delta": None, "finish_reason": None}]},
         None,
         {"choices": [{"delta": {"content": "a"}}]},
         {"choices": None},
         {"choices": [{"delta": {"content": None}, "finish_reason": finish}]},
-        {"usage": {"completion_tokens": 1, "prompt_tokens": 3}},
+        {"usage": {"completion_tokens": 1, "prompt_tokens": "many"}, "metrics": ["x"]},
     )
     trace = run(answer)
-    expect(trace, text="a", stop_reason=StopReason.EOS, error="")
-    expect(trace.summary, new_tokens=1, prompt_tokens=3)
+    failed = reason is StopReason.ERROR
+    expect(trace, text="a", stop_reason=reason)
+    assert bool(trace.error) is (trace.status is Status.FAILED) is failed
+    expect(trace.summary, new_tokens=1, prompt_tokens=UNKNOWN)
 
 
 @pytest.mark.parametrize(

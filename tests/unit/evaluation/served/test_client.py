@@ -24,7 +24,6 @@ from mars_core.types import (
     RuleConfig,
     RunConfig,
     Sampling,
-    Status,
     StopReason,
     Trace,
 )
@@ -219,31 +218,6 @@ def test_pieces_that_are_not_the_text_leave_it_unsplit() -> None:
     pieces = ("a", "bytes:\\xc3", "bytes:\\xa9", "!")
     trace = of("aé!", *(ServedToken(number, piece) for number, piece in enumerate(pieces, start=1)))
     assert [(token.start, token.end) for token in trace.tokens] == [(0, 1), (1, 1), (1, 1), (1, 3)]
-
-
-@pytest.mark.parametrize(
-    ("finish", "stop", "reason", "status"),
-    [
-        ("length", None, StopReason.LENGTH, Status.COMPLETED),
-        ("stop", None, StopReason.EOS, Status.COMPLETED),
-        ("stop", "###", StopReason.STOP_STRING, Status.COMPLETED),
-        ("content_filter", None, StopReason.ERROR, Status.FAILED),
-    ],
-)
-def test_the_end_of_an_answer_is_that_of_the_run(
-    finish: str, stop: Any, reason: StopReason, status: Status
-) -> None:
-    usage = {"completion_tokens": 3, "prompt_tokens": "many"}
-    extra = {"stop_reason": stop, "metrics": ["x"]}
-    trace = answer_trace(
-        CONFIG, Answer("1", "text", finish, None, None, None, usage, 0.1, 0.2, extra)
-    )
-    assert (trace.stop_reason, trace.status, bool(trace.error)) == (
-        reason,
-        status,
-        status is Status.FAILED,
-    )
-    expect(trace.summary, new_tokens=3, prompt_tokens=UNKNOWN)
 
 
 @pytest.mark.parametrize("count", [-5, math.inf, "many", True, 2**31, 10**23])
