@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 
 from evaluation.item import Item, Suite
-from evaluation.plan.lane import Lane
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan, Task
 from evaluation.report.shapes import write_answers
 from mars_core.types import (
-    DraftMode,
     Exchange,
     ModelRef,
     PromptConfig,
-    RuleConfig,
     Status,
     StopReason,
     Trace,
@@ -29,7 +26,6 @@ from storage import RunStore
 from tests.traces import make_trace
 from tests.unit.evaluation import saved
 
-LANES = (*saved.LANES, Lane(RuleConfig("strict"), replace(saved.MODEL, mode=DraftMode.SAMPLED)))
 SUMS = tuple(Item(f"{81 + at}", (f"{at} + 1?",), (f"{at + 1}",)) for at in range(3))
 TALK = (
     Item("a/1", ("Hi", "And?"), category="writing"),
@@ -37,13 +33,13 @@ TALK = (
 )
 SUITES = (Suite("gsm8k", SUMS), Suite("talk", TALK))
 MODELS = Models("bundled", ModelRef("some/where/target"), saved.MODEL.model)
-PLAN = Plan("a study", MODELS, SUITES, LANES, (0.0, 1.0), 2)
+PLAN = Plan("a study", MODELS, SUITES, saved.LANES, (0.0, 1.0), 2)
 
 
 def traces_of(number: int, lane: int) -> list[Trace]:
     """All turns of a task: prompts and lengths of their own; every first turn ends by a stop
     string."""
-    task, rule = PLAN.task(number), "none" if lane == 0 else LANES[lane].rule.name
+    task, rule = PLAN.task(number), "none" if lane == 0 else saved.LANES[lane].rule.name
     history: tuple[Exchange, ...] = ()
     traces = []
     for turn, text in enumerate(PLAN.item(task).turns):

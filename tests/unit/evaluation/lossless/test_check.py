@@ -57,7 +57,10 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     prompts: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name, tokens in (("rounds.TOKENS", 32), ("sampled.LONG", 8)):
+        monkeypatch.setattr(f"evaluation.lossless.{name}", tokens)
     other_serving.drafter = DrafterConfig("none")
     strict, relaxed = tmp_path / "strict.json", tmp_path / "mars.json"
     servers = f"--server {serving.url} --against {other_serving.url}"

@@ -20,12 +20,19 @@ from evaluation.study.worker import Work, Worker
 from mars_core.session import Session
 from mars_core.types import Status
 from storage import RunStore
-from tests.unit.evaluation.study.working import check_complete, new_study, small_plan
+from tests.unit.evaluation.study.working import (
+    MARS,
+    STRICT,
+    check_complete,
+    new_study,
+    small_plan,
+)
 
 
-def auto_plan(session: Session, **changed: object) -> Plan:
+def auto_plan(session: Session) -> Plan:
     """15 tasks."""
-    return small_plan(session, repeats=5, batch=5, auto=True, max_new_tokens=4, **changed)
+    lanes = (STRICT, MARS)
+    return small_plan(session, repeats=5, batch=5, auto=True, lanes=lanes, max_new_tokens=4)
 
 
 @pytest.mark.parametrize(
