@@ -1,25 +1,37 @@
 """A study on two nodes of a Ray cluster, one of which is killed: nothing is lost, nothing is there
-twice."""
+twice, and the texts are those of this process."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from evaluation.item import Item, Suite
+from evaluation.plan.lane import with_placebos
+from evaluation.plan.models import Models
 from evaluation.study.events import LaneEnded
-from evaluation.study.worker import Work
+from evaluation.study.worker import Work, WorkerEvent
 from mars_core.models import ModelPool
 from mars_core.session import Session
 from storage import RunStore
 from tests.pairs import tiny_pair
-from tests.unit.evaluation.study.working import check_complete, small_plan
+from tests.unit.evaluation.calls import mars
+from tests.unit.evaluation.study.working import (
+    HERE,
+    MARS,
+    STRICT,
+    check_complete,
+    new_study,
+    run_study,
+    small_plan,
+)
 
-TASKS = 12
+TASKS = 18
 
 
 def raylet_of(node: Any) -> int:
@@ -27,34 +39,47 @@ def raylet_of(node: Any) -> int:
     return int(node.all_processes["raylet"][0].process.pid)
 
 
-def test_a_node_that_is_killed_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def texts(store: RunStore, study: str) -> dict[tuple[int, int], list[str]]:
+    return {
+        (row.task, row.lane): [record.text for record in store.records(row.run_ids)]
+        for row in store.results(study)
+    }
+
+
+def test_a_node_that_is_killed_loses_and_repeats_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ray.cluster_utils import Cluster as Nodes
 
-    from evaluation.study.cluster import Cluster
-
-    spec = tiny_pair(tmp_path)
-    session = Session(ModelPool(device="cpu", dtype="float32").get(spec))
+    session = Session(ModelPool(device="cpu", dtype="float32").get(tiny_pair(tmp_path)))
     suite = Suite("numbers", tuple(Item(str(n), (f"{n}",)) for n in range(TASKS)))
-    plan = replace(small_plan(session), suites=(suite,), max_new_tokens=2)
-    store = RunStore(f"sqlite:///{tmp_path}/runs.db")
-    study = store.new_study(plan.name, plan.as_dict(), plan.tasks)
+    lanes = with_placebos((STRICT, MARS), 1)
+    models = replace(Models.of(session.pair), key="own")  # read from their folders
+    plan = small_plan(
+        session, suites=(suite,), lanes=lanes, models=models, batch=2, max_new_tokens=6
+    )
+    url = f"sqlite:///{tmp_path}/runs.db"
+    store = RunStore(url)
+    study = new_study(store, plan)
     nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 0})
     both = [nodes.add_node(num_cpus=1) for _ in range(2)]
-    here = {"device": "cpu", "dtype": "float32", "no_graphs": False, "threads": 1}
+    commit, saved = Work.commit, count()
+
+    def killing(work: Work, event: Any, worker: str) -> WorkerEvent:
+        """Kill the node of this worker when a third of the lanes is saved."""
+        done = commit(work, event, worker)
+        if isinstance(done, LaneEnded) and next(saved) == plan.runs // 3:
+            parents = {each.pid for each in psutil.Process(int(worker.split(":")[1])).parents()}
+            (working,) = (node for node in both if raylet_of(node) in parents)
+            nodes.remove_node(working, allow_graceful=False)
+        return done
+
+    monkeypatch.setattr(Work, "commit", killing)
     try:
-        with (
-            Cluster(Namespace(ray=nodes.address, **here), plan, spec) as cluster,
-            Work(store, study) as work,
-        ):
-            saved = (event for event in cluster.events(work) if isinstance(event, LaneEnded))
-            for number, _event in enumerate(saved):
-                if number == TASKS:
-                    worker = store.results(study)[-1].worker.split(":")[1]
-                    parents = {each.pid for each in psutil.Process(int(worker)).parents()}
-                    (working,) = (node for node in both if raylet_of(node) in parents)
-                    nodes.remove_node(working, allow_graceful=False)
+        assert mars(f"eval resume {study} --ray {nodes.address} --quiet {HERE} --db {url}") == 0
     finally:
         nodes.shutdown()
     check_complete(store, study, plan)
     assert len({result.worker for result in store.results(study)}) == 2
+    assert texts(store, study) == texts(store, run_study(store, plan, session))
     store.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from evaluation.study.runner import Runner
 from evaluation.study.worker import Work
 from mars_core.session import Session
 from storage import RunStore
-from tests.unit.evaluation.calls import mars
 from tests.unit.evaluation.study.working import check_complete, new_study, small_plan
 
 Call = Generator[RunnerEvent, None, None]
@@ -81,24 +79,3 @@ def test_a_task_that_ends_its_process_every_time_ends_the_study(
     processes = Fragile(plan, session, lambda: True)
     with pytest.raises(ChildProcessError, match=r"Task \d was lost with its process 3 times: gone"):
         list(dispatch(Work(store, study), processes, store.open_tasks(study), 1))
-
-
-def test_a_study_on_ray_is_the_study_of_this_process(
-    folder: Path, session: Session, url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = f"--target={folder}/target --draft={folder}/draft --suite demo_arithmetic --limit 4"
-    plan += f" --no-chat --max-new-tokens 6 --device=cpu --dtype=float32 --threads=1 --db {url}"
-    plan += " --placebo-seeds 1"
-    assert session.pair.draft is not None
-    texts = []
-    for way in ("--ray --batch 2 --plan-only", ""):  # Ray is started once: that takes longest
-        assert mars(f"eval run {plan} --quiet {way}") == 0
-        if way:
-            assert mars(f"eval resume latest --ray --quiet --threads=1 --db {url}") == 0
-        with RunStore(url) as store:
-            study = capsys.readouterr().out.strip()
-            results = store.results(study)
-            assert store.open_tasks(study) == () and len(results) == 24  # with placebos
-            records = store.records([run for result in results for run in result.run_ids])
-            texts.append([record.text for record in records])
-    assert texts[0] == texts[1]
