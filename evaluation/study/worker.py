@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from evaluation.study.events import LaneEnded, LaneProgress, TaskEnded
+from evaluation.study.events import LaneEnded, LaneProgress, LaneTraces, TaskEnded
 from evaluation.study.runner import Runner
 from mars_core.types import Trace
 from storage import ResultExists, RunStore, StorageError
@@ -89,21 +89,24 @@ class Work:
 
 @dataclass(slots=True)
 class Worker:
-    """Runs tasks in this thread. ``tasks``: those left, which several workers may share."""
+    """Runs tasks in this thread. ``tasks``: those left, which several workers may share.
+    ``others``: lanes that count as done, without traces; as these may follow, no task is closed."""
 
     work: Work
     runner: Runner
     tasks: deque[int]
+    others: LaneTraces = field(default_factory=dict)
 
     def events(self) -> Generator[WorkerEvent, None, None]:
         """Works until no task is left. Closing it drops what runs. Raises Stopped and
         StorageError."""
         name = process_name()
         while chunk := taken(self.tasks, self.runner.chunk):
-            tasks = {task: self.work.traces(task) for task in chunk}
+            tasks = {task: {**self.others, **self.work.traces(task)} for task in chunk}
             with closing(self.runner.run(tasks)) as events:
                 for event in events:
-                    yield self.work.commit(event, name) if event else None
+                    left_open = bool(self.others) and isinstance(event, TaskEnded)
+                    yield self.work.commit(event, name) if event and not left_open else None
 
 
 def taken(tasks: deque[int], count: int) -> list[int]:
