@@ -169,11 +169,9 @@ def test_same_answers_as_hf(kind: str, request: pytest.FixtureRequest) -> None:
     assert len(set(answers)) > 2
 
 
-@pytest.mark.parametrize("kind", ["tiny", "with_bos"])
-def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest) -> None:
-    by_kind = request.getfixturevalue(kind)
+def test_a_stop_string_cuts_as_hf_cuts(with_bos: dict[str, Any]) -> None:
     prompt, full = max(
-        zip(PROMPTS, generate(by_kind["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
+        zip(PROMPTS, generate(with_bos["hf"], *PROMPTS), strict=True), key=lambda pair: len(pair[1])
     )
     for stops in (
         [full[3]],
@@ -182,7 +180,7 @@ def test_a_stop_string_cuts_as_hf_cuts(kind: str, request: pytest.FixtureRequest
         full[4:6],
         [],
     ):
-        answers = assert_alike(by_kind, prompt, PROMPTS[1], until=stops)
+        answers = assert_alike(with_bos, prompt, PROMPTS[1], until=stops)
         assert len(answers[0]) < len(full) or not stops
 
 

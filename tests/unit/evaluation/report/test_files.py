@@ -63,11 +63,7 @@ def test_results_csv_has_every_result_with_all_its_numbers(store: RunStore, stud
     ]
     for row, stored in zip(rows, store.results(study), strict=True):
         result = read_result(stored.data)
-        assert float(row["wall_s"]) == result.wall_s and int(row["new_tokens"]) == result.new_tokens
-        assert (
-            int(row["steps"]) == result.steps
-            and float(row[f"score:{METRIC}"]) == result.scores[METRIC]
-        )
+        assert float(row[f"score:{METRIC}"]) == result.scores[METRIC]
         assert json.loads(row["kept_at"]) == list(result.kept_at)
         assert float(row["kl_sum"]) == result.kl_sum
         assert int(row["seed"]) == plan.seed_of(plan.task(stored.task))
