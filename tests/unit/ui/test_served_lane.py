@@ -204,7 +204,7 @@ def test_a_pasted_answer_is_a_lane_and_asks_nobody(services: Services) -> None:
     ("pasted", "words"),
     [
         ("x" * (4 * 2**20 + 1), "has 4,194,305 characters; it must have at most 4,194,304."),
-        ("<script>", "The pasted answer cannot be read"),
+        ("<script>", "The pasted answer, line 1, cannot be read: Expecting value"),
         ("[" * 100_000, "The pasted answer cannot be read"),
         ("{}", "The pasted answer, entry 1, cannot be read: it is not a record of"),
         ('{"choices": 3}', "The pasted answer, entry 1, cannot be read: a field has another type."),
