@@ -91,7 +91,7 @@ def test_a_rule_is_compared_with_the_lanes_that_imitate_it() -> None:
 
 
 def test_a_placebo_that_relaxed_less_than_the_rule_says_so() -> None:
-    plan, results = with_random(0.5)
+    plan, results = with_random(0.5, repeats=1, temperatures=(0.0,))
 
     def due(share: float) -> list[str]:
         changes = [{"due": 4 * (1 + share)} if lane.imitates else {} for lane in plan.lanes]

@@ -46,7 +46,7 @@ LANES = (
 
 
 def planned(session: Session) -> Plan:
-    return small_plan(session, lanes=LANES, temperatures=(0.0, 1.0), max_new_tokens=20)
+    return small_plan(session, lanes=LANES, temperatures=(0.0, 1.0), batch=4, max_new_tokens=20)
 
 
 @pytest.fixture(scope="module")

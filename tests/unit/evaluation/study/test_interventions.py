@@ -47,7 +47,7 @@ def planned(session: Session) -> Plan:
     mars, lenient = RuleConfig("mars", {"theta": 0.864}), RuleConfig("lenience", RULES["lenience"])
     rules = Lane(mars, DRAFTER), Lane(lenient, DRAFTER)
     lanes = (STRICT, *rules, Lane(RuleConfig("strict"), SAMPLED))
-    return small_plan(session, lanes=lanes, temperatures=(0.0, 1.0), interventions=100)
+    return small_plan(session, lanes=lanes, temperatures=(0.0, 1.0), batch=4, interventions=100)
 
 
 @pytest.fixture(scope="module")
