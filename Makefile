@@ -1,7 +1,7 @@
 # make run    the page on http://127.0.0.1:7860       (HOST=, PORT=)   and the commands .venv/bin/{mars,mars-playground}
 # make test   all tests, with a real browser          (ARGS="-k name", JOBS=processes, 0 for one without others)
 # make check  lint, format, types, import rules
-# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{exact,history,noise,page,scale,telemetry}
+# make bench  measurements beside transformers' own   (ARGS=)   more: python -m bench.{exact,noise,page,scale,telemetry}
 # make cuda   tests and measurements of a GPU          (OUT=folder, ARGS=, TINY=1: measurements on the CPU) with PYTHON as it is: torch, transformers
 # make mcp    installs what MCP tools need             make postgres: what PostgreSQL needs   make ray: what studies on Ray need
 # make eval   installs lm-eval with the model mars     then: .venv/bin/lm_eval --model mars --model_args pair=bundled --tasks demo_arithmetic

@@ -29,7 +29,6 @@ SMALL = {"--max-new-tokens": "4", "--rounds": "1"}
             ],
         ),
         ("bench.exact", {"--prompts": "1", "--max-new-tokens": "4"}, ["n-grams, continued"]),
-        ("bench.history", {"--comparisons": "20", "--rounds": "1"}, ["SQLite: slowest action"]),
         (
             "bench.noise",
             {"--prompts": "1", "--max-new-tokens": "8", "--rounds": "1"},
