@@ -30,7 +30,9 @@ def cluster() -> Iterator[Path]:
     is skipped, or fails where CI is set."""
     programs = sorted(PROGRAMS.glob("*/bin"), key=lambda path: int(path.parent.name))
     if not programs:
-        reason = f"PostgreSQL's programs are missing from {PROGRAMS}/*/bin (apt-get install postgresql)"
+        reason = (
+            f"PostgreSQL's programs are missing from {PROGRAMS}/*/bin (apt-get install postgresql)"
+        )
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     # socket paths must be short
     with TemporaryDirectory(prefix="mars-pg-", dir="/tmp", ignore_cleanup_errors=True) as folder:

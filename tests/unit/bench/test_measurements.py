@@ -13,7 +13,7 @@ from bench.page import PageStart, figures
 from tests.gguf_files import write_gguf
 
 pytestmark = pytest.mark.usefixtures("loaded_once")
-SMALL = {"--max-new-tokens": "4", "--rounds": "1"}
+SMALL = {"--max-new-tokens": "8", "--rounds": "1"}
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,18 @@ SMALL = {"--max-new-tokens": "4", "--rounds": "1"}
             "bench.batches",
             {"--prompts": "2", **SMALL},
             [
-                "draft model: 8 slots / single runs",
+                "draft model: 4 slots / single runs",
                 "transformers generate, float32: 4 slots / single runs",
             ],
         ),
-        ("bench.exact", {"--prompts": "1", "--max-new-tokens": "4"}, ["n-grams, continued"]),
+        (
+            "bench.exact",
+            {"--prompts": "1", "--max-new-tokens": "8", "--dtype": "float32"},
+            ["n-grams, continued"],
+        ),
         (
             "bench.noise",
-            {"--prompts": "1", "--max-new-tokens": "8", "--rounds": "1"},
+            {"--prompts": "1", **SMALL},
             ["speed, coupled over greedy strict, all texts together", "EAGLE-3 tree, greedy, mars"],
         ),
         ("bench.scale", {"--runs": "20", **SMALL}, ["report measured"]),
@@ -45,8 +49,8 @@ def test_what_was_measured_is_written(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bench.telemetry.TOKENS", 12)
-    monkeypatch.setattr("bench.batches.SLOTS", (1, 4, 8))
+    monkeypatch.setattr("bench.batches.SLOTS", (1, 4))
+    monkeypatch.setattr("bench.telemetry.TOKENS", 8)
     arguments = [each for option in options.items() for each in option]
     assert import_module(module).main([*arguments, "--out", str(tmp_path)]) == 0
     (file,) = tmp_path.glob("*.md")

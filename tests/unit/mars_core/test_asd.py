@@ -104,11 +104,13 @@ def test_what_the_target_draws_itself_is_free_and_what_is_relaxed_before_counts(
     assert spent == pytest.approx([0, 0.8, 0.8, 1.6])
 
 
-@pytest.mark.parametrize("sampling", [Sampling(0.0), Sampling(1.0)], ids=str)
-@pytest.mark.parametrize("name", [name for name in DRAFTS if "chain" in name])
-def test_a_run_spends_its_budget_and_no_more(name: str, sampling: Sampling) -> None:
-    pair = ready_pair()
-    options = {"rule": "asd", "gate": 1.0, "new": 40}
+@pytest.mark.parametrize(
+    ("name", "temperature"),
+    [("greedy chain", 0.0), ("greedy chain", 1.0), ("coupled chain", 1.0), ("sampled chain", 1.0)],
+)
+def test_a_run_spends_its_budget_and_no_more(name: str, temperature: float) -> None:
+    pair, sampling = ready_pair(), Sampling(temperature)
+    options = {"rule": "asd", "gate": 1.0, "new": 24}
     configs = [
         config_for(pair, DRAFTS[name], sampling, seed=seed, budget=budget, **options)
         for seed, budget in enumerate((0.6, 0.0, 1e5))
@@ -123,6 +125,6 @@ def test_a_run_spends_its_budget_and_no_more(name: str, sampling: Sampling) -> N
                 at_1 = math.log(best.p) - token.logprob  # p is softmax(z) at 0 and 1
                 assert token.regret + at_1 <= budget + 1e-5
                 spent += at_1
-    strict = decoded(pair, config_for(pair, DRAFTS[name], sampling, seed=1, new=40))
+    strict = decoded(pair, config_for(pair, DRAFTS[name], sampling, seed=1, new=24))
     assert alone[1].token_ids == strict.token_ids
     assert any(token.outcome is Outcome.RELAXED for token in alone[2].tokens)

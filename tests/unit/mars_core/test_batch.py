@@ -169,7 +169,7 @@ def test_ended_runs_are_released(pair: Pair, name: str) -> None:
             new=3,
             seed=seed,
         )
-        for seed in range(20)
+        for seed in range(12)
     )
     ended = list[weakref.ref[Run]]()
     gc.collect()
@@ -179,14 +179,14 @@ def test_ended_runs_are_released(pair: Pair, name: str) -> None:
             ended.append(weakref.ref(run))
             del run
             assert sum(each() is not None for each in ended) <= 3  # of the latest step
-            if len(ended) % 6 == 0:
+            if len(ended) == 9:
                 kinds = (Verifier, WrittenText, TextLookup, Processor)
                 there = [type(each) for each in gc.get_objects() if issubclass(type(each), kinds)]
                 for kind in kinds:
                     assert sum(issubclass(each, kind) for each in there) <= 3
     finally:
         gc.enable()
-    assert len(ended) == 20
+    assert len(ended) == 12
 
 
 def test_the_memory_of_a_cache_is_that_of_its_slots(pair: Pair) -> None:
