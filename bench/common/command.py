@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import transformers
 
-from bench.common.report import BenchReport, save
+from bench.common.report import BenchReport, ResultTable, save
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results"
@@ -80,6 +80,22 @@ def positive(text: str) -> int:
     if int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text}; it must be 1 or more")
     return int(text)
+
+
+def collected(
+    variable: str, command: str, title: str, facts: Callable[[], dict[str, str]]
+) -> Iterator[list[ResultTable]]:
+    """Yield a list for tables, which are written as JSON and Markdown at the end where the
+    environment names a file."""
+    tables: list[ResultTable] = []
+    yield tables
+    if path := os.environ.get(variable):
+        about = {"command": command, **machine(CPU), **facts()}
+        data = {
+            table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
+            for table in tables
+        }
+        save(BenchReport(title, tables=tables, data=data, facts=about), Path(path))
 
 
 @cache

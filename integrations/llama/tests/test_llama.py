@@ -20,10 +20,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
-from bench.common.command import machine
-from bench.common.report import BenchReport, ResultTable, save
+from bench.common.command import collected
+from bench.common.report import ResultTable
 from evaluation.served.client import Client, Server
 from evaluation.served.trace import answer_trace
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling
@@ -79,27 +78,16 @@ def serving(kind: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def tables() -> Iterator[list[ResultTable]]:
-    """Measurements, written at the end as JSON and Markdown."""
-    rows: list[ResultTable] = []
-    yield rows
-    if path := os.environ.get("MARS_LLAMA_RESULT"):
-        version = "import importlib.metadata as m; print(m.version('xllamacpp'), 'with SmolLM2-135M-Instruct Q4_1')"
-        server = subprocess.run(
-            [os.environ["LLAMA_PYTHON"], "-c", version], capture_output=True, text=True
-        ).stdout.strip()
-        facts = {
-            "command": "make llama",
-            **machine(torch.device("cpu")),
-            "server": f"xllamacpp {server}, 4 slots, one thread",
-        }
-        data = {
-            table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-            for table in rows
-        }
-        save(
-            BenchReport("Verdicts on a llama.cpp server", tables=rows, data=data, facts=facts),
-            Path(path),
-        )
+    title = "Verdicts on a llama.cpp server"
+    yield from collected("MARS_LLAMA_RESULT", "make llama", title, _installed)
+
+
+def _installed() -> dict[str, str]:
+    """Return the server that runs, with its version."""
+    code = "import importlib.metadata as m; print(m.version('xllamacpp'))"
+    command = [os.environ["LLAMA_PYTHON"], "-c", code]
+    version = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    return {"server": f"xllamacpp {version} with SmolLM2-135M-Instruct Q4_1, 4 slots, one thread"}
 
 
 @pytest.mark.parametrize("kind", VERDICTS)

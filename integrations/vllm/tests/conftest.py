@@ -11,15 +11,13 @@ import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from bench.common.command import machine
+from bench.common.command import collected
 from bench.common.decoding import loaded
-from bench.common.report import BenchReport, ResultTable, save
+from bench.common.report import ResultTable
 from integrations.vllm.tests.running import (
     MIXED,
     PROMPTS,
@@ -58,32 +56,16 @@ def prompts(pair: Any) -> list[tuple[int, ...]]:
 
 @pytest.fixture(scope="session")
 def tables() -> Iterator[list[ResultTable]]:
-    """Measurements, written at the end as JSON and Markdown."""
-    rows: list[ResultTable] = []
-    yield rows
-    if path := os.environ.get("MARS_VLLM_RESULT"):
-        facts = {
-            "command": "make vllm",
-            **machine(torch.device("cpu")),
-            "vllm": f"{_installed()}, float32, K = 5, 16 prompts",
-        }
-        data = {
-            table.title: [dict(zip(table.heads, row, strict=True)) for row in table.rows]
-            for table in rows
-        }
-        save(
-            BenchReport(
-                "The plugin in vLLM, on the bundled pair", tables=rows, data=data, facts=facts
-            ),
-            Path(path),
-        )
+    title = "The plugin in vLLM, on the bundled pair"
+    yield from collected("MARS_VLLM_RESULT", "make vllm", title, _installed)
 
 
-def _installed() -> str:
+def _installed() -> dict[str, str]:
     """Return the distribution of vLLM that runs, with its version."""
     command = [os.environ["VLLM_PYTHON"], "-m", "pip", "freeze", "--disable-pip-version-check"]
     lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
-    return " ".join(line for line in lines if line.startswith("vllm"))
+    version = " ".join(line for line in lines if line.startswith("vllm"))
+    return {"vllm": f"{version}, float32, K = 5, 16 prompts"}
 
 
 @pytest.fixture(scope="session")
