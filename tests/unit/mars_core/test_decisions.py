@@ -50,19 +50,21 @@ from tests.unit.mars_core.test_verification import (
     total_variation,
 )
 
+NEAR = 1e-5  # of numbers that are counted
 CASES = [
     (rule, mode, tree)
     for rule, mode, tree in product(BY_TOKEN, DraftMode, TREES)
     if mode in RULES[rule].modes
     and takes(rule, tree)
     and (mode is DraftMode.GREEDY or tree == "chain of 3" or RULES[rule].regret_cost)
-    and (tree == "chain of 1" or not RULES[rule].regret_cost)  # a ledger is of all drafted tokens
+    # a ledger is of all drafted tokens; of other rules longer chains have the same decisions
+    and (tree == "chain of 1") is (RULES[rule].regret_cost is not None)
     and (mode is not DraftMode.SAMPLED or RULES[rule].reach is not Reach.BLOCK)
 ]
 
 
 def settings(rule: str, mode: DraftMode, tree: str) -> list[Setting]:
-    """At every temperature, and once more with protected tokens."""
+    """At every temperature, and at the first two once more with protected tokens."""
     some = SAMPLINGS if mode is DraftMode.GREEDY else SAMPLINGS[1:]
     result = []
     for seed, sampling in enumerate(some):
@@ -74,7 +76,7 @@ def settings(rule: str, mode: DraftMode, tree: str) -> list[Setting]:
         result.append(Setting(RULES[rule], mode, sampling, logits, draft))
     guarded = protecting(RULES[rule], MASK)
     if guarded is not RULES[rule]:
-        result += [each._replace(rule=guarded) for each in result]
+        result += [each._replace(rule=guarded) for each in result[:2]]
     return result
 
 
@@ -104,18 +106,21 @@ def test_decisions_have_the_published_distribution_and_tv_is_its_distance_from_p
         decision = decoded(row)
         for node, found in nodes.items():
             p, expected = setting.p[node], published(setting, node, found)
-            assert counted[node] == pytest.approx(expected or counted[node], abs=1e-8)
-            check_shift(setting, decision, node, expected or counted[node])
+            assert counted[node] == pytest.approx(expected or counted[node], abs=NEAR)
+            near = 1e-8 if expected else NEAR
+            check_shift(setting, decision, node, expected or counted[node], near)
             distance = total_variation(counted[node], p)
             if rule.lossless and mode is not DraftMode.SAMPLED:
                 assert changed[node] == 0
             if mode is DraftMode.GREEDY and (
                 rule.siblings is not Siblings.IN_TURN or name == "threshold"
             ):
-                assert changed[node] == pytest.approx(distance, abs=1e-8)
+                assert changed[node] == pytest.approx(distance, abs=NEAR)
 
 
-def check_shift(setting: Setting, decision: Decoded, node: int, expected: Distribution) -> None:
+def check_shift(
+    setting: Setting, decision: Decoded, node: int, expected: Distribution, near: float
+) -> None:
     p, said, rule, mode = setting.p[node], decision.nodes[node], setting.rule, setting.mode
     exact = total_variation(expected, p), divergence(expected, p)
     kind = ShiftKind.EXACT
@@ -124,7 +129,7 @@ def check_shift(setting: Setting, decision: Decoded, node: int, expected: Distri
     elif mode is DraftMode.SAMPLED and rule.reach is Reach.DRAFTED:
         kind = ShiftKind.MISSING
     if kind is ShiftKind.EXACT:
-        near = 1e-5 if mode is DraftMode.COUPLED else 1e-8
+        near = max(near, 1e-5) if mode is DraftMode.COUPLED else near
         assert (said.tv, said.kl) == pytest.approx(exact, abs=near)
         assert said.overshoot == pytest.approx(largest_ratio(expected, p), rel=near * 100)
         assert said.mass == pytest.approx(expected[int(said.emit)], abs=near)
@@ -212,15 +217,15 @@ def test_drafts_that_are_judged_together_have_the_rows_of_each_alone(name: str) 
                     continue
                 if size != V and sampling is not filtered:
                     continue
-                cases = [case(tree, seed, size=size) for seed in range(3)]
+                cases = [case(tree, seed, size=size) for seed in range(2)]
                 logits, draft = torch.stack([each for each, _ in cases]), cases[0][1]
                 setting = Setting(rule, mode, sampling, logits, draft)
-                source, shape = torch.Generator().manual_seed(2), (3, draft.depth + 1)
+                source, shape = torch.Generator().manual_seed(2), (2, draft.depth + 1)
                 uniform = torch.rand(shape, generator=source, dtype=torch.float64)
                 drawn = torch.empty(*shape, size).exponential_(generator=source)
-                ids = torch.randint(V, (3, draft.size + 1), generator=source)
+                ids = torch.randint(V, (2, draft.size + 1), generator=source)
                 rows = setting.decided(ids, uniform, drawn, True)
-                for at in range(3):
+                for at in range(2):
                     alone = (each[at : at + 1] for each in (ids, uniform, drawn))
                     row = setting._replace(logits=logits[at]).decided(*alone, True)[0]
                     assert row.numpy().tobytes() == rows[at].numpy().tobytes(), (mode, tree)

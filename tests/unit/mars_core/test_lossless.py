@@ -48,6 +48,7 @@ DRAFTS = {
     "narrow tree": DrafterConfig("eagle3", tree=TreeShape(2, 1, 2)),
     "greedy tree": DrafterConfig("eagle3", tree=TreeShape(12, 5, 3), mode=GREEDY),
 }
+NEW = 16  # tokens
 WITHOUT_HEAD = [name for name, each in DRAFTS.items() if each.kind != "eagle3"]
 
 
@@ -77,14 +78,14 @@ def test_strict_is_the_target_alone(number: int, name: str) -> None:
     pair, branched = matrix_pair(kind, fast=not modules), 0
     assert is_fast(pair.target) is (kind in FAST and not modules)
     alone = [
-        traced(pair, DrafterConfig("none"), sampling, prompt="agbbeahc", seed=1)
+        traced(pair, DrafterConfig("none"), sampling, prompt="agbbeahc", seed=1, new=NEW)
         for sampling in (Sampling(0.0), FILTERED)
     ]
-    assert alone[0].token_ids == generated(pair, alone[0].prompt_ids, 24, eos_token_id=None)
+    assert alone[0].token_ids == generated(pair, alone[0].prompt_ids, NEW, eos_token_id=None)
     for at, drafts in enumerate(DRAFTS if pair.head else WITHOUT_HEAD):
         expected = alone[(at + number) % 2]
         sampling = expected.config.sampling
-        trace = traced(pair, DRAFTS[drafts], sampling, prompt="agbbeahc", seed=1)
+        trace = traced(pair, DRAFTS[drafts], sampling, prompt="agbbeahc", seed=1, new=NEW)
         assert trace.token_ids == expected.token_ids, drafts
         assert trace.summary.tv_sum == trace.summary.kl_sum == 0
         branched += sum(map(branches, trace.steps))
@@ -120,7 +121,7 @@ def test_a_relaxed_text_is_strict_text_up_to_the_first_relaxed_token(session: Se
     """And coupled drafts are accepted more often than greedy ones."""
 
     def trace(rule: str, drafter: DrafterConfig) -> Trace:
-        return traced(session.pair, drafter, WARM, prompt=STORY, rule=rule, new=60, seed=5)
+        return traced(session.pair, drafter, WARM, prompt=STORY, rule=rule, new=40, seed=5)
 
     alone, tau, relaxing = trace("none", DrafterConfig("none")), dict[str, float](), 0
     for name in ("chain", "greedy chain", "head", "greedy head", "tree", "greedy tree"):

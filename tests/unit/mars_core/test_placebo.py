@@ -22,12 +22,7 @@ from mars_core.types import (
 )
 from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
 
-TEMPERATURES = {"greedy chain": (0.0, 1.0), "tree": (0.0, 1.0)}
-CASES = [
-    (name, t)
-    for name in ("greedy chain", "coupled chain", "sampled chain", "tree")
-    for t in TEMPERATURES.get(name, (1.0,))
-]
+CASES = [("greedy chain", 0.0), ("coupled chain", 1.0), ("sampled chain", 1.0), ("tree", 1.0)]
 NEW = 30
 
 
@@ -65,7 +60,7 @@ def test_it_relaxes_as_many_rejections_as_it_is_due_unless_the_text_ends_first(
     """Those with the drawn numbers, in the order of the text; a probability would relax as many in
     the mean."""
     seen = Counter[str]()
-    for relaxed, of, draw in ((0, 6, 1), (1, 3, 2), (3, 3, 3), (2, 9, 4), (4, 7, 5), (9, 400, 6)):
+    for relaxed, of, draw in ((0, 6, 1), (1, 3, 2), (3, 3, 3), (4, 7, 5), (9, 400, 6)):
         trace = decoded(pair, config_of(pair, name, temperature, relaxed, of, draw, best))
         happened = [*rejections(trace, best)]
         values = {"relaxed": relaxed, "of": of, "draw": draw}

@@ -7,7 +7,6 @@ from itertools import product
 from types import MappingProxyType
 
 import pytest
-import torch
 from tokenizers import AddedToken
 
 from mars_core.models import Pair
@@ -23,18 +22,16 @@ from mars_core.types import (
 from tests.checkpoints import tiny_tokenizer
 from tests.live_pairs import DRAFTS, config_for, decoded, ready_pair
 from tests.unit.mars_core.byte_level import byte_level_tokenizer
+from tests.unit.mars_core.deciding import MASK, PROTECTED
 from tests.unit.mars_core.test_verification import (
     CHAINS,
     SAMPLINGS,
     TREES,
-    V,
     decide,
     drawn_case,
     takes,
 )
 
-PROTECTED = (1, 4)
-MASK = torch.zeros(V, dtype=torch.bool).index_fill_(0, torch.tensor(PROTECTED), True)
 # These chains are too short for the default window.
 SHORT = MappingProxyType({"fly": {"window": 1, "entropy": 0}})
 RELAXED = [name for name, rule in RULES.items() if rule.modes and not rule.lossless]
@@ -44,7 +41,7 @@ RELAXED = [name for name, rule in RULES.items() if rule.modes and not rule.lossl
 def test_a_protected_token_is_accepted_only_where_strict_accepts_it(rule: str) -> None:
     """And where it is drafted alone, the same token is emitted as by strict."""
     seen, guarded = 0, protecting(RULES[rule], MASK)
-    for mode, sampling, tree, seed in product(DraftMode, SAMPLINGS, TREES, range(6)):
+    for mode, sampling, tree, seed in product(DraftMode, SAMPLINGS, TREES, range(3)):
         if not takes(rule, tree, sampling, mode) or (
             mode is DraftMode.SAMPLED and tree not in CHAINS
         ):
@@ -60,7 +57,7 @@ def test_a_protected_token_is_accepted_only_where_strict_accepts_it(rule: str) -
             assert (node.keep, node.forgiveness) == (other.keep, 0), (mode, sampling, tree, seed)
             if rows.children[parent] == [number] and not guarded.emits_top1:
                 assert rows.nodes[parent].emit == strict.nodes[parent].emit
-    assert seen > 30
+    assert seen > 15
 
 
 def test_the_lossless_rules_have_nothing_to_protect() -> None:
@@ -73,15 +70,14 @@ def pair() -> Pair:
     return ready_pair()
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(("rule", "temperature"), [("always", 1.0), ("topk-delta", 0.0)])
 @pytest.mark.parametrize("drafter", ["coupled chain", "greedy chain", "sampled chain", "tree"])
-@pytest.mark.parametrize("rule", ["always", "typical", "topk-delta"])
 def test_a_run_relaxes_no_protected_token(
     pair: Pair, rule: str, drafter: str, temperature: float
 ) -> None:
     def relaxed(protect: tuple[str, ...]) -> set[int]:
         sampling = Sampling(temperature, processors=Processors(protect=protect))
-        chosen = config_for(pair, DRAFTS[drafter], sampling, rule=rule, new=48)
+        chosen = config_for(pair, DRAFTS[drafter], sampling, rule=rule, new=36)
         trace = decoded(pair, chosen)
         assert trace.config.sampling.processors.protect == protect
         return {token.id for token in trace.tokens if token.outcome is Outcome.RELAXED}

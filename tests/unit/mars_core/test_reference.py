@@ -9,7 +9,7 @@ from mars_core.types import DrafterConfig, Sampling
 from tests.live_pairs import config_for, decoded, random_pair
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
 @pytest.mark.parametrize(("rule", "theta"), [("strict", 1.0), ("mars", 0.1)])
 @pytest.mark.parametrize("k", [1, 4])
 def test_the_engine_writes_the_text_of_the_reference(
