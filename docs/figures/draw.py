@@ -2,16 +2,14 @@
 makes of it, for one drafted token at temperature 1, at a near tie and at a clear decision.
 
 ``python docs/figures/draw.py`` writes ``<rule>.svg`` beside this file. The distributions are those
-of the code: every draw (and where that is the drafted token, the best of the others) is put to
-``decide`` with the accept uniforms of a grid, and what is emitted is counted.
+of the code: every draw (and where that is the drafted token, the best of the others) and a grid
+of accept uniforms are put to ``decide``, and what is emitted is counted.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Callable
-from functools import cache
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -81,39 +79,25 @@ def _enumerated(rule: Rule, example: tuple[float, ...], run: RunState = RunState
     ]
     distribution = torch.eye(len(example), dtype=torch.float64)[ids[1:]]
     distribution[0] = _drafter(len(example))
-    draft = chain_draft(ids, drafter, distribution)
-    for drawn_id, other, share in draws:
-
-        @cache
-        def first(accept: int, drawn_id: int = drawn_id, other: int = other) -> int:
-            coin = torch.full((FOLLOWING + 2,), 0.5, dtype=torch.float64)
-            noise = torch.ones(FOLLOWING + 2, len(example), dtype=torch.float64)
-            coin[0], noise[0, other], noise[0, drawn_id] = (accept + 0.5) / GRID, 1e-9, 1e-18
-            known = Known(
-                logits,
-                Chance(coin, noise, None),
-                run=received_states(torch.tensor(run.words)),
-                signals={"score": HARMLESS.expand(len(ids), 1)},
-            )
-            return _first(walk(decide(terms, draft, known).tolist()))
-
-        for token, count in _counts(first, 0, GRID - 1).items():
-            emitted[token] += share * count / GRID
-    return emitted
-
-
-def _counts(first: Callable[[int], int], low: int, high: int) -> Counter[int]:
-    """How often each token is emitted at the accept uniforms from ``low`` to ``high``. What is
-    emitted at both ends is emitted between them: a draft is kept below one threshold."""
-    ends = first(low), first(high)
-    if ends[0] == ends[1]:
-        return Counter({ends[0]: high - low + 1})
-    middle = (low + high) // 2
-    return (
-        Counter(ends)
-        if high - low == 1
-        else _counts(first, low, middle) + _counts(first, middle + 1, high)
+    cells = list(product(range(GRID), draws))
+    count = len(cells)
+    draft = chain_draft(
+        ids.expand(count, -1), drafter.expand(count, -1), distribution.expand(count, -1, -1)
     )
+    coin = torch.full((count, FOLLOWING + 2), 0.5, dtype=torch.float64)
+    noise = torch.ones(*coin.shape, len(example), dtype=torch.float64)
+    for at, (accept, (drawn_id, other, _)) in enumerate(cells):
+        coin[at, 0] = (accept + 0.5) / GRID
+        noise[at, 0, other], noise[at, 0, drawn_id] = 1e-9, 1e-18
+    known = Known(
+        logits.expand(count, -1, -1),
+        Chance(coin, noise, None),
+        run=received_states(torch.tensor(run.words)),
+        signals={"score": HARMLESS.expand(count, len(ids), 1)},
+    )
+    for row, (_, (*_, share)) in zip(decide(terms, draft, known).tolist(), cells, strict=True):
+        emitted[_first(walk(row))] += share / GRID
+    return emitted
 
 
 def _drafter(size: int) -> Tensor:
