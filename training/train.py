@@ -74,8 +74,8 @@ QUICK = Recipe(
     context=256,
     window=96,
     batch=4,
-    target_stages=(Stage(12_000, decay=False), Stage(8_000, practice_share=0.35)),
-    draft_stages=(Stage(8_000),),
+    target_stages=(Stage(3_000, decay=False), Stage(2_000, practice_share=0.35)),
+    draft_stages=(Stage(2_000),),
 )
 
 Loss = Callable[[Tensor, Tensor], Tensor]
