@@ -257,10 +257,10 @@ def test_exports_take_constant_memory(
     def export() -> None:
         write_everything(sqlite_store, tmp_path / "all.zip")
 
-    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 100)
+    monkeypatch.setattr("storage.export.tables.TOKENS_A_TABLE", 50)
     monkeypatch.setattr("storage.export.reading.COMPARISONS_A_READ", 2)
-    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 200)
-    trace = make_trace(new_tokens=60, prompt="p" * 5000)
+    monkeypatch.setattr("storage.export.ROWS_A_GROUP", 100)
+    trace = make_trace(new_tokens=30, prompt="p" * 5000)
     for _ in range(8):  # enough for what is read ahead
         save(sqlite_store, trace)
     export()  # compiled statements are cached
