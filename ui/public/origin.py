@@ -73,7 +73,8 @@ class OriginGuard:
             if len(headers) < len(scope["headers"]) and not self._warned:
                 self._warned = True
                 LOG.warning("Forwarding headers are removed. %s", BEHIND_A_PROXY)
-            scope["headers"] = headers  # the same scope, in which the layers around it read the route
+            # in the same scope, in which the layers around this one read the route
+            scope["headers"] = headers
             if self._hosts is not None and (refusal := self._refusal(scope)):
                 await JSONResponse({"detail": refusal}, 403)(scope, receive, send)
                 return
