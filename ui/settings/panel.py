@@ -262,9 +262,9 @@ class SettingsPanel:
                     if name not in kept and values.get(name) == field.value:
                         del values[name]
         elif kind == "dropped" and self.services.custom_models:
-            field, size, file = [*name.split(" ", 2), "", ""][:3]
-            if field in MODELS and size.isdecimal():
-                values[field] = dropped(file[:LONGEST_NAME], int(size[:LONGEST_SIZE]))
+            into, size, file = [*name.split(" ", 2), "", ""][:3]
+            if into in MODELS and size.isdecimal():
+                values[into] = dropped(file[:LONGEST_NAME], int(size[:LONGEST_SIZE]))
         elif what in MODELS and values.get("drafter") != values.get("usual_drafter"):
             resets = ()  # a drafter that was chosen stays
         elif kind == "expression" and name in EXPRESSIBLE:
