@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -39,10 +41,11 @@ WATCH = """() => {
 
 
 class PageStart(NamedTuple):
-    """Seconds of a new page: from the start of the process to a usable button; from opening the
-    page to the texts of the example. ``tokens``: milliseconds from each click on Compare to its
-    first token, the first one cold."""
+    """Seconds of a new page: of a process that imports Gradio alone; from the start of the process to
+    a usable button; from opening the page to the texts of the example. ``tokens``: milliseconds from
+    each click on Compare to its first token, the first one cold."""
 
+    gradio_s: float
     usable_s: float
     example_s: float
     tokens: Sequence[float]
@@ -55,6 +58,8 @@ def start(browser: Browser, folder: Path, clicks: int) -> PageStart:
     window.set_default_timeout(1000 * PATIENCE_S)
     window.wait_for_timeout(WINDOW_MS)
     begun = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import gradio"], check=True)
+    gradio_s, begun = time.monotonic() - begun, time.monotonic()
     with serving(folder) as url, closing(window):
         window.goto(url)
         # a locator looks twice a second only
@@ -69,15 +74,17 @@ def start(browser: Browser, folder: Path, clicks: int) -> PageStart:
             window.click("#compare")
             window.wait_for_function("window.marks.done")
             tokens.append(float(window.evaluate("window.marks.token")))
-    return PageStart(usable_s, example_s, tokens)
+    return PageStart(gradio_s, usable_s, example_s, tokens)
 
 
 def figures(starts: Sequence[PageStart]) -> list[MeasuredFigure]:
     """Measure; the first click of each start is cold."""
-    usable, examples, clicks = zip(*starts, strict=True)
+    gradio, usable, examples, clicks = zip(*starts, strict=True)
     first, *later = zip(*clicks, strict=True)
+    ratios = [page / alone for page, alone in zip(usable, gradio, strict=True)]
     return [
         MeasuredFigure.of("process start to a usable page", usable, "s", most=5),
+        MeasuredFigure.of("usable page / Gradio alone imported", ratios, "×", most=1.15),
         MeasuredFigure.of("opening to the example's texts", examples, "s", most=1.5),
         MeasuredFigure.of("first click to its first token", first, "ms", most=350),
         MeasuredFigure.of("later clicks to their first token", chain(*later), "ms", most=250),
