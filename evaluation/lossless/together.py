@@ -14,7 +14,7 @@ from display.format import count, percent, plural, probability
 from evaluation.lossless.draws import fit_p
 from evaluation.lossless.law import FOUND
 from evaluation.lossless.sampled import LEVEL, drawn, draws_of
-from evaluation.lossless.values import Finding, LosslessVerdict, extended
+from evaluation.lossless.values import Finding, LosslessVerdict, at_once, extended, next_token
 from evaluation.served.answer import Answer
 from evaluation.served.client import Client, Prompt
 from evaluation.statistics import Array, Counts
@@ -22,24 +22,41 @@ from evaluation.statistics import Array, Counts
 TITLE = "Temperature 1, the first tokens together"
 BEGINNINGS = 4
 TOKENS = 4  # of an answer that are tested together
+SCORED = 16  # tokens of an answer of temperature 0 among which the beginning is chosen
 ASKED = 6  # tokens of an answer: some servers draft no more than are still to be written
 RARE = 2.0  # draws that are expected of a token, below which it is counted with the others
 MOST = 0.5  # share of the probability that can be moved from one half of the tokens to the other
 
 
-def beginnings(prompts: Sequence[Prompt], answers: Sequence[Answer]) -> list[Prompt]:
+def beginnings(
+    judge: Client, prompts: Sequence[Prompt], answers: Sequence[Answer], seed: int
+) -> list[Prompt]:
     """Return the prompts with the beginnings of these answers of temperature 0 after which the next
     token, which has no draft, is the surest and the two drafted ones after it are the least sure;
-    none of an answer without the names and log probabilities of its tokens."""
+    none of an answer without the names and log probabilities of its tokens. Those that are not
+    reported, as llama.cpp's of accepted drafts, are asked of ``judge``. Raises ServerDown."""
     found: list[tuple[float, Prompt]] = []
-    for prompt, answer in zip(prompts, answers, strict=True):
-        if answer.names is None or answer.logprobs is None:
-            continue
-        p = np.exp(np.nan_to_num([each.logprob for each in answer.logprobs], nan=0.0))
-        doubt = p * (1 - p)  # an unknown one counts as sure: an accepted draft of llama.cpp
+    rows = [(*row, row[1].names) for row in zip(prompts, answers, strict=True) if row[1].logprobs]
+    known = [(prompt, answer, names) for prompt, answer, names in rows if names]
+    reported = [[at.logprob for at in answer.logprobs or ()][:SCORED] for _, answer, _ in known]
+    missing = [
+        (row, at) for row, each in enumerate(reported) for at, p in enumerate(each) if math.isnan(p)
+    ]
+
+    def asked(place: tuple[int, int]) -> float:
+        row, at = place
+        prompt, answer, names = known[row]
+        return next_token(judge, prompt, answer, names[:at], seed).get(names[at], -math.inf)
+
+    title = f"Temperature 0, {judge.server.role}, log probabilities" if missing else ""
+    for (row, at), logprob in zip(missing, at_once(title, asked, missing), strict=True):
+        reported[row][at] = logprob
+    for (prompt, answer, names), logprobs in zip(known, reported, strict=True):
+        p = np.exp(logprobs)
+        doubt = p * (1 - p)
         worth = p[:-2] * (doubt[1:-1] + p[1:-1] * doubt[2:])
         at = int(worth.argmax()) if len(worth) else 0
-        begun = extended(prompt, answer, answer.names[:at])
+        begun = extended(prompt, answer, names[:at])
         if begun is not None and len(worth):
             found.append((float(worth[at]), begun))
     best = sorted(found, key=lambda each: -each[0])[:BEGINNINGS]
@@ -56,7 +73,7 @@ def together(
 ) -> Finding:
     """``answers``: of temperature 0, to the prompts; ``judge``: whose log probabilities of requests
     for one token are expected. Raises ServerError."""
-    begun = beginnings(prompts, answers)
+    begun = beginnings(judge, prompts, answers, seed)
     rows = zip(begun, drawn(server, begun, repeats, seed, ASKED), strict=True)
     known = [each for row in rows if (each := draws_of(judge, *row, seed, TOKENS))]
     if not known:

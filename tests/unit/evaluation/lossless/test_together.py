@@ -3,6 +3,7 @@ passes, and the stated power is true. The stand-ins draft with another model tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -66,10 +67,17 @@ def test_the_stated_deviation_is_found_as_often_as_stated() -> None:
     assert sum(p < LEVEL for p in wrong) >= (FOUND - 0.2) * len(wrong)
 
 
-def test_what_is_repeated_begins_surely_and_goes_on_unsurely() -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_what_is_repeated_begins_surely_and_goes_on_unsurely(reported: bool) -> None:
+    """Also where the log probabilities of accepted drafts are not reported, as by llama.cpp."""
     server: Any = Drafting(strict)
     answers = [server.complete(each, max_tokens=64, temperature=0.0) for each in PROMPTS]
-    begun: Sequence[Any] = beginnings(PROMPTS, answers)
+    if not reported:
+        answers = [
+            replace(each, logprobs=tuple(at._replace(logprob=math.nan) for at in each.logprobs))
+            for each in answers
+        ]
+    begun: Sequence[Any] = beginnings(server, PROMPTS, answers, 0)
     assert len(begun) == BEGINNINGS
     for ids in begun:
         first, later = law(tuple(ids)), law((*ids, int(law(tuple(ids)).argmax())))
