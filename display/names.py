@@ -43,7 +43,9 @@ def listed(names: Sequence[str]) -> str:
 
 def drafts_label(stored: str) -> str:
     """Return the label of ``eagle3 K=3 greedy``, as tables have it: ``EAGLE-3 head, K = 3,
-    greedy``."""
+    greedy``; empty where nothing is drafted."""
+    if not stored:
+        return ""
     kind, *more = stored.split()
     shape = (f"tree {each}" if "/" in each else each.replace("=", " = ") for each in more)
     return ", ".join((described(kind).title, *shape))

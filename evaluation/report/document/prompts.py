@@ -17,6 +17,7 @@ from display.blocks import (
     TableCell,
 )
 from display.format import MISSING, bounded, count, number, plural, ratio, shorten
+from display.names import drafts_label
 from evaluation.plan.plan import Plan
 from evaluation.report.rows import PromptRow
 from evaluation.report.values import Report
@@ -79,7 +80,7 @@ def prompt_cells(plan: Plan, row: PromptRow) -> tuple[TableCell, ...]:
     return (
         TableCell(shorten(row.prompt, 90), shorten(row.item, 60)),
         TableCell(row.suite, row.category),
-        TableCell(lane.title, lane.drafts),
+        TableCell(lane.title, drafts_label(lane.drafts)),
         TableCell(f"{row.temperature:g}"),
         TableCell(number(row.lost), "", "bad" if row.lost > row.gained else ""),
         TableCell(number(row.gained)),
@@ -105,8 +106,9 @@ def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
         ("\n\n".join(item.turns), "\n".join(item.references)) if item else (row.prompt, "")
     )
     title = f"{shorten(row.prompt, 70)} ({shorten(row.item, 40)})"
+    drafts = drafts_label(lane.drafts)
     facts = (
-        f"{row.suite}{f', {row.category}' if row.category else ''}, {lane.title}, {lane.drafts}, T "
+        f"{row.suite}{f', {row.category}' if row.category else ''}, {lane.title}, {drafts}, T "
         f"= {row.temperature:g}: lost {number(row.lost)}, gained {number(row.gained)} in "
         f"{plural(row.runs, 'run')}, of which {count(row.differ)} differ"
     )
@@ -115,7 +117,7 @@ def opened(plan: Plan, row: PromptRow, texts: Texts | None) -> Opened:
     pairs = enumerate(zip(texts.baseline, texts.rule, strict=False))
     shorter = min(len(texts.baseline), len(texts.rule))
     at = next((at for at, (left, right) in pairs if left != right), shorter)
-    sides = (Side(f"strict, {lane.drafts}", texts.baseline, at), Side(lane.title, texts.rule, at))
+    sides = (Side(f"strict, {drafts}", texts.baseline, at), Side(lane.title, texts.rule, at))
     return Opened(
         title, facts + (f"; turn {texts.turn}" if texts.turn else ""), prompt, reference, sides
     )

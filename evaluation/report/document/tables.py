@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from display.blocks import Block, Head, Paragraph, ReportTable, Section, TableCell
 from display.format import MISSING, bounded, count, number, percent, plural, points, ratio, signed
+from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.report.document import cells
 from evaluation.report.document.cells import spread
@@ -62,7 +63,7 @@ def _mean(name: str, text: str, help: str = "") -> Column:
 
 COLUMNS: Mapping[str, Column] = {
     "rule": (Head("Rule"), lambda row: TableCell(row.lane.title)),
-    "drafter": (Head("Drafter"), lambda row: TableCell(row.lane.drafts or MISSING)),
+    "drafter": (Head("Drafter"), lambda row: TableCell(drafts_label(row.lane.drafts) or MISSING)),
     "group": (
         Head("Group", "suite, or suite/category"),
         lambda row: TableCell(row.measured.group),
@@ -276,5 +277,5 @@ def _overview(report: Report, temperature: float) -> ReportTable:
 def _less(lane: Lane, row: Measured) -> str:
     """Write the note for a lane that was measured on fewer runs than its column head states."""
     failed = f", {count(row.failed)} failed" if row.failed else ""
-    name = f"{lane.title} {lane.drafts}".strip()
+    name = ", ".join(filter(None, (lane.title, drafts_label(lane.drafts))))
     return f"{name} on {row.group}: {cells.amount(row).text}, {plural(row.runs, 'run')}{failed}"
