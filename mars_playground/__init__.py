@@ -4,8 +4,9 @@ The command ``mars`` imports this package too: what takes seconds to import is i
 use.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from mars_core.lazy import imported
 
 if TYPE_CHECKING:
     from mars_core.types import RuleConfig as RuleConfig
@@ -24,7 +25,7 @@ __all__ = list(_MODULES)
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(import_module(_MODULES[name]), name)
+        return getattr(imported(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

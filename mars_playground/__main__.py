@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 from evaluation import arguments as studies
 from evaluation.progress import show_progress
+from mars_core.lazy import imported
 from mars_core.settings import command_line as decoding
 from mars_playground import data
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.module == "decoding":
             show_progress("Loading torch and transformers")
-        return int(import_module(f"mars_playground.{options.module}").main(options))
+        return int(imported(f"mars_playground.{options.module}").main(options))
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted.\n")
         return 130
