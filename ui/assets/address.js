@@ -6,7 +6,8 @@ const NAMES = ["tab", ...props.opens.map(([name]) => name)];
 const EVENTS = { [props.first]: "submit", history: "input" };
 
 // Links of earlier versions call the page of the list `page`.
-const parameters = () => new URLSearchParams(location.search.replace(/([?&])page=/, "$1list_page="));
+const parameters = () =>
+  new URLSearchParams(location.search.replace(/([?&])page=/, "$1list_page="));
 const tabOf = (query) =>
   query.get("tab") || props.opens.find(([name]) => query.get(name))?.[1] || props.first;
 

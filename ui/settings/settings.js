@@ -158,7 +158,9 @@ box.addEventListener("focusin", ({ target: { dataset } }) => {
 // A file that is dropped on a field of models, or beside them: a browser tells its name and size, by which the program finds it.
 for (const type of ["dragover", "drop"])
   box.addEventListener(type, (event) => {
-    const models = [...box.querySelectorAll('[data-name="target"], [data-name="draft"], [data-name="head"]')],
+    const models = [
+        ...box.querySelectorAll('[data-name="target"], [data-name="draft"], [data-name="head"]'),
+      ],
       field = models.find((each) => each === event.target) ?? models[0];
     if (!field?.checkVisibility() || !event.dataTransfer.types.includes("Files")) return;
     event.preventDefault(); // else the browser opens the file
@@ -183,8 +185,7 @@ function lock(key) {
 const MOST_READ = 8 * 2 ** 20; // bytes: a file with more than may be pasted is refused, not cut
 async function paste(chosen) {
   const [file] = chosen.files;
-  if (file)
-    box.querySelector(".mars-server-answer").value = await file.slice(0, MOST_READ).text();
+  if (file) box.querySelector(".mars-server-answer").value = await file.slice(0, MOST_READ).text();
   chosen.value = "";
 }
 

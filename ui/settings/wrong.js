@@ -18,7 +18,9 @@ const promptOf = () => element.closest(".mars-prompt-panel")?.querySelector("tex
 function namesOf(field) {
   const { name = "prompt", also = "" } = field.dataset;
   const label = field.closest("fieldset")?.querySelector("legend") || field.labels[0];
-  return [name, also, label?.textContent.split(/[,(]/)[0] || ""].map(plain).filter((each) => each.trim());
+  return [name, also, label?.textContent.split(/[,(]/)[0] || ""]
+    .map(plain)
+    .filter((each) => each.trim());
 }
 
 // Named as early as any, by the longest name; of several the one with the value that the sentence has.
@@ -34,7 +36,8 @@ function named(sentence) {
     (one, other) =>
       one.at - other.at || other.name.length - one.name.length || has(other) - has(one),
   );
-  const quoted = ({ value = "", type }) => /^text/.test(type) && value.length > 2 && sentence.includes(value);
+  const quoted = ({ value = "", type }) =>
+    /^text/.test(type) && value.length > 2 && sentence.includes(value);
   return first?.field || fields.find((field) => field && quoted(field));
 }
 
@@ -56,7 +59,7 @@ marsListen(element, "mars:failed", document, (event) => {
   if (!wrong) return;
   event.preventDefault(); // so that the sentence above the lanes is not scrolled to
   note.textContent = event.detail;
-  for (let at = wrong; (at = at.parentElement.closest("details")); ) at.open = true;
+  for (let at = wrong; (at = at.parentElement.closest("details"));) at.open = true;
   mark();
   wrong.focus({ preventScroll: true });
   wrong.scrollIntoView({ block: "center" });

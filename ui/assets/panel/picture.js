@@ -45,7 +45,11 @@ function step() {
       ["  ", ""],
     ]);
   const run = shown.querySelector(".mars-s-lane").selectedOptions[0]?.textContent || "";
-  return { title: `One step of ${run}: ${said("words")}`, drafted: pieces("draft"), gained: pieces("gain") };
+  return {
+    title: `One step of ${run}: ${said("words")}`,
+    drafted: pieces("draft"),
+    gained: pieces("gain"),
+  };
 }
 
 // Draws everything; returns the height.
@@ -65,8 +69,18 @@ function compose(context, { prompt, models, sentence, lanes, step }) {
   y = Math.max(...ends) + 24;
   if (step) {
     const line = (words, pieces) =>
-      paragraph(context, [[words + "  ", "unread"], ...pieces], PAD, y, WIDE - 2 * PAD, 3, `18px ${FONT}`, INK);
-    y = paragraph(context, plain(step.title), PAD, y, WIDE - 2 * PAD, 2, `600 16px ${FONT}`, INK) + 4;
+      paragraph(
+        context,
+        [[words + "  ", "unread"], ...pieces],
+        PAD,
+        y,
+        WIDE - 2 * PAD,
+        3,
+        `18px ${FONT}`,
+        INK,
+      );
+    y =
+      paragraph(context, plain(step.title), PAD, y, WIDE - 2 * PAD, 2, `600 16px ${FONT}`, INK) + 4;
     y = line("The drafter proposes", step.drafted);
     y = line("The text gains", step.gained) + 20;
   }

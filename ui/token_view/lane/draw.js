@@ -104,7 +104,8 @@ listen("mars:view", (chosen) => {
   const reading = view.reading;
   view = { ...PLAIN_VIEW, ...chosen };
   if (state.latest && view.reading !== reading) {
-    if (long()) inFrame(mounted + "/reading", showReading); // the texts one after the other
+    if (long())
+      inFrame(mounted + "/reading", showReading); // the texts one after the other
     else showReading();
   }
   paint();

@@ -69,7 +69,10 @@ const busy = () => lanes().some((lane) => ["waiting", "running"].includes(lane.l
 
 // The value at x of a line through points, which go on from each other.
 function along(points, x) {
-  const after = Math.max(1, points.findIndex(([at]) => at > x)),
+  const after = Math.max(
+      1,
+      points.findIndex(([at]) => at > x),
+    ),
     [[left, low], [right, high]] = [points[after - 1], points[after]];
   return right > left ? low + ((high - low) * (x - left)) / (right - left) : low;
 }
@@ -79,7 +82,10 @@ function counterpart(from, to, position) {
   const base = lanes()[0].rows.length;
   const points = ({ rows, latest: { shared } }) => [
     [0, 0],
-    ...shared.flatMap(([first, after, there]) => [[first, there], [after, there + after - first]]),
+    ...shared.flatMap(([first, after, there]) => [
+      [first, there],
+      [after, there + after - first],
+    ]),
     [rows.length, base],
     [Infinity, base],
   ];

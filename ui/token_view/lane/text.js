@@ -10,7 +10,9 @@ const open = (part) => part.firstElementChild !== null;
 function unfold(part) {
   if (open(part)) return;
   const first = firstOf(part);
-  part.replaceChildren(...state.rows.slice(first, first + PART).map((row, at) => span(row, first + at)));
+  part.replaceChildren(
+    ...state.rows.slice(first, first + PART).map((row, at) => span(row, first + at)),
+  );
   Array.from(part.children, mark);
   paintPart(part, first);
 }
@@ -63,7 +65,11 @@ function append(rows) {
     grows = before % PART ? parts().at(-1) : undefined;
   state.rows.push(...rows);
   if (grows) write(grows, before);
-  for (let first = before + (grows ? PART - (before % PART) : 0); first < state.rows.length; first += PART) {
+  for (
+    let first = before + (grows ? PART - (before % PART) : 0);
+    first < state.rows.length;
+    first += PART
+  ) {
     const part = make("span", "mars-part");
     text.append(part);
     near.observe(part);

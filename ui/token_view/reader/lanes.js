@@ -46,7 +46,8 @@ function name() {
   mark();
 }
 
-const shown = ({ element }) => element.querySelector(".mars-text:not([hidden]), .mars-read:not([hidden])");
+const shown = ({ element }) =>
+  element.querySelector(".mars-text:not([hidden]), .mars-read:not([hidden])");
 const led = new Set(); // texts whose next event is not the visitor's
 const topOf = (lane, index) => lane.spanOf(index).offsetTop - lane.spanOf(0).offsetTop;
 

@@ -8,7 +8,10 @@ function line(points, across, high) {
   svg.setAttribute("viewBox", `0 0 ${across} 100`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("aria-hidden", "true");
-  path.setAttribute("points", points.map(([x, y]) => `${x},${98 - (96 * (y - 1)) / (high - 1)}`).join(" "));
+  path.setAttribute(
+    "points",
+    points.map(([x, y]) => `${x},${98 - (96 * (y - 1)) / (high - 1)}`).join(" "),
+  );
   svg.append(path);
   return svg;
 }
@@ -39,7 +42,11 @@ function track(lane, pace, across, high) {
       ...(pace.length ? [line(pace, across, high)] : []),
       ...spansOf(lane).map((span, index) => spanButton(span, lane.side, across, index)),
     );
-  row.append(make("span", "", lane.latest.title), spans, make("small", "", done ? "τ " + number(last) : ""));
+  row.append(
+    make("span", "", lane.latest.title),
+    spans,
+    make("small", "", done ? "τ " + number(last) : ""),
+  );
   return row;
 }
 
@@ -50,7 +57,9 @@ function draw() {
     across = Math.max(1, ...all.map(({ rows }) => rows.length)),
     high = Math.max(2, ...paces.flat().map(([, mean]) => mean));
   box.classList.remove("waits");
-  at(".mars-b-tracks").replaceChildren(...all.map((lane, index) => track(lane, paces[index], across, high)));
+  at(".mars-b-tracks").replaceChildren(
+    ...all.map((lane, index) => track(lane, paces[index], across, high)),
+  );
   const present = Object.keys(KINDS).filter((kind) => at(".mars-b-span." + kind));
   at(".mars-legend").replaceChildren(
     make("li", "", `line: τ of the last ${STEPS} steps`),

@@ -24,7 +24,11 @@ function drawStep() {
   at("back").disabled = !now;
   at("next").disabled = now === steps.length - 1;
   at("before").textContent =
-    "…" + run.rows.slice(Math.max(0, chosen.first - 12), chosen.first).map(([text]) => text).join("");
+    "…" +
+    run.rows
+      .slice(Math.max(0, chosen.first - 12), chosen.first)
+      .map(([text]) => text)
+      .join("");
   at("draft").replaceChildren(
     ...(nodes.length
       ? nodes.map((node, index) => chip(node, laid[index], laid[index].column))

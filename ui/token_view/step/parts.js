@@ -28,7 +28,12 @@ function draftOf({ step, rows }) {
   return pieces.map((piece, index) => {
     const fate = refused && parents[index] === last ? "rejected" : "unread";
     const [p, q] = chances[index].split(",").map(parsed);
-    return { piece, parent: parents[index], fate: kept.get(index + 1) || fate, chances: `: p ${number(p)}, q ${number(q)}` };
+    return {
+      piece,
+      parent: parents[index],
+      fate: kept.get(index + 1) || fate,
+      chances: `: p ${number(p)}, q ${number(q)}`,
+    };
   });
 }
 

@@ -42,12 +42,18 @@ function go(to) {
 
 // The run whose steps are shown: the last one that relaxed a token, at that step; else the last one with drafts.
 function offer() {
-  const drafted = readable().filter((lane) => lane.latest.drafts?.some(([pieces]) => pieces.length));
+  const drafted = readable().filter((lane) =>
+    lane.latest.drafts?.some(([pieces]) => pieces.length),
+  );
   box.hidden = busy() || !drafted.length;
   if (box.hidden) return halt();
   const relaxes = (lane) => lane.rows.some((row) => outcomeOf(row) === "relaxed");
   chooser.replaceChildren(...drafted.map((lane) => new Option(lane.latest.title, lane.run)));
-  choose(drafted.find((lane) => lane === run && steps.length) || drafted.findLast(relaxes) || drafted.at(-1));
+  choose(
+    drafted.find((lane) => lane === run && steps.length) ||
+      drafted.findLast(relaxes) ||
+      drafted.at(-1),
+  );
 }
 
 function choose(lane) {
@@ -57,11 +63,23 @@ function choose(lane) {
   if (same) return;
   steps = stepsOf(lane);
   steps.run = lane.run;
-  const shows = (name) => ({ rows }) => rows.some((row) => outcomeOf(row) === name);
-  go(Math.max(0, [steps.findIndex(shows("relaxed")), steps.findIndex(shows("recovered"))].find((i) => i >= 0) ?? 0));
+  const shows =
+    (name) =>
+    ({ rows }) =>
+      rows.some((row) => outcomeOf(row) === name);
+  go(
+    Math.max(
+      0,
+      [steps.findIndex(shows("relaxed")), steps.findIndex(shows("recovered"))].find(
+        (i) => i >= 0,
+      ) ?? 0,
+    ),
+  );
 }
 
-chooser.addEventListener("change", () => choose(readable().find((lane) => lane.run === chooser.value)));
+chooser.addEventListener("change", () =>
+  choose(readable().find((lane) => lane.run === chooser.value)),
+);
 at("back").addEventListener("click", () => go(now - 1));
 at("next").addEventListener("click", () => go(now + 1));
 at("play").addEventListener("click", play);
