@@ -17,8 +17,9 @@ function unfold(part) {
   paintPart(part, first);
 }
 
-// Not while something in it is read, selected or written.
+// Of a long text, and not while something in it is read, selected or written.
 function fold(part) {
+  if (!long()) return;
   const writes = state.latest.state === "running" && part === parts().at(-1);
   if (open(part) && !writes && !part.querySelector(".active") && getSelection().isCollapsed)
     part.textContent = contentOf(firstOf(part));
