@@ -154,9 +154,15 @@ def dropped(name: str, size: int) -> str:
             for each in islice(entries, MOST_READ):
                 seen += 1
                 path, inside = Path(each.path), each.is_dir()
-                same = (path / "config.json").exists() if inside else each.stat().st_size == size
-                if each.name == name and same:
+                if each.name == name and _is_model(path, size):
                     return str(path.absolute())
                 if inside and depth < DEEPEST and not each.name.startswith("."):
                     folders.append((path, depth + 1))
     return name
+
+
+def _is_model(path: Path, size: int) -> bool:
+    """Return whether a file has this size, or a folder a configuration; False for a broken link."""
+    with suppress(OSError):
+        return (path / "config.json").exists() if path.is_dir() else path.stat().st_size == size
+    return False

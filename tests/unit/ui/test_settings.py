@@ -371,6 +371,7 @@ def test_a_dropped_file_is_found_by_name_and_size(
     for folder, content in (("Downloads/a", b"123"), ("Documents", b"12345"), (".hidden", b"12")):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "a model.gguf").write_bytes(content)
+    (tmp_path / "Downloads" / "a model.gguf").symlink_to("nothing")
     tiny_checkpoint("llama", tmp_path / "models" / "tiny")
     for size, name, path in (
         (5, "a model.gguf", "Documents/a model.gguf"),
