@@ -15,6 +15,7 @@ from typing import Any
 
 import gradio as gr
 
+from mars_core.numbers import number_of
 from ui.jobs.admission import errors_as_frames, job_errors, with_answer
 from ui.jobs.queue import COMPUTES
 from ui.jobs.services import Services
@@ -47,6 +48,9 @@ RUNNING = "running"  # state of the strip
 LOST = "The connection was lost before the run had ended; what was written by then is saved to History."
 MOST_ENDED = 8  # comparisons whose details wait to be displayed, which takes a page a moment
 MOST_REQUESTS = 1000  # pages whose latest request is known
+# A lane that was added is newer than an answer with the lanes of before that comes late, and older
+# than what a visitor changes next: settings.js counts these in ones.
+MEANWHILE = 0.5
 
 
 @dataclass
@@ -270,7 +274,8 @@ class Running(CompareParts):
             else lane_with_theta(lanes, wanted.theta)
         )
         lanes_before = lanes[: MOST_LANES - 1]  # before the first run the last of four is replaced
-        return set_lanes(self.prompt_panel.panel, self.view, values, [*lanes_before, added])
+        newer = {**values, "at": (number_of(values.get("at")) or 0) + MEANWHILE}
+        return set_lanes(self.prompt_panel.panel, self.view, newer, [*lanes_before, added])
 
 
 def _runs(strip: str) -> bool:
