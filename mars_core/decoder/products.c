@@ -15,6 +15,7 @@ groups follow in one order: a row's product depends on nothing but the row. */
 #include <string.h>
 
 #define COLUMNS 16
+#define ROWS 8
 #define ALWAYS static inline __attribute__((always_inline))
 #define TOP 32767.0f
 
@@ -22,7 +23,7 @@ typedef struct {
     int bits, group, offset, minimums;
 } Form;
 
-/* Rows of the input, in chunks of 8, 4, 2 and 1. Of a chunk of n rows that begins at ``row``, a pair
+/* Rows of the input, in chunks of ROWS; the last one has what is left. Of a chunk of n rows that begins at ``row``, a pair
 of neighbouring levels stands at row * in + 2 * n * pair, side by side with that of the other rows,
 and what belongs to a group at row * groups + n * group. */
 typedef struct {
@@ -147,21 +148,15 @@ ALWAYS void product(int bits, int group, int rows, Form form, const uint8_t *pac
     }
 }
 
-/* The size of the chunk of ``rows`` that begins at ``row``. */
-ALWAYS long chunk(long row, long rows) {
-    long left = rows - row;
-    return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-}
+/* The size of the chunk that begins at ``row``. */
+ALWAYS long chunk(long row, long rows) { return rows - row < ROWS ? rows - row : ROWS; }
 
+#define CASE(n) case n: product(bits, group, n, form, packed, x, row, y, stride, columns); break;
 ALWAYS void products(int bits, int group, Form form, const uint8_t *packed, Input x, long rows, float *y, long stride,
                      long columns) {
-    for (long row = 0, n; row < rows; row += n) {
-        n = chunk(row, rows);
-        if (n == 8) product(bits, group, 8, form, packed, x, row, y, stride, columns);
-        if (n == 4) product(bits, group, 4, form, packed, x, row, y, stride, columns);
-        if (n == 2) product(bits, group, 2, form, packed, x, row, y, stride, columns);
-        if (n == 1) product(bits, group, 1, form, packed, x, row, y, stride, columns);
-    }
+    long row = 0;
+    for (; row + ROWS <= rows; row += ROWS) product(bits, group, ROWS, form, packed, x, row, y, stride, columns);
+    switch (rows - row) { CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) }
 }
 
 /* Rounds row ``r`` of the chunk of ``n`` rows that begins at ``row``. */
@@ -198,9 +193,8 @@ int mars_multiply(const float *x, long rows, long in, const uint8_t *packed, lon
     {
 #pragma omp for
         for (long row = 0; row < rows; row++) {
-            long first = rows - rows % 8 > row ? row - row % 8 : rows - rows % 8, n = chunk(first, rows);
-            while (first + n <= row) first += n, n = chunk(first, rows);
-            rounded(x + row * in, form, input, first, n, row - first);
+            long first = row - row % ROWS;
+            rounded(x + row * in, form, input, first, chunk(first, rows), row - first);
         }
 #pragma omp for
         for (long block = 0; block < blocks; block++) {

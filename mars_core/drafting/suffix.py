@@ -1,10 +1,12 @@
 """Suffix decoding (SuffixDecoding, 2411.04975), on the text of the run alone: what most often
-followed the earlier occurrences of the end of the text, for as many tokens as the match is long.
+followed the earlier occurrences of the end of the text, as long as it is likely to follow again.
 
 Of every suffix that occurs earlier, longest first, the path of the most frequent continuations is a
-candidate. Its i-th token has the score D_i = D_{i−1} · count(child) / count(parent), the share of
-the occurrences that go on in this way; the path with the largest ΣD_i is drafted. Without the
-paper's trees of drafts and of earlier outputs.
+candidate. Its i-th token has the score D_i = D_{i−1} · count(child) / (count(parent) + 1/n), which
+estimates the probability that the path goes on in this way; n tokens precede it in both places, so
+that one occurrence of a long match says more than one of a single token. The path with the largest
+ΣD_i is drafted, until D_i falls below ``LEAST``. The paper has no 1/n; it bounds the length of a
+path by a multiple of n instead, and builds trees of drafts and of earlier outputs.
 """
 
 from __future__ import annotations
@@ -15,8 +17,7 @@ from collections.abc import Sequence
 from mars_core.drafting.base import Drafter, DrafterKind, TextLookup
 
 LONGEST = 24  # tokens of a suffix; longer matches count as this long
-FACTOR = 5  # α: tokens that are drafted for each token of the match, at most; the paper's is 1 to 4
-LEAST = 0.1  # D: a path ends where a smaller share of the occurrences goes on in this way
+LEAST = 0.4  # D: a path ends where it is less likely to go on in this way
 
 
 class SuffixLookup(TextLookup):
@@ -35,7 +36,7 @@ class SuffixLookup(TextLookup):
             after.append(position + 1)
         self._read = len(ids)
         lengths = sorted(set(self._matches.values()), reverse=True)
-        paths = (self._path(list(ids), length, min(limit, FACTOR * length)) for length in lengths)
+        paths = (self._path(list(ids), length, limit) for length in lengths)
         return max(paths, key=lambda path: path[0], default=(0.0, ()))[1]
 
     def _path(self, text: list[int], length: int, limit: int) -> tuple[float, Sequence[int]]:
@@ -44,9 +45,9 @@ class SuffixLookup(TextLookup):
         its draft."""
         ends = [at for at, count in reversed(self._matches.items()) if count >= length]
         share, score, drafted = 1.0, 0.0, len(text)
-        for _ in range(limit):
+        for known in range(length, length + limit):
             token, count = Counter(text[at] for at in ends).most_common(1)[0]
-            share *= count / len(ends)
+            share *= count / (len(ends) + 1 / known)
             if share < LEAST:
                 break
             score += share
@@ -59,7 +60,7 @@ SUFFIX = DrafterKind(
     name="suffix",
     title="suffix lookup",
     drafts="suffix drafts",
-    summary="What most often followed the end of the text where it occurred before; a longer match drafts more.",
+    summary="What most often followed the end of the text where it occurred before, as far as it is likely to follow again.",
     source="SuffixDecoding 2411.04975, on the text of the run alone",
     build=lambda parts: Drafter(parts.config.k, SuffixLookup),
     vllm="suffix",

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mars_core.drafting.base import Drafter, Request
-from mars_core.drafting.suffix import FACTOR, LEAST, LONGEST, SuffixLookup
+from mars_core.drafting.suffix import LEAST, LONGEST, SuffixLookup
 
 
 def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
@@ -22,13 +22,19 @@ def drafted(ids: Sequence[int], k: int = 6, limit: int = 99) -> list[int]:
     return after
 
 
-LONG = [*range(10, 40)]
-
-
-def test_never_more_than_k_the_limit_and_the_factor() -> None:
-    text = [*LONG, *LONG[:3]]
-    assert [len(drafted(text, k)) for k in (1, 5, 64)] == [1, 5, 3 * FACTOR]
+def test_a_longer_match_drafts_more_and_never_more_than_k_and_the_limit() -> None:
+    """1.5 times the tokens of a match that occurred once before."""
+    long = [*range(10, 60)]
+    lengths = [len(drafted([*long, *long[:match]], k=64)) for match in (1, 3, 5, 15)]
+    assert lengths == [1, 4, 7, 22]
+    text = [*long, *long[:16]]
+    assert [len(drafted(text, k)) for k in (1, 5)] == [1, 5]
     assert len(drafted(text, limit=2)) == 2
+
+
+def test_what_followed_more_often_is_drafted_further() -> None:
+    once, thrice = [1, 2, 3, 4, 9, 1], [1, 2, 3, 4, 8, 1, 2, 3, 4, 7, 1, 2, 3, 4, 9, 1]
+    assert drafted(once) == [2] and drafted(thrice) == [2, 3, 4]
 
 
 def from_the_definition(ids: list[int], k: int) -> list[int]:
@@ -37,10 +43,10 @@ def from_the_definition(ids: list[int], k: int) -> list[int]:
     for length in range(min(LONGEST, len(ids) - 1), 0, -1):
         ends = [at for at in range(length, len(ids)) if ids[at - length : at] == ids[-length:]]
         text, share, score = list(ids), 1.0, 0.0
-        while ends and len(text) < len(ids) + min(k, FACTOR * length):
+        while ends and len(text) < len(ids) + k:
             counts = Counter(text[at] for at in ends)
             token = max(reversed([text[at] for at in ends]), key=counts.__getitem__)
-            share *= counts[token] / len(ends)
+            share *= counts[token] / (len(ends) + 1 / (length + len(text) - len(ids)))
             if share < LEAST:
                 break
             score += share
