@@ -158,6 +158,10 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
     assert page.eval_on_selector_all('#lane-0 [data-if="refused changed"]', read) == changed != []
     button(page, "Run with this θ").click()
     assert page.evaluate("window.triggered") == [["reader", "select", {"theta": 1}]]
+    # nothing is run from what can only be read
+    for lane, trace in enumerate(traces):
+        send(page, lane, replace(ended_view(trace, f"z/{lane}"), continues=False))
+    expect(button(page, "Run with this θ")).to_be_hidden()
     # the slider begins at the θ of the runs
     send(page, 0, ended_view(make_trace(rule="mars", theta=0.84, new_tokens=30), "y/0"))
     expected(page, ".mars-r-value").to_have_text("θ = 0.84")
@@ -165,6 +169,7 @@ def test_the_counts_at_another_theta_are_those_of_python(lane_page: LanePage) ->
     expected(page, ".mars-r-value").to_have_text("θ = 0.5")
     button(page, "Reset").click()
     expected(page, ".mars-r-value").to_have_text("θ = 0.84")
+    expect(button(page, "Run with this θ")).to_be_visible()
 
 
 def count_text(trace: Trace, theta: float) -> str:

@@ -136,14 +136,16 @@ linked.addEventListener("change", () => {
 });
 theta.addEventListener("input", () => choose({ theta: Number(theta.value), quantity: "whatif" }));
 at("reset").addEventListener("click", reset);
-at("run").hidden = props.runs === false;
 at("run").addEventListener("click", ({ detail }) => {
   if (detail < 2) trigger("select", { theta: chosen.theta });
 }); // not twice for a double click
 
-// Only what has ended can be foreseen.
+const goesOn = ({ latest }) => latest.continues || latest.state === "example";
+
+// Only what has ended can be foreseen; nothing is run from what can only be read, such as an earlier turn.
 function offer() {
   theta.disabled = at("run").disabled = busy() || !readable().length;
+  at("run").hidden = props.runs === false || (!at("run").disabled && !readable().some(goesOn));
   adopt();
 }
 listen("mars:theta", ({ theta: level }) => choose({ theta: level, quantity: "whatif" }));
