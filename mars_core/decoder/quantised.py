@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -28,6 +29,7 @@ _SOURCE = Path(__file__).with_name("products.c")
 _OPTIONS = ("-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fPIC", "-shared")
 _GROUP, _FEW = 32, 80  # columns with one scale, and rows of a pass, in torch's products of 4 bits
 _COLUMNS = 16  # of the products, rows of a weight that are packed together
+_ALONE = Lock()  # held while the products are compiled
 
 
 class Form(NamedTuple):
@@ -96,12 +98,14 @@ def _library() -> ctypes.CDLL:
     file = user_cache_path("mars-playground", appauthor=False) / (
         f"products-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
     )
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=file.parent) as folder:
-            made = Path(folder) / file.name
-            subprocess.run([*command, "-o", made, _SOURCE, "-lm"], check=True, capture_output=True)
-            made.rename(file)
+    with _ALONE:
+        if not file.is_file():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=file.parent) as folder:
+                made = Path(folder) / file.name
+                compiling = [*command, "-o", str(made), str(_SOURCE), "-lm"]
+                subprocess.run(compiling, check=True, capture_output=True)
+                made.rename(file)
     library = ctypes.CDLL(str(file))
     pointer, long = ctypes.c_void_p, ctypes.c_long
     library.mars_pack.argtypes = [
