@@ -35,11 +35,17 @@ _TRIGGERS = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name =
 
 def upgrade() -> None:
     connection = op.get_bind()
+    _runs(connection)
+    _comparisons(connection)
+    _shares(connection)
+    _studies()
+    _counterfactuals()
+
+
+def _runs(connection: sa.Connection) -> None:
     for run in connection.execute(_EXACT).all():
         exact = {"exact": f"{run.pass_rows} rows, {run.pass_width} positions"}
         connection.execute(_SAY, {"at": run.id, "exact": run.environment | exact})
-    for table in ("comparisons", "facets"):
-        op.execute(f"UPDATE {table} SET source = 'study' WHERE source = 'sweep'")
     for name in ("pass_rows", "pass_width"):
         op.drop_column("runs", name)
     for column in (
@@ -49,6 +55,11 @@ def upgrade() -> None:
         sa.Column("spent", _JSON, nullable=False, server_default="[]"),
     ):
         op.add_column("runs", column)
+
+
+def _comparisons(connection: sa.Connection) -> None:
+    for table in ("comparisons", "facets"):
+        op.execute(f"UPDATE {table} SET source = 'study' WHERE source = 'sweep'")
     triggers = (
         connection.scalars(sa.text(_TRIGGERS)).all() if connection.dialect.name == "sqlite" else ()
     )
@@ -57,6 +68,9 @@ def upgrade() -> None:
         comparisons.drop_column("sweep_id")
     for trigger in triggers:
         connection.exec_driver_sql(trigger)
+
+
+def _shares(connection: sa.Connection) -> None:
     links = [dict(row) for row in connection.execute(sa.select(_SHARES)).mappings()]
     op.drop_table("shares")
     op.create_table(
@@ -75,6 +89,9 @@ def upgrade() -> None:
     )
     op.create_index("ix_shares_owner_created_at", "shares", ["owner", "created_at"])
     op.bulk_insert(_SHARES, links)
+
+
+def _studies() -> None:
     op.drop_table("sweeps")
     for name in ("token", "worker", "claimed_until"):
         op.drop_column("study_tasks", name)
@@ -83,6 +100,9 @@ def upgrade() -> None:
         "ix_study_results_study_id_created_at", "study_results", ["study_id", "created_at"]
     )
     op.add_column("studies", sa.Column("working_until", sa.DateTime(timezone=True)))
+
+
+def _counterfactuals() -> None:
     op.create_table(
         "counterfactuals",
         sa.Column(
