@@ -6,7 +6,7 @@ All texts are plain: the templates and the scripts of the page escape them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -72,12 +72,13 @@ class ReportTable:
 @dataclass(frozen=True, slots=True)
 class Picture:
     """``name`` is unique in its document and names downloads; ``label``: what it shows in a few
-    trusted words; ``width``: pixels at least, it scrolls in a narrower window."""
+    trusted words; ``width``: pixels at least, it scrolls in a narrower window; ``note``: under it."""
 
     name: str
     label: str
     plot: Plot
     width: int = 660
+    note: str = ""
 
 
 class Side(NamedTuple):
@@ -120,3 +121,13 @@ class ReportDocument:
     title: str
     facts: tuple[str, ...]
     sections: tuple[Section, ...] = ()
+
+    @property
+    def words(self) -> ReportDocument:
+        """The same without pictures and what has nothing else, for a terminal."""
+        kept = (
+            (each, tuple(block for block in each.blocks if not isinstance(block, Picture)))
+            for each in self.sections
+        )
+        sections = tuple(replace(each, blocks=blocks) for each, blocks in kept if blocks)
+        return replace(self, sections=sections)

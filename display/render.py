@@ -74,9 +74,10 @@ def colours() -> str:
 
 
 def markdown(document: ReportDocument, beside: str = "") -> str:
-    """Write the document (GitHub's Markdown), which names its figures. ``beside``: the file that has
-    them, by its path relative to this one."""
-    return _markdown().get_template("report.md.jinja").render(document=document, beside=beside)
+    """Write the document (GitHub's Markdown). ``beside``: the file that has its figures, by its path
+    relative to this one; they are left out without one."""
+    shown = document if beside else document.words
+    return _markdown().get_template("report.md.jinja").render(document=shown, beside=beside)
 
 
 def sheet(name: str) -> str:

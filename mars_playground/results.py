@@ -47,7 +47,7 @@ def _plan(options: Namespace, store: RunStore) -> int:
     sizes = read_integers(options.batch, "--batch", 1)
     ks = read_integers(options.k, "--k", 1, MAX_DRAFT)
     prediction = predict(store, find_study(store, options.study), sizes, ks)
-    document = predicted_document(*prediction, pictures=bool(options.markdown))
+    document = predicted_document(*prediction)
     if options.markdown:
         note(*write_document(document, Path(options.markdown)))
     else:

@@ -222,11 +222,9 @@ class Plan:
             f"{lane.title} ({drafts_label(lane.drafts)})" if several and lane.drafts else lane.title
         )
 
-    def setting(self, lane: Lane, group: str, temperature: float) -> str:
-        """Return the title, with the suite and the temperature if the plan has several."""
-        on = f" on {group}" if len(self.suites) > 1 else ""
-        at = f" at temperature {temperature:g}" if len(self.temperatures) > 1 else ""
-        return f"{self.title(lane)}{on}{at}"
+    @property
+    def suite_names(self) -> frozenset[str]:
+        return frozenset(suite.name for suite in self.suites)
 
     @property
     def none(self) -> int | None:

@@ -107,22 +107,19 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     """Header, and one row per group, temperature, lane and metric: every number of the report with
     its interval."""
     tested = (*_PLACEBO, "outcome")
-    blank = [None] * len(_spread(tested))
     placebo = [f"{kind}_{name}" for kind in PLACEBOS for name in _spread(tested)]
     heads = _spread(_MEASURED), LANE_NAMES, _spread(_SCORE), _TEST, placebo
     yield ["study", "margin", "equivalence", *chain(*heads)]
     plan = report.plan.margin, report.plan.equivalence
     for measured in report.measured:
         values = [report.id, *plan, *_values(measured, _MEASURED), *_names_of(report, measured)]
-        if not measured.scores:
-            yield values + [None] * (len(_spread(_SCORE)) + len(_TEST) + len(placebo))
-        for score in measured.scores.values():
-            tests = [getattr(score, kind) for kind in PLACEBOS]
+        for score in measured.scores.values() or (None,):
+            tests = [getattr(score, kind, None) for kind in PLACEBOS]
             yield [
                 *values,
                 *_values(score, _SCORE),
-                *_values(score.mcnemar, _TEST),
-                *chain(*(_values(test, tested) if test else blank for test in tests)),
+                *_values(score and score.mcnemar, _TEST),
+                *chain(*(_values(test, tested) for test in tests)),
             ]
 
 
@@ -134,7 +131,9 @@ def _spread(names: Iterable[str]) -> list[str]:
 
 def _values(record: object, names: Sequence[str]) -> list[Any]:
     """Fields of a record, intervals in three cells; empty cells without a record."""
-    values = (None if record is None else getattr(record, name) for name in names)
+    if record is None:
+        return [None] * len(_spread(names))
+    values = (getattr(record, name) for name in names)
     return [*chain(*(each if isinstance(each, Interval) else (each,) for each in values))]
 
 

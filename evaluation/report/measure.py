@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from operator import attrgetter
 
 import numpy as np
@@ -44,18 +45,9 @@ def measure(store: RunStore, study_id: str) -> Report:
     plan = read_plan(study.plan)
     anew = [one for one in stored if plan.writes_anew(one.task)]
     results, batches = grid(plan, anew), grid(plan, stored)
-    rows = [
-        row
-        for group in groups(plan)
-        for temperature in plan.temperatures
-        for row in measured(results, group, temperature)
-    ]
-    suites = [
-        (group, temperature)
-        for group in groups(plan)
-        for temperature in plan.temperatures
-        if group.name == ALL or group.name in {suite.name for suite in plan.suites}
-    ]
+    parts = [*product(groups(plan), plan.temperatures)]
+    suites = [each for each in parts if each[0].name in plan.suite_names | {ALL}]
+    rows = [row for each in parts for row in measured(results, *each)]
     every = _adjusted(results.plan, rows)
     environment = _environments(store, stored)
     return Report(
@@ -105,11 +97,11 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
     """Return the rows with Holm's correction over all comparisons of a rule with strict, and over
     those with random relaxation, by the main metric of a full suite. A rule that relaxed nothing is
     not compared with it."""
-    suites, adjusted = {suite.name for suite in plan.suites}, list(rows)
+    adjusted = list(rows)
     family = [
         (index, row.main_score)
         for index, row in enumerate(rows)
-        if row.group in suites and row.lane != plan.none and row.main_score
+        if row.group in plan.suite_names and row.lane != plan.none and row.main_score
     ]
     exact = iter(holm([score.mcnemar.p_by_prompt for _, score in family if score.mcnemar]))
     tests = [test for _, score in family for test in (score.placebo, score.ranked) if test]

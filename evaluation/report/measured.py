@@ -241,6 +241,12 @@ class Measured:
         """The first metric of its suite, None without a metric."""
         return next(iter(self.scores.values()), None)
 
+    def setting(self, plan: Plan) -> str:
+        """Return the title, with the suite and the temperature if the plan has several."""
+        on = f" on {self.group}" if len(plan.suites) > 1 else ""
+        at = f" at temperature {self.temperature:g}" if len(plan.temperatures) > 1 else ""
+        return f"{plan.title(plan.lanes[self.lane])}{on}{at}"
+
     def speedup_over(self, plan: Plan) -> Interval:
         """Return the speed-up over none; over strict if the plan has no lane none."""
         return self.speedup_strict if plan.none is None else self.speedup

@@ -67,7 +67,7 @@ class Report:
     @property
     def suite_groups(self) -> tuple[str, ...]:
         """Groups of complete suites, and of all suites; without categories."""
-        names = {suite.name for suite in self.plan.suites} | {ALL}
+        names = self.plan.suite_names | {ALL}
         return tuple(
             group for group in dict.fromkeys(row.group for row in self.measured) if group in names
         )

@@ -67,10 +67,10 @@ class Verdict:
 
 def verdicts_of(report: Report) -> Iterator[Verdict]:
     """Yield those of complete suites by their main metric."""
-    plan, suites = report.plan, {suite.name for suite in report.plan.suites}
+    plan = report.plan
     for row in report.measured:
         lane, score = plan.lanes[row.lane], row.main_score
-        if row.group in suites and score and score.verdict:
+        if row.group in plan.suite_names and score and score.verdict:
             yield Verdict(
                 plan.models.target.name,
                 _drafter(lane),

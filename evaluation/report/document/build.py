@@ -39,10 +39,9 @@ REPEATED = f"mars eval run --plan {PLAN}"
 
 def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> ReportDocument:
     """Return the complete document. ``texts``: of the worst prompts, from ``texts.worst_texts``;
-    None, for a terminal, leaves out texts and pictures."""
-    pictures = texts is not None
-    lanes = lane_sections(report)
-    every = charts(report) if pictures else ()
+    None, for a terminal, leaves them out."""
+    speed, *others = lane_sections(report)
+    every = charts(report)
     drawn = {
         f"chart-{number}-{kind}": plot
         for number, chart in enumerate(every, start=1)
@@ -58,21 +57,17 @@ def document(report: Report, texts: Mapping[tuple[str, str], Texts] | None) -> R
         if report.warnings
         else None,
         overview_section(report),
-        picture_section(report, drawn) if pictures else None,
-        followed_section(report, pictures=pictures),
+        picture_section(report, drawn),
+        followed_section(report),
         prompt_section(report, texts),
-        lanes["speed"],
+        speed,
         load_section(report),
-        length_section(report, pictures=pictures),
-        *(lanes[name] for name in ("scores", "likeness", "positions")),
+        length_section(report),
+        *others,
         vote_section(report),
         plan_section(report),
     )
-    return ReportDocument(
-        report.plan.name,
-        facts(report),
-        tuple(filter(None, sections)),
-    )
+    return ReportDocument(report.plan.name, facts(report), tuple(filter(None, sections)))
 
 
 def purpose_document(report: Report) -> ReportDocument:

@@ -64,25 +64,17 @@ def amount(measured: Measured) -> TableCell:
     )
 
 
-def verdict_cell(verdict: RecoveryOutcome | None) -> TableCell:
+def marked(cell: TableCell, verdict: RecoveryOutcome | None) -> TableCell:
+    """Put the symbol of a verdict, if any, before the text of a cell."""
     if verdict is None:
-        return TableCell(MISSING)
+        return cell
     sign, mark = LOOKS[verdict]
-    return TableCell(f"{sign} {verdict}", "", mark)
+    return cell._replace(text=f"{sign} {cell.text}", mark=mark)
 
 
 def placebo_cell(test: PlaceboTest | None) -> TableCell:
     """Write the ratio of random's score to the rule's."""
     return spread(test.ratio, percent) if test else TableCell(MISSING)
-
-
-def recovery_cell(score: Score) -> TableCell:
-    """Recovery with the symbol of its verdict, if any."""
-    cell = spread(score.recovery, percent)
-    if score.verdict is None:
-        return cell
-    sign, mark = LOOKS[score.verdict]
-    return TableCell(f"{sign} {cell.text}", cell.small, mark)
 
 
 def lost_cell(score: Score) -> TableCell:

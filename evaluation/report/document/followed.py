@@ -34,7 +34,7 @@ LEAD = (
 )
 
 
-def followed_section(report: Report, *, pictures: bool = True) -> Section | None:
+def followed_section(report: Report) -> Section | None:
     """Return the section; None for a study whose relaxed tokens were not followed."""
     if not report.followed:
         return None
@@ -42,8 +42,7 @@ def followed_section(report: Report, *, pictures: bool = True) -> Section | None
     parts = [row for row in report.followed if row.by]
     tables = [row_table(report.plan, TITLE, every, ("by", "part"))]
     tables += [row_table(report.plan, "By token", parts)] if parts else []
-    drawn = (_picture(report, parts),) if pictures else ()
-    return Section("followed", TITLE, (*drawn, *tables), LEAD)
+    return Section("followed", TITLE, (_picture(report, parts), *tables), LEAD)
 
 
 def _picture(report: Report, rows: Sequence[FollowedRow]) -> Picture:

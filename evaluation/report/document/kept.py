@@ -55,7 +55,7 @@ def main_group(report: Report) -> str:
 
 def kept_section(report: Report, group: str, plot: Plot | None) -> Section:
     """``plot``: of this group; None draws nothing."""
-    picture = (Picture("chart-kept", TITLE, plot), Paragraph(NOTE, "note")) if plot else ()
+    picture = (Picture("chart-kept", TITLE, plot, note=NOTE),) if plot else ()
     return Section("kept", TITLE, (verdict_of(report, group), *picture))
 
 
@@ -79,9 +79,9 @@ def _sentence(report: Report, group: str) -> tuple[str, str]:
         return "No rule has been compared with strict yet.", "note"
     best = max(relaxed, key=lambda row: row.measured.same.value)
     same = beside(best.measured.same, percent)
-    name, amount = report.plan.setting(best.lane, group, best.measured.temperature), best.measured
+    amount = best.measured
     return (
-        f"Nothing is scored. {name} wrote strict’s text in {same} of {plural(amount.runs, 'run')}, "
+        f"Nothing is scored. {amount.setting(report.plan)} wrote strict’s text in {same} of {plural(amount.runs, 'run')}, "
         f"{_gained(amount)}.",
         "note",
     )
@@ -94,7 +94,7 @@ def _of_scores(report: Report, judged: Sequence[LaneRow]) -> tuple[str, str]:
     best = max(supported, key=_gain) if supported else max(judged, key=_kept)
     row, score, of = best.measured, best.score, len(judged)
     assert score is not None
-    name = _name(report, best)
+    name = row.setting(report.plan)
     outcome = SUPPORTED if supported else outcomes.pop() if len(outcomes) == 1 else TOO_FEW
     single, several, tone = SAYS[outcome]
     claim = (single if of == 1 else several).format(
@@ -109,16 +109,12 @@ def _of_scores(report: Report, judged: Sequence[LaneRow]) -> tuple[str, str]:
             return f"{claim}, on {amount}{few}.", tone
         most = percent(score.recovery.value)
         tied = [each for each in judged if percent(_kept(each)) == most]
-        names = listed([_name(report, each) for each in tied])
+        names = listed([each.measured.setting(report.plan) for each in tied])
         claim += f"; most was kept by {names if len(tied) <= NAMED else f'{len(tied)} of them'}"
         if len(tied) > 1:
             return f"{claim}, {most} by each, on {amount}.", tone
     kept = f"{claim}: {beside(score.recovery, percent)} on {amount}{few}, {_gained(row)}."
     return kept + _of_placebo(report, best), tone
-
-
-def _name(report: Report, row: LaneRow) -> str:
-    return report.plan.setting(row.lane, row.measured.group, row.measured.temperature)
 
 
 def _kept(row: LaneRow) -> float:

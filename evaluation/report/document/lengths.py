@@ -34,14 +34,13 @@ HEADS = (
 )
 
 
-def length_section(report: Report, *, pictures: bool) -> Section | None:
+def length_section(report: Report) -> Section | None:
     """Return the section; None for a study whose prompts have the length that they have."""
     rows = [row for row in report.lengths if not row.group]
     if not rows or not any(suite.tokens for suite in report.plan.suites):
         return None
     table = row_table(report.plan, "τ and speed by prompt length", rows)
-    drawn = tuple(_pictures(report, rows)) if pictures else ()
-    return Section("lengths", "Length of the prompt", (*drawn, table), LEAD)
+    return Section("lengths", "Length of the prompt", (*_pictures(report, rows), table), LEAD)
 
 
 def _pictures(report: Report, rows: Sequence[LengthRow]) -> Iterator[Picture]:

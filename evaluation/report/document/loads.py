@@ -80,13 +80,11 @@ def load_section(report: Report) -> Section | None:
     return Section("load", "Throughput of batches", (*best, table), BATCH_LEAD)
 
 
-def predicted_document(
-    rows: Sequence[LoadRow], errors: Sequence[float], *, pictures: bool
-) -> ReportDocument:
+def predicted_document(rows: Sequence[LoadRow], errors: Sequence[float]) -> ReportDocument:
     """``errors``: of predictions of what was measured."""
     off = f"{signed(100 * min(errors))} to {signed(100 * max(errors))} %"
     note = f" They differ from the {count(len(errors))} measured rates by {off}."
-    blocks = (*best_blocks(rows), *(load_pictures(rows) if pictures else ()))
+    blocks = (*best_blocks(rows), *load_pictures(rows))
     section = Section("predicted", "Throughput by load", blocks, f"{PREDICTED}{note}")
     return ReportDocument("Predicted throughput of batches", (), (section,))
 

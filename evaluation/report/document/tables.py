@@ -117,8 +117,16 @@ COLUMNS: Mapping[str, Column] = {
         "comparisons",
         cells.test_cell,
     ),
-    "verdict": _scored("Verdict", "", lambda score: cells.verdict_cell(score.verdict)),
-    "marked": _scored("Recovery", "", cells.recovery_cell),
+    "verdict": _scored(
+        "Verdict",
+        "",
+        lambda score: cells.marked(TableCell(score.verdict or MISSING), score.verdict),
+    ),
+    "marked": _scored(
+        "Recovery",
+        "",
+        lambda score: cells.marked(spread(score.recovery, percent), score.verdict),
+    ),
 }
 SETTING = ("rule", "drafter", "group", "temperature", "amount")
 SPEED, COSTS, LIKENESS = (
@@ -146,22 +154,33 @@ def lane_rows(report: Report) -> list[LaneRow]:
     return [LaneRow(row, report.plan.lanes[row.lane], row.main_score) for row in report.measured]
 
 
-def lane_sections(report: Report) -> dict[str, Section]:
-    """Return the sections of every group by name: speed, scores, likeness and positions."""
+def lane_sections(report: Report) -> tuple[Section, ...]:
+    """Return the sections of every group: speed, scores, likeness and positions."""
     rows = lane_rows(report)
+
+    def section(
+        name: str,
+        title: str,
+        lead: str,
+        label: str,
+        columns: Iterable[str | Column],
+        some: Sequence[LaneRow] = rows,
+    ) -> Section:
+        table = make_table(label, (*SETTING, *columns), some) if some else NOTHING
+        return Section(name, title, (table,), lead)
+
     scored = [row._replace(score=each) for row in rows for each in row.measured.scores.values()]
     placed = [row for row in rows if row.measured.acceptance_by_position]
     deepest = max((len(row.measured.acceptance_by_position) for row in placed), default=0)
-    every: tuple[tuple[str, str, str, str, Sequence[str | Column], list[LaneRow]], ...] = (
-        (
+    return (
+        section(
             "speed",
             "Speed",
             "The ratio of means is the speed-up of the whole workload, the mean of ratios the average speed-up of a single answer.",
             "Speed by group, temperature and lane",
             SPEED,
-            rows,
         ),
-        (
+        section(
             "scores",
             "All scores",
             "Every metric, categories of a suite included.",
@@ -169,32 +188,22 @@ def lane_sections(report: Report) -> dict[str, Section]:
             SCORES,
             scored,
         ),
-        (
+        section(
             "likeness",
             "Against strict’s texts",
             "Similarity of the texts to strict's on the same prompt and seed, and their likelihood under the target.",
             "Likeness by group, temperature and lane",
             LIKENESS,
-            rows,
         ),
-        (
+        section(
             "positions",
             "Acceptance by position",
             "Share of the steps with a drafted token at a draft position in which it was kept.",
             "Acceptance by draft position",
-            list(map(_position, range(deepest))),
+            map(_position, range(deepest)),
             placed,
         ),
     )
-    return {
-        name: Section(
-            name,
-            title,
-            (make_table(label, (*SETTING, *columns), some) if some else NOTHING,),
-            lead,
-        )
-        for name, title, lead, label, columns, some in every
-    }
 
 
 def _position(index: int) -> Column:

@@ -90,9 +90,9 @@ def _meters(report: Report) -> Iterator[ReportTable]:
 def _against_placebos(report: Report) -> Iterator[Paragraph]:
     """Yield the verdicts by the main metric of a suite: first whether rules select at all, then
     whether they do beyond the rank. What is not better comes first."""
-    plan, suites = report.plan, {suite.name for suite in report.plan.suites}
+    plan, suites = report.plan, report.plan.suite_names
     rows = [
-        (plan.setting(plan.lanes[row.lane], row.group, row.temperature), row)
+        (row.setting(plan), row)
         for row in report.measured
         if row.group in suites and plan.placebos(row.lane) and row.main_score
     ]

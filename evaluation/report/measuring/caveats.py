@@ -29,8 +29,11 @@ def warnings(
 ) -> tuple[str, ...]:
     """``tasks``: number of completed tasks."""
     plan = grid.plan
-    names = {suite.name for suite in plan.suites}
-    suites = [row for row in measured if row.group in names and not plan.lanes[row.lane].is_control]
+    suites = [
+        row
+        for row in measured
+        if row.group in plan.suite_names and not plan.lanes[row.lane].is_control
+    ]
     unfinished = f"Only {tasks:,} of {plan.tasks:,} tasks are done; every number may still change."
     without_none = (
         "The plan has no lane none, so the speed-up over decoding without drafts is not reported."
@@ -53,10 +56,6 @@ def warnings(
     )
 
 
-def _setting(plan: Plan, row: Measured) -> str:
-    return plan.setting(plan.lanes[row.lane], row.group, row.temperature)
-
-
 def _names(plan: Plan, lanes: Mask | np.bool) -> list[str]:
     """``lanes``: [L]."""
     return [plan.title(plan.lanes[lane]) for lane in np.flatnonzero(lanes)]
@@ -72,7 +71,7 @@ def _longer(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     both = [row for row in rows if row.tau_ratio.low > 1 and row.length_ratio.low > 1]
     both.sort(key=lambda row: -row.length_ratio.value)
     named = [
-        f"{_setting(plan, row)} (τ × {row.tau_ratio.value:.3g}, length × "
+        f"{row.setting(plan)} (τ × {row.tau_ratio.value:.3g}, length × "
         f"{row.length_ratio.value:.4g}, at least {row.length_ratio.low:.4g})"
         for row in both
     ]
@@ -92,7 +91,7 @@ def _many_tests(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     ]
     if len(tested) > 1:
         plain = sum(test.p_by_prompt < ALPHA for _, test in tested)
-        left = [_setting(plan, row) for row, test in tested if test.p_holm < ALPHA]
+        left = [row.setting(plan) for row, test in tested if test.p_holm < ALPHA]
         names = f": {first_few(left)}" if left else ""
         yield (
             f"{len(tested)} comparisons with strict were tested; by chance alone about "
@@ -129,7 +128,7 @@ def _unended(plan: Plan, rows: Sequence[Measured]) -> Iterator[str]:
     cut = [row for row in rows if row.unended.value > MANY_UNENDED]
     if cut:
         worst = max(cut, key=lambda row: row.unended.value)
-        share = f"{100 * worst.unended.value:.0f} % of the texts of {_setting(plan, worst)}"
+        share = f"{100 * worst.unended.value:.0f} % of the texts of {worst.setting(plan)}"
         yield (
             f"max_new_tokens {plan.max_new_tokens} cut {share} and more than "
             f"{100 * MANY_UNENDED:.0f} % in {plural(len(cut), 'setting')}; their scores and lengths are "

@@ -16,7 +16,7 @@ from evaluation.plan.plan import Plan, Task
 from evaluation.plan.stored import readable
 from evaluation.report.values import ALL
 from evaluation.statistics import Array, Indices, totals_by_prompt
-from evaluation.study.result import LaneResult, Relative
+from evaluation.study.result import NAN, LaneResult, Relative
 from mars_core.types import Status
 from storage import StoredResult
 
@@ -27,17 +27,8 @@ RESULT, RELATIVE = (
     tuple(each.name for each in fields(kind) if each.type in _NUMBERS)
     for kind in (LaneResult, Relative)
 )
-_LATER = (  # which older studies lack
-    *("ttft_s", "batch", "batch_s", "overshoot_max", "looped", "due", "eligible"),
-    *(
-        "loops_left",
-        "loops_left_by_bonus",
-        "loop_relaxed",
-        "answered",
-        "reasoning_tokens",
-        "reasoning_s",
-    ),
-)
+# which older studies lack: what may be unknown
+_LATER = {"batch", *(each.name for each in fields(LaneResult) if each.default is NAN)}
 # Numbers of a run that follow from others: drafted tokens that were kept, whether the token limit
 # cut it, steps that drafted, these with the kept tokens, tokens after the reasoning, the main
 # score, and whether there is no answer.

@@ -77,11 +77,11 @@ def _hashes(page: str) -> set[str]:
 
 
 def test_a_file_without_figures_carries_no_plotly(report: Report) -> None:
-    assert len(html(document(report, None))) < 500_000 < len(html(document(report, {})))
+    assert len(html(document(bare(report), {}))) < 500_000 < len(html(document(report, {})))
 
 
 def test_markdown_shows_hostile_texts_as_text(full_document: ReportDocument) -> None:
-    text = markdown(full_document)
+    text = markdown(full_document, "report.html")
     text.encode("utf-8")
     tokens = [
         token
@@ -94,7 +94,9 @@ def test_markdown_shows_hostile_texts_as_text(full_document: ReportDocument) -> 
         if token.type in ("html_block", "html_inline", "image", "em_open", "code_inline", "s_open")
     ]
     assert all(
-        token.attrGet("href").startswith("#chart-") for token in tokens if token.type == "link_open"
+        token.attrGet("href").startswith("report.html#chart-")
+        for token in tokens
+        if token.type == "link_open"
     )
     visible = "".join(token.content for token in tokens if token.type in ("text", "fence"))
     assert "</td><script>alert(1)</script> | `x` **b** [a](javascript:alert(2))" in visible

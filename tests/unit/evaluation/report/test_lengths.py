@@ -82,7 +82,7 @@ def test_numbers_by_length_are_those_of_its_tasks_and_are_a_figure_and_a_table()
         assert row.tokens_per_s.value == pytest.approx(tokens / seconds)
         if plan.lanes[row.lane].drafts:
             assert row.tau.value == pytest.approx(tokens / steps)
-    section = length_section(report, pictures=True)
+    section = length_section(report)
     assert section
     picture, table = section.blocks
     assert isinstance(picture, Picture) and isinstance(table, ReportTable)
@@ -100,7 +100,7 @@ def test_prompts_as_they_are_have_a_matrix_by_powers_of_two_and_no_section() -> 
     plan = study_plan(items=4, repeats=1)
     report = reported(plan, drawn_results(plan))
     assert {row.length for row in report.lengths} == {8}  # of 7 tokens
-    assert length_section(report, pictures=True) is None
+    assert length_section(report) is None
     unknown = [
         replace(one, data=one.data | {"prompt_tokens": "nan"}) for one in drawn_results(plan)
     ]

@@ -125,9 +125,7 @@ def test_every_task_is_decoded_in_a_batch_of_each_size(
     assert [(row.load, row.lane.drafts) for row in predicted if row.load == 2] == [
         (2, drafts) for drafts in ("", "model K=2", "model K=3")
     ]
-    assert "They differ from the 6 measured" in markdown(
-        predicted_document(predicted, errors, pictures=True)
-    )
+    assert "They differ from the 6 measured" in markdown(predicted_document(predicted, errors))
 
 
 def test_a_batch_whose_size_is_compared_is_full_until_its_last_run_has_ended() -> None:
