@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.served.client import Server
+from evaluation.served.server import Server
 from mars_core.models import PairSpec
 from mars_core.numbers import read_integer
 

@@ -22,7 +22,7 @@ from evaluation.options import (
     read_plan_options,
     read_served_options,
 )
-from evaluation.served.client import ServerError
+from evaluation.served.server import ServerError
 from evaluation.study.worker import Work
 from mars_core.settings.command_line import settings_named
 from mars_playground.output import note, write

@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 from evaluation.item import Item
 from evaluation.report.texts import read_answered
-from evaluation.served.client import CHAT, Client, Server, ServerError
+from evaluation.served.client import Client
+from evaluation.served.server import CHAT, Server, ServerError
 from storage import Preferred, RunStore
 
 URL, MODEL, KEY = "MARS_JUDGE_URL", "MARS_JUDGE_MODEL", "MARS_JUDGE_KEY"  # of the environment

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from display.format import count, displayable, plural
 from evaluation.lossless.greedy import Greedy
 from evaluation.lossless.values import Finding, LosslessVerdict, limits, overall
-from evaluation.served.client import Client, Server, with_model
+from evaluation.served.client import Client, with_model
 from evaluation.served.counters import Counters, counters_of
+from evaluation.served.server import Server
 from mars_core.models.catalog import BUNDLED_PROMPTS, GENERAL_PROMPTS
 from mars_core.text.files import read_lines
 

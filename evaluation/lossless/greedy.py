@@ -14,7 +14,8 @@ from evaluation.lossless.sampled import sampled_findings
 from evaluation.lossless.together import together
 from evaluation.lossless.values import CUT, HELPS, Finding, LosslessVerdict, next_token
 from evaluation.served.answer import Answer
-from evaluation.served.client import COMPLETIONS, Client, ServerError
+from evaluation.served.client import Client
+from evaluation.served.server import COMPLETIONS, ServerError
 
 EXCERPT = 20  # characters
 # Gap, in nats, of two tokens that rounding may swap: one step of bfloat16 for logits of

@@ -25,7 +25,8 @@ from evaluation.lossless.sampled import LONG, RARE, drawn
 from evaluation.lossless.together import together
 from evaluation.lossless.values import Finding, LosslessVerdict, at_once, complete
 from evaluation.served.answer import Answer
-from evaluation.served.client import Client, ServerDown, ServerError
+from evaluation.served.client import Client
+from evaluation.served.server import ServerDown, ServerError
 
 CERTAIN = 1e-6  # p below which one answer of many is wrong by itself
 REST = 0.1  # the probability of other tokens, at least, where gaps are compared

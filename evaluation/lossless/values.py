@@ -15,7 +15,8 @@ from tqdm import tqdm
 
 from evaluation.progress import LOG_S
 from evaluation.served.answer import Answer, TokenKey
-from evaluation.served.client import Client, Prompt, ServerDown, ServerError
+from evaluation.served.client import Client, Prompt
+from evaluation.served.server import ServerDown, ServerError
 
 AT_ONCE = 8  # requests
 TOP = 20  # alternatives whose probability is requested

@@ -10,7 +10,8 @@ from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.answer import answer_of, assembled
 from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
 from evaluation.served.message import text_of
-from evaluation.served.trace import STOPS, ServedToken, served_trace, tokens_of, vllm_steps
+from evaluation.served.tokens import STOPS, ServedToken, tokens_of
+from evaluation.served.trace import served_trace, vllm_steps
 from mars_core.types import UNKNOWN, RunConfig, StopReason
 
 _OF_ALL_CHOICES = ("choices", "usage", "metrics", "timings", "sglext")

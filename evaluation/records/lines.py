@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.counts import ids_of, integer
-from evaluation.served.trace import ServedStep, ServedToken, served_trace
+from evaluation.served.tokens import ServedToken
+from evaluation.served.trace import ServedStep, served_trace
 from mars_core.drafting import DRAFTERS
 from mars_core.types import SERVER, UNKNOWN, RuleConfig, StopReason
 

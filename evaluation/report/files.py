@@ -94,12 +94,11 @@ def _lane(plan: Plan, number: int) -> list[Any]:
 
 def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
     result = read_result(stored.data)
+    relative = stored.relative and read_relative(stored.relative)
     yield from _values(result, RESULT)
     yield next(iter(result.scores.values()), None)
     yield from map(result.scores.get, metrics)
-    yield from _values(
-        None if stored.relative is None else read_relative(stored.relative), RELATIVE
-    )
+    yield from (getattr(relative, name, None) for name in RELATIVE)
     yield from (stored.worker, stored.created_at, stored.run_ids)
 
 

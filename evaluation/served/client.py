@@ -8,15 +8,15 @@ import socket
 import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from display.format import shorten
 from evaluation.served.answer import Answer, Broken, Part, read_answer, read_bytes
+from evaluation.served.server import CHAT, COMPLETIONS, Server, ServerDown, ServerError
 
-COMPLETIONS, CHAT = "/completions", "/chat/completions"
 TIMEOUT_S = 120.0  # without a byte from the server
 PAUSE_S = (
     1.0  # before the second try; doubled for each further one, unless the server sets Retry-After
@@ -37,55 +37,6 @@ _T = TypeVar("_T")
 
 # A text, token ids (for llama.cpp also texts among them), or the messages of a chat.
 Prompt = str | Sequence[str | int] | Sequence[Mapping[str, str]]
-
-
-class ServerError(Exception):
-    """The server did not answer; one sentence, without the key."""
-
-
-class ServerDown(ServerError):
-    """All tries failed with errors that may pass."""
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """``url``: up to ``/v1``, which is added to a URL without a path. ``tries``: maximum number of
-    requests per answer.
-
-    Raises ValueError for a URL that is not http or https, or that contains a password or a query.
-    """
-
-    url: str
-    model: str = ""
-    key: str = field(default="", repr=False)
-    tries: int = 5
-    role: str = "server"  # in messages
-
-    def __post_init__(self) -> None:
-        try:
-            url = httpx.URL(self.url)
-        except httpx.InvalidURL:
-            url = httpx.URL("")
-        if url.scheme not in ("http", "https") or not url.host:
-            raise ValueError(
-                f"The {self.role}'s URL is {self.url!r}; it must begin with http:// or https://."
-            )
-        if url.userinfo or url.query or url.fragment:
-            why = "contains a password or a query; it must have only host, port and path"
-            raise ValueError(f"The {self.role}'s URL {why}.")
-        if not (self.key.isascii() and self.key.isprintable()):
-            raise ValueError(f"The {self.role}'s key has characters that no key has.")
-
-    @property
-    def base(self) -> str:
-        """The URL to which ``/completions`` is appended."""
-        url = self.url.rstrip("/").removesuffix(CHAT)
-        return url if httpx.URL(url).path.strip("/") else f"{url}/v1"
-
-    @property
-    def title(self) -> str:
-        """The server in messages."""
-        return f"The {self.role} {self.base}"
 
 
 class Client:

@@ -10,8 +10,9 @@ from itertools import pairwise
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from evaluation.served.client import Client, ServerError
+from evaluation.served.client import Client
 from evaluation.served.counts import ServerCounts
+from evaluation.served.server import ServerError
 
 # Prefix of a server's metrics, and its count of new tokens.
 _SERVERS = {"vllm": "generation_tokens", "llamacpp": "tokens_predicted"}

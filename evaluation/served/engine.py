@@ -12,8 +12,9 @@ from typing import Self
 from evaluation.plan.lane import BASELINE
 from evaluation.plan.plan import Plan, Task
 from evaluation.scoring.metrics import check_libraries
-from evaluation.served.client import Client, Server, ServerDown, ServerError, with_model
+from evaluation.served.client import Client, with_model
 from evaluation.served.request import KEY, request_of
+from evaluation.served.server import Server, ServerDown, ServerError
 from evaluation.served.trace import answer_trace, failed_trace
 from evaluation.study.engine import config_of
 from mars_core.types import SERVER, RunConfig, Trace

@@ -12,10 +12,11 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 
 from evaluation.served.answer import Part
-from evaluation.served.client import Client, Server, ServerError
+from evaluation.served.client import Client
 from evaluation.served.counters import WHOLE, Counters, counters_of, counts_between
 from evaluation.served.counts import with_counts
 from evaluation.served.request import request_of
+from evaluation.served.server import Server, ServerError
 from evaluation.served.trace import answer_trace, failed_trace, part_step
 from mars_core.jobs import Began, Ended, Job, JobEvent, Why, Wrote, reason_to_end
 from mars_core.settings import Settings

@@ -7,20 +7,18 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
-from evaluation.served.answer import Answer, Part, Position
+from evaluation.served.answer import Answer, Part
 from evaluation.served.counts import counts_of, with_counts
+from evaluation.served.tokens import STOPS, ServedToken, count_of, of_part, through_stop, tokens_of
 from mars_core.telemetry import UNREPORTED, summarise
 from mars_core.types import (
     TOKEN_FIELDS,
     UNKNOWN,
-    Alternative,
     DraftNode,
     Outcome,
     RunConfig,
-    Sampling,
     Status,
     Step,
     StopReason,
@@ -30,33 +28,11 @@ from mars_core.types import (
 
 NAN = math.nan
 MAX_DRAFT = 1024  # tokens per step
-STOPS = {
-    "stop": StopReason.EOS,
-    "eos": StopReason.EOS,
-    "tool_calls": StopReason.EOS,
-    "length": StopReason.LENGTH,
-    "limit": StopReason.LENGTH,
-}  # of servers
-MOST_ALTERNATIVES = 5  # of a token that are kept
-LEFT_OUT = 1e-3  # probability of all unlisted tokens, at most, where an entropy is known
 
 
 # by type of a field, the value of a token of which nothing is known
 _EMPTY: dict[Any, Any] = {float: NAN, int: UNKNOWN, str: "", Outcome: Outcome.BONUS}
 _UNREPORTED = Token(**{name: _EMPTY.get(each.kind, ()) for name, each in TOKEN_FIELDS.items()})
-
-
-class ServedToken(NamedTuple):
-    """One emitted token. ``logprob``: ln softmax of the raw logits; ``gap``: the target's z1 − z2;
-    ``top``: its likeliest tokens, with ``rank`` and ``entropy`` where these follow from them."""
-
-    id: int = UNKNOWN
-    piece: str = ""
-    logprob: float = NAN
-    gap: float = NAN
-    top: tuple[Alternative, ...] = ()
-    rank: int = UNKNOWN
-    entropy: float = NAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +115,8 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
     tokens, metrics = tokens_of(answer, config.sampling), answer.extra.get("metrics")
     reason, ended = STOPS.get(answer.finish_reason), answer.finish_reason[:40]
     error = "" if reason else f"The server ended the answer with finish reason {ended!r}."
-    new_tokens = _count(answer.usage.get("completion_tokens"))
-    through = _through_stop(tokens, config.prompt.stop) if reason is StopReason.EOS else 0
+    new_tokens = count_of(answer.usage.get("completion_tokens"))
+    through = through_stop(tokens, config.prompt.stop) if reason is StopReason.EOS else 0
     if through or isinstance(answer.extra.get("stop_reason"), str):
         tokens, reason = tokens[:through], StopReason.STOP_STRING
         new_tokens = UNKNOWN if answer.token_ids else new_tokens
@@ -151,7 +127,7 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
         stop_reason=reason or StopReason.ERROR,
         new_tokens=new_tokens,
         prompt_ids=answer.prompt_ids or (),
-        prompt_tokens=_count(answer.usage.get("prompt_tokens")),
+        prompt_tokens=count_of(answer.usage.get("prompt_tokens")),
         steps=vllm_steps(
             metrics.get("speculative_decoding") if isinstance(metrics, dict) else None, len(tokens)
         ),
@@ -167,7 +143,7 @@ def answer_trace(config: RunConfig, answer: Answer) -> Trace:
 def part_step(config: RunConfig, part: Part, index: int, start: int) -> Step:
     """Return what an event of a stream adds at a position of the text, as a step of which nothing
     else is known yet."""
-    token = _of_part(part, config.sampling)
+    token = of_part(part, config.sampling)
     row = _token(_UNKNOWN_STEP, 0, token, Outcome.BONUS, greedy=config.sampling.temperature == 0)
     end = start + len(part.text)
     row = replace(row, step=index, position=index, start=start, end=end)
@@ -198,78 +174,6 @@ def vllm_steps(reported: Any, tokens: int) -> list[ServedStep] | None:
         steps.append(ServedStep(drafted, min(accepted, emitted - lead), emitted, lead))
         tokens -= emitted
     return steps if steps and not tokens else None
-
-
-def tokens_of(answer: Answer, sampling: Sampling) -> list[ServedToken]:
-    """Ids and pieces, as far as the server reports both for every token; else one of the two, the
-    parts of a stream where there are as many, or none."""
-    names = answer.names or [UNKNOWN] * len(answer.logprobs or ())
-    ids = [name if isinstance(name, int) else UNKNOWN for name in names]
-    if not answer.logprobs:
-        return [ServedToken(id_) for id_ in ids] or _of_parts(answer, sampling)
-    return [
-        _served_token(id_, each, sampling) for id_, each in zip(ids, answer.logprobs, strict=True)
-    ]
-
-
-def _of_parts(answer: Answer, sampling: Sampling) -> list[ServedToken]:
-    """Take each part of a stream as a token, where that makes as many as the server counted: with
-    the end of the turn, of which llama.cpp sends nothing."""
-    count = _count(answer.usage.get("completion_tokens"))
-    ends = len(answer.parts) == count - 1 and STOPS.get(answer.finish_reason) is StopReason.EOS
-    if not answer.parts or len(answer.parts) + ends != count:
-        return []
-    tokens = [_of_part(part, sampling) for part in answer.parts]
-    return [*tokens, *[ServedToken()] * ends]
-
-
-def _of_part(part: Part, sampling: Sampling) -> ServedToken:
-    if len(part.positions) != 1:
-        return ServedToken(piece=part.text)
-    key = part.positions[0].key
-    token = _served_token(key if isinstance(key, int) else UNKNOWN, part.positions[0], sampling)
-    return token._replace(piece=part.text)
-
-
-def _served_token(id_: int, position: Position, sampling: Sampling) -> ServedToken:
-    """Probabilities of the raw logits are those of the run at temperatures 0 and 1 without
-    warpers."""
-    top = position.top
-    gap = top[0].logprob - top[1].logprob if top[1:] else NAN
-    as_sampled = sampling == Sampling(sampling.temperature) and sampling.temperature in (0, 1)
-    alternatives = [
-        Alternative(each.key if isinstance(each.key, int) else UNKNOWN, each.token, p)
-        for each in top
-        if as_sampled and (p := math.exp(each.logprob))
-    ]
-    same = [number for number, each in enumerate(top, 1) if each[::3] == position[::3]]
-    return ServedToken(
-        *(id_, position.token, position.logprob, gap, tuple(alternatives[:MOST_ALTERNATIVES])),
-        same[0] if same else UNKNOWN,
-        _entropy([each.p for each in alternatives]),
-    )
-
-
-def _entropy(listed: Sequence[float]) -> float:
-    """Return the entropy of these probabilities and the rest as one token: that of all, to about
-    0.01 nats, where they leave out at most LEFT_OUT; else nan."""
-    rest = max(0.0, 1 - math.fsum(listed))
-    if rest > LEFT_OUT:
-        return NAN
-    return -math.fsum(p * math.log(p) for p in (*listed, rest) if p)
-
-
-def _through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
-    """Return the number of tokens up to the one that completes a stop string; 0 where none does."""
-    read = accumulate(token.piece for token in tokens)
-    return next(
-        (number for number, text in enumerate(read, 1) if any(stop in text for stop in stops)), 0
-    )
-
-
-def _count(value: Any) -> int:
-    """UNKNOWN for what is no count, or one that no database column holds."""
-    return value if type(value) is int and 0 <= value < 2**31 else UNKNOWN
 
 
 def _steps(

@@ -1,4 +1,6 @@
-"""Attention of a pass: scores, which may be capped, and values by their weight."""
+"""Attention of a pass: scores, which may be capped, and values by their weight; and the keys and values
+of the texts of a cache, allocated once, of which a pass reads and writes the positions of its layout.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from mars_core.decoder.positions import PassLayout
 
 # Attention sums fewer rows in another order: blocks of them on a CPU, of more rows for larger heads,
 # a single one on a GPU.
@@ -81,3 +85,39 @@ def _repeated(mask: Tensor | None, n: int, group: int, keys: Tensor) -> Tensor:
         hidden = torch.full((n, width), torch.finfo(keys.dtype).min).triu(1 + width - n)
         mask = hidden.to(keys)
     return mask if mask.shape[-2] == n * group else mask.repeat_interleave(group, -2)
+
+
+class Store:
+    """One tensor for all layers of one shape: [layers, 2 · key heads, slots · capacity, d], keys
+    before values, with the dtype and on the device of ``like``."""
+
+    layout: PassLayout  # of the current pass
+
+    def __init__(self, layers: int, heads: Heads, slots: int, capacity: int, like: Tensor) -> None:
+        self._heads = heads
+        self._all = like.new_zeros(layers, 2 * heads.key, slots * capacity, heads.size)
+        # of each layer, the second keys and values [slots, key heads, capacity, d]
+        self.entries = [*self._all]
+        by_slot = self._all.unflatten(2, (slots, capacity)).transpose(1, 2)
+        self._texts = [layer.chunk(2, 1) for layer in by_slot]
+
+    def attend(self, queries: Tensor, stored: Tensor, layer: int, windowed: bool) -> Tensor:
+        """Stores keys and values [A, n, 2 · key heads, d] of the pass's tokens; queries [A, n,
+        query heads, d] → what they attend to, [A, n, query heads · d]."""
+        layout = self.layout
+        self.entries[layer].index_copy_(1, layout.entries, stored.flatten(0, 1).transpose(0, 1))
+        mixed = []
+        for each in layout.segments:
+            mask = each.windowed if windowed else each.full
+            keys, values = (part[each.slots, :, : each.width] for part in self._texts[layer])
+            mixed.append(attend(queries[each.region], keys, values, mask, self._heads))
+        if len(mixed) == 1:
+            return mixed[0]
+        together = mixed[0].new_empty(*queries.shape[:2], mixed[0].shape[-1])
+        for each, part in zip(layout.segments, mixed, strict=True):
+            together[each.region] = part
+        return together
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies ``rows`` [n] to ``slots`` [n], counted over all slots, in every layer."""
+        self._all.index_copy_(-2, slots, self._all.index_select(-2, rows))

@@ -11,14 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows, Start
-from mars_core.decoder.store import ModulesStore, Store
 
 CHUNK = 512  # prompt tokens per pass
 _ALIGNED = 64
@@ -71,13 +70,21 @@ class CacheSize(NamedTuple):
         )
 
 
+class KeyStore(Protocol):
+    """The keys and values of a cache."""
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
+        ...
+
+
 class ModelCache(ABC):
     """``feature_layers``: layers whose input the latest ``chains`` or ``trees`` left in
     ``features`` [slots, rows, layers · H], at a fixed address; their number stands for what the
     output layer reads, the last hidden state after the norm."""
 
     path: str  # how passes are computed, for the run's record
-    _store: Store | ModulesStore
+    _store: KeyStore
     _one_width = False  # whether all tokens of a pass attend over the same width
 
     def __init__(

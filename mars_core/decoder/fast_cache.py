@@ -12,11 +12,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from mars_core.decoder.architectures import LLAMA, architecture, number
-from mars_core.decoder.attention import capped
+from mars_core.decoder.attention import Store, capped
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
 from mars_core.decoder.layer import FastLayer, Rotary, rotary_of
 from mars_core.decoder.positions import PassLayout, PositionIndex
-from mars_core.decoder.store import Store
 
 if TYPE_CHECKING:
     from mars_core.decoder.fused import Fused

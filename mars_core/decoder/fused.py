@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from triton import cdiv, next_power_of_2
 
 from mars_core.decoder import kernels
+from mars_core.decoder.attention import Store
 from mars_core.decoder.kernels import COLUMNS, HEADS, SPAN, STEP
 from mars_core.decoder.layer import Core, Norm, Rotary
-from mars_core.decoder.store import Store
 
 _PROGRAMS, _LEAST = 256, 512  # of a product about as many at least, with so much of K each
 _COUNTS = 2**15  # tiles of a product of several programs, or tokens times key heads

@@ -4,15 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
 from mars_core.decoder.positions import PassLayout, PositionIndex
-from mars_core.decoder.store import ModulesStore
+
+
+class CurrentPass:
+    """The current pass, shared by the layers of a ``ModulesStore``; ``layout.start`` is an int."""
+
+    layout: PassLayout
+
+
+class LayerStore(DynamicLayer):
+    """A layer of transformers' cache that keeps every position of one text, in preallocated
+    memory."""
+
+    def __init__(self, capacity: int, current_pass: CurrentPass) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._capacity, self._pass = capacity, current_pass
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        super().lazy_initialization(key_states, value_states)
+        before = (*key_states.shape[:-2], self._capacity)
+        self._buffers = [
+            states.new_zeros(*before, states.shape[-1]) for states in (key_states, value_states)
+        ]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: object, **__: object
+    ) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        start, width = self.get_seq_length(), self._pass.layout.segments[-1].width
+        for buffer, states in zip(self._buffers, (key_states, value_states), strict=True):
+            buffer[..., start : start + states.shape[-2], :] = states
+        keys, values = (buffer[..., :width, :] for buffer in self._buffers)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def get_seq_length(self) -> int:
+        return cast(int, self._pass.layout.start)
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies ``rows`` [n] to ``slots`` [n]."""
+        for stored in self._buffers:
+            stored.index_copy_(-2, slots, stored.index_select(-2, rows))
+
+
+class ModulesStore(DynamicCache):
+    """A cache for transformers' forward pass. Sliding windows are applied by the mask, so that
+    every rollback is exact."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__()
+        self.current_pass = current_pass = CurrentPass()
+        # Called when a layer is first written to.
+        self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, current_pass))
+
+    def move(self, rows: Tensor, slots: Tensor) -> None:
+        """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
+        for layer in self.layers:
+            cast(LayerStore, layer).move(rows, slots)
 
 
 class ModulesCache(ModelCache):

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.attention import Heads
+from mars_core.decoder.attention import Heads, Store
 from mars_core.decoder.cache import CHUNK, CacheSize
 from mars_core.decoder.fast_cache import rotary_table
 from mars_core.decoder.layer import core_of, norm_of
 from mars_core.decoder.packing import pack
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
-from mars_core.decoder.store import Store
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
 
 if TYPE_CHECKING:

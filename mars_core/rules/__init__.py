@@ -8,9 +8,18 @@ from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from mars_core.rules.base import PLAIN, WHERE, Evidence, Parameter, Reach, Rule, Siblings, as_value
+from mars_core.rules.base import (
+    PLAIN,
+    WHERE,
+    Evidence,
+    Parameter,
+    Reach,
+    Rule,
+    Siblings,
+    as_value,
+    protecting,
+)
 from mars_core.rules.expression import SCORE, expressions, split_values
-from mars_core.rules.protection import protecting
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig, ShiftKind
 
 _FIRST = (

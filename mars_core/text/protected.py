@@ -9,7 +9,7 @@ from fnmatch import translate
 from transformers import PreTrainedTokenizerBase
 
 from mars_core.panics import contained
-from mars_core.rules.protection import special_ids
+from mars_core.rules.base import special_ids
 from mars_core.text.detokenize import Pieces
 from mars_core.types import SPECIAL
 

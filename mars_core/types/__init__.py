@@ -25,24 +25,26 @@ from mars_core.types.configuration import (
     numbers,
     value_text,
 )
-from mars_core.types.trace import (
+from mars_core.types.token import (
     NODE_FIELDS,
     STEP_FIELDS,
-    SUMMARY_FIELDS,
     TOKEN_FIELDS,
     UNKNOWN,
     Alternative,
-    Cause,
-    Divergence,
     DraftNode,
     FieldDescription,
     Outcome,
     PrefixToken,
-    Status,
     Step,
+    Token,
+)
+from mars_core.types.trace import (
+    SUMMARY_FIELDS,
+    Cause,
+    Divergence,
+    Status,
     StopReason,
     Summary,
-    Token,
     Trace,
 )
 

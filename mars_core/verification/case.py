@@ -9,7 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import NO_SIGNALS, Evidence, Rule, Signals, State
+from mars_core.rules.base import Rule
+from mars_core.rules.evidence import NO_SIGNALS, Evidence, Signals, State
 from mars_core.rules.expression import Span
 from mars_core.sampling import Chance, Draws
 from mars_core.types import DraftMode, Parameters, Sampling

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from mars_core.rules.base import WHERE, State
+from mars_core.rules.base import WHERE
+from mars_core.rules.evidence import State
 from mars_core.rules.expression import SCORE, Expression, Span, expressions
 from mars_core.sampling import row_sums
 from mars_core.types import numbers

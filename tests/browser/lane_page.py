@@ -10,16 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from ui.kit.assets import asset
 from ui.kit.theme import page_css
-from ui.token_view.view import (
-    FOLDER,
-    LANE,
-    READER,
-    RIBBON,
-    STEP,
-    LaneView,
-    row_props,
-    script,
-)
+from ui.token_view.components import FOLDER, LANE, READER, RIBBON, STEP, row_props, script
+from ui.token_view.view import LaneView
 
 MOUNT = """([id, code, props]) => {
   const element = document.getElementById(id), seen = {};

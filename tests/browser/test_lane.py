@@ -23,9 +23,10 @@ from tests.serving import serving
 from tests.traces import ACCEPTED_OR_RELAXED, make_trace, make_tree_trace
 from tests.unit.ui.helpers import judged
 from ui.kit.assets import asset
+from ui.token_view.components import QUANTITIES
 from ui.token_view.reading import markdown_html
 from ui.token_view.story import relaxed_story
-from ui.token_view.view import QUANTITIES, LaneView, ended_view
+from ui.token_view.view import LaneView, ended_view
 
 pytestmark = pytest.mark.browser
 MARS, STRICT = make_trace(rule="mars", new_tokens=120), make_trace(rule="strict", new_tokens=90)

@@ -22,7 +22,7 @@ from ui.kit.assets import asset
 # Sheets of ui/assets/styles: before that of the token view, after it, and after those of the tabs.
 BEFORE, AFTER, LAST = (
     ("page", "settings", "lanes"),
-    ("reader", "ribbon", "step", "details", "figures"),
+    ("reader", "ribbon", "step", "details"),
     ("narrow",),
 )
 REPORT_SHEET = "report"  # of reports alone

@@ -31,7 +31,7 @@ from ui.result.details import FIGURES, TABS, Details
 from ui.result.numbers import SETTINGS
 from ui.result.result import reopened, title_of
 from ui.result.view import details_html
-from ui.token_view.view import (
+from ui.token_view.components import (
     lane_component,
     reader_component,
     ribbon_component,

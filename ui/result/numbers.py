@@ -16,8 +16,15 @@ from mars_core.rules import RULES
 from mars_core.settings import KINDS, Settings
 from mars_core.settings.setting import Number, Words
 from mars_core.settings.table import OF_RUNS, value_in
-from mars_core.types import UNKNOWN, ModelRef, RunConfig, ShiftKind, Summary, Trace
-from mars_core.types.trace import SUMMARY_FIELDS
+from mars_core.types import (
+    SUMMARY_FIELDS,
+    UNKNOWN,
+    ModelRef,
+    RunConfig,
+    ShiftKind,
+    Summary,
+    Trace,
+)
 from ui.kit.labels import draft_length, exact_text, lane_label, run_names, setting
 from ui.kit.values import Check
 from ui.result.speed import SpeedRatio

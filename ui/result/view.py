@@ -20,14 +20,13 @@ from ui.result.result import ComparisonResult
 from ui.result.sentence import divergence, divergence_text
 from ui.settings.values import FIRST_LANES
 from ui.sharing import share_component
-from ui.token_view.view import (
-    LaneView,
-    ended_view,
+from ui.token_view.components import (
     lane_component,
     reader_component,
     ribbon_component,
     step_component,
 )
+from ui.token_view.view import LaneView, ended_view
 
 HELPED = ("rule", "tau", "r", "theta", "tv", "k")
 

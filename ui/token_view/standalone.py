@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 from display.palette import css_variables
 from mars_core.types import Trace
 from ui.kit.assets import asset
-from ui.token_view.view import FOLDER, LaneView, ended_view, lane_component
+from ui.token_view.components import FOLDER, lane_component
+from ui.token_view.view import LaneView, ended_view
 
 
 def read_trace(text: str | bytes) -> Trace:

@@ -23,7 +23,8 @@ import pytest
 
 from bench.common.command import collected
 from bench.common.report import ResultTable
-from evaluation.served.client import Client, Server
+from evaluation.served.client import Client
+from evaluation.served.server import Server
 from evaluation.served.trace import answer_trace
 from mars_core.types import DrafterConfig, ModelRef, PromptConfig, RuleConfig, RunConfig, Sampling
 from mars_playground.__main__ import main

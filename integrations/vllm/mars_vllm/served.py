@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mars_core.rules.base import special_ids
 from mars_core.rules.expression import Span, parse
-from mars_core.rules.protection import special_ids
 
 _USUAL = parse("thinking").span
 

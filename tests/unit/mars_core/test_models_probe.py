@@ -26,10 +26,11 @@ from mars_core.decoder import (
     prepare,
 )
 from mars_core.decoder.architectures import LLAMA
+from mars_core.decoder.attention import Store
 from mars_core.decoder.fast_cache import FastCache
 from mars_core.decoder.layer import Rotary
+from mars_core.decoder.modules_cache import LayerStore
 from mars_core.decoder.positions import PositionIndex
-from mars_core.decoder.store import LayerStore, Store
 from mars_core.models import ModelPool, Pair, custom_pair, loading, reading
 from mars_core.models.checks.exactness import real_text
 from mars_core.models.checks.probe import ProbeTrial, check, reference_logits

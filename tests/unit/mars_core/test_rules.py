@@ -14,7 +14,7 @@ import torch
 
 import mars_core.rules
 from mars_core.rules import RULES, Evidence
-from mars_core.rules.base import State
+from mars_core.rules.evidence import State
 from mars_core.sampling import displayed_distribution, target_distribution
 from mars_core.types import Sampling
 from tests.unit.mars_core.test_verification import column, columns, drawn_case

@@ -29,7 +29,7 @@ from evaluation.judge.study import (
 from evaluation.plan.lane import Lane
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan
-from evaluation.served.client import Server, ServerError
+from evaluation.served.server import Server, ServerError
 from mars_core.types import ModelRef, RuleConfig, Trace
 from storage import Preferred, RunStore
 from tests.traces import make_trace

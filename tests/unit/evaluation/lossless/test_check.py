@@ -23,8 +23,9 @@ from evaluation.lossless.greedy import (
 from evaluation.lossless.rounds import Difference
 from evaluation.lossless.values import Finding, LosslessVerdict, overall
 from evaluation.served.answer import Answer, Position
-from evaluation.served.client import Client, Server
+from evaluation.served.client import Client
 from evaluation.served.counters import Counters, read_counters
+from evaluation.served.server import Server
 from mars_core.models.catalog import BUNDLED_PROMPTS
 from mars_core.types import DrafterConfig, DraftMode, RuleConfig
 from tests.served_server import MODEL, Fault, Serving

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from evaluation.served.answer import Answer
-from evaluation.served.client import Client, Server, ServerError
+from evaluation.served.client import Client
 from evaluation.served.request import request_of
-from evaluation.served.trace import ServedStep, ServedToken, answer_trace, served_trace, vllm_steps
+from evaluation.served.server import Server, ServerError
+from evaluation.served.tokens import ServedToken
+from evaluation.served.trace import ServedStep, answer_trace, served_trace, vllm_steps
 from evaluation.study.result import result_of
 from evaluation.suites.read import read_suite
 from mars_core.types import (
