@@ -19,6 +19,7 @@ FIGURE_PX = 600  # of the axes of the narrowest figure
 CAPTION_PX, FOOT_PX, LEGEND_PX = 26, 58, 32  # above and below the axes of a panel
 DODGE = 0.014  # of an axis between marks of series that have the same x
 MarkValue = tuple[float, float, float]  # a value and both ends of its interval, nan where unknown
+Level = tuple[float, str]  # where a line lies across, and its name
 
 K = TypeVar("K")
 
@@ -49,15 +50,14 @@ class Mark(NamedTuple):
 
 class Panel(NamedTuple):
     """One pair of axes, each as ``spanning`` gives it; the caption is that of ``y``. ``lines``: marks
-    that are joined. ``marks``: None for those of the lines. ``level``: where a line lies across, and
-    its name."""
+    that are joined. ``marks``: None for those of the lines."""
 
     caption: str
     x: FigurePart
     y: FigurePart
     lines: Sequence[Sequence[Mark]]
     marks: Sequence[Mark] | None = None
-    level: tuple[float, str] | None = None
+    level: Level | None = None
 
 
 def at(value: float) -> MarkValue:
@@ -68,18 +68,6 @@ def at(value: float) -> MarkValue:
 def dodge(index: int, series: int, values: Sequence[float]) -> float:
     """Give the distance of a series from the x that it shares with others."""
     return DODGE * ((max(values) - min(values)) or 1.0) * (index - (series - 1) / 2)
-
-
-def beside_each_other(
-    points: Iterable[tuple[K, float, MarkValue, str]], looks: Mapping[K, Look], xs: Sequence[float]
-) -> list[list[Mark]]:
-    """Return the lines of series that share their ``xs``, a little apart. ``points``: the key of a
-    series, x, value and text."""
-    lines: dict[K, list[Mark]] = {}
-    for key, x, value, text in points:
-        shift = dodge([*looks].index(key), len(looks), xs)
-        lines.setdefault(key, []).append(Mark(looks[key], at(x + shift), value, text))
-    return [*lines.values()]
 
 
 def ticked(names: Mapping[float, str], title: str) -> FigurePart:
@@ -97,10 +85,28 @@ def spanning(
     return axis(plain(title), range=[least - room, most + room], **more)
 
 
-def reached(spreads: Iterable[MarkValue], *levels: float) -> list[float]:
-    """List what an axis spans: all values and levels, and the ends of intervals as far as the values
-    are apart, or half of the largest value."""
-    every = list(spreads)
+def lines_panel(
+    caption: str,
+    points: Sequence[tuple[K, float, MarkValue, str]],
+    looks: Mapping[K, Look],
+    x: FigurePart,
+    y: FigurePart | None = None,
+    **ticks: Any,
+) -> Panel:
+    """Draw the lines of series that share their xs, a little apart. ``points``: the key of a series,
+    x, value and text; ``y``: else an axis over the values."""
+    lines, xs = dict[K, list[Mark]](), [place for _, place, _, _ in points]
+    for key, place, value, text in points:
+        shift = dodge([*looks].index(key), len(looks), xs)
+        lines.setdefault(key, []).append(Mark(looks[key], at(place + shift), value, text))
+    ends = (end for _, _, value, _ in points for end in value)
+    return Panel(caption, x, y or spanning(ends, **ticks), [*lines.values()])
+
+
+def reached(spreads: Iterable[MarkValue], level: Level | None = None) -> list[float]:
+    """List what an axis spans: all values and the level, and the ends of intervals as far as the
+    values are apart, or half of the largest value."""
+    every, levels = list(spreads), [level[0]] if level else []
     known = [value for value in (*(each[0] for each in every), *levels) if math.isfinite(value)]
     if not known:
         return []

@@ -11,6 +11,7 @@ from evaluation.plan.lane import (
     BASELINE,
     PLACEBO_SEEDS,
     Lane,
+    lanes_of,
     with_placebos,
     with_sharpened,
 )
@@ -20,7 +21,7 @@ from evaluation.plan.plan import Plan
 from evaluation.suites.read import read_suite
 from evaluation.suites.typed import typed_suite
 from mars_core.drafting import drafter_kind, offered
-from mars_core.numbers import check_lanes, read_integers, read_numbers
+from mars_core.numbers import read_integers, read_numbers
 from mars_core.rules import PLAIN, RULES
 from mars_core.settings import CHAIN, PROCESSORS, LaneSettings, Settings
 from mars_core.settings.command_line import read_rules, settings_named
@@ -140,10 +141,7 @@ def _lanes(
     if spec:
         chosen = [LaneSettings(rule).config(spec) for rule in chosen]
     rules = [replace(rule, parameters=RULES[rule.name].values(rule.parameters)) for rule in chosen]
-    check_lanes(len(drafters) * len(rules))
-    lanes = [Lane(rule, drafter) for drafter in drafters for rule in rules]
-    none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in names else []
-    return (*none, *lanes)
+    return lanes_of(rules, drafters, plain=PLAIN in names)
 
 
 def _drafters(
@@ -155,7 +153,7 @@ def _drafters(
         names = ", ".join(kind.name for kind in kinds)
         raise ValueError(f"--tree is given; drafter {names} drafts chains only.")
     ks = read_integers(options.k, "--k", 1, MAX_DRAFT) if options.k else (spec.k,)
-    drafters = [
+    return [
         replace(
             settings,
             drafter=kind.name,
@@ -166,7 +164,6 @@ def _drafters(
         for kind in kinds
         for k in (ks[:1] if settings.tree not in ("", CHAIN) and kind.trees else ks)
     ]
-    return drafters
 
 
 def planned(settings: Settings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from display.names import rule_label
 from mars_core.drafting import described
+from mars_core.numbers import check_lanes
 from mars_core.rules import PLAIN, RULES, shift_kind
 from mars_core.rules.placebo import ALWAYS, PLACEBO, RANDOM
 from mars_core.types import (
@@ -123,6 +124,16 @@ class Lane:
         return (
             ShiftKind.UNKNOWN if unknown else shift_kind(self.rule.name, self.drafter, temperature)
         )
+
+
+def lanes_of(
+    rules: Sequence[RuleConfig], drafters: Sequence[DrafterConfig], *, plain: bool
+) -> tuple[Lane, ...]:
+    """Return the rules with each drafter, after the target alone where it is wanted. Raises
+    ValueError for too many."""
+    check_lanes(len(drafters) * len(rules))
+    none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if plain else []
+    return (*none, *(Lane(rule, drafter) for drafter in drafters for rule in rules))
 
 
 def with_placebos(lanes: Sequence[Lane], seeds: int = PLACEBO_SEEDS) -> tuple[Lane, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import count, cycle
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from evaluation.plan.valid import MAX_BATCH
 from evaluation.study.result import NAN
@@ -28,6 +28,9 @@ K = TypeVar("K")
 AUTO = "auto"
 CPU_BATCH = 16  # of ``auto``: with more rows, arithmetic takes most of the time on a CPU
 MEMORY_SHARE = 0.5  # of the free memory, for the caches of a batch
+UNTIMED: dict[str, Any] = dict.fromkeys(
+    ("wall_s", "ttft_s", "prefill_s", "draft_s", "verify_s", "tokens_per_s"), NAN
+)
 
 
 class BatchRun(NamedTuple):
@@ -150,16 +153,7 @@ def _taken(
 
 def without_times(trace: Trace) -> Trace:
     steps = tuple(replace(step, draft_s=NAN, verify_s=NAN, elapsed_s=NAN) for step in trace.steps)
-    summary = replace(
-        trace.summary,
-        wall_s=NAN,
-        ttft_s=NAN,
-        prefill_s=NAN,
-        draft_s=NAN,
-        verify_s=NAN,
-        tokens_per_s=NAN,
-    )
-    return replace(trace, steps=steps, summary=summary)
+    return replace(trace, steps=steps, summary=replace(trace.summary, **UNTIMED))
 
 
 def batch_of(text: str, pair: Pair, tokens: int) -> int:

@@ -204,9 +204,9 @@ def described() -> str:
         "counterfactuals": COUNTERFACTUALS,
         "votes": VOTES,
     }
-    for name in exports:
+    for name, columns in exports.items():
         lines = ""
-        for again, group in groupby(exports[name], before.__contains__):
+        for again, group in groupby(columns, before.__contains__):
             if again:
                 lines += f"* {', '.join(f'`{each.name}`' for each in group)}: as above\n"
             else:
@@ -216,7 +216,7 @@ def described() -> str:
                     for each in group
                 )
         lists.append(f"### {name}\n\n{lines}")
-        before.update(exports[name])
+        before.update(columns)
     return "\n".join(lists)
 
 

@@ -58,6 +58,9 @@ class RunQuantity(NamedTuple):
         value: float = getattr(summary, self.field)
         return math.nan if isinstance(value, int) and value == UNKNOWN else float(value)
 
+    def text(self, trace: Trace) -> str:
+        return self.write(self.read(trace.summary))
+
 
 def integer(value: float) -> str:
     return MISSING if math.isnan(value) else count(int(value))
@@ -104,29 +107,17 @@ def quantities_of(traces: Sequence[Trace]) -> tuple[RunQuantity, ...]:
 def comparison_table(traces: Sequence[Trace], paces: Sequence[SpeedRatio]) -> ReportTable:
     """Runs by lane; each after the first with its difference from the first. ``paces``: as
     ``verdict`` has them."""
-    labels = [lane_label(trace.config) for trace in traces]
-    names = run_names([trace.config for trace in traces])
-    heads = [
-        head
-        for label, name in zip(labels[1:], names[1:], strict=True)
-        for head in (label, f"{name} against {names[0]}")
-    ]
-    rows = tuple(_row(quantity, traces, paces) for quantity in quantities_of(traces))
-    return ReportTable(NUMBERS, tuple(map(Head, ("", labels[0], *heads))), rows)
-
-
-def _row(
-    quantity: RunQuantity, traces: Sequence[Trace], paces: Sequence[SpeedRatio]
-) -> tuple[TableCell, ...]:
-    values = [quantity.read(trace.summary) for trace in traces]
-    cells = [_name(quantity), TableCell(quantity.write(values[0]))]
-    for value, trace, pace in list(zip(values, traces, paces, strict=True))[1:]:
-        lengths = over(trace.summary.new_tokens, traces[0].summary.new_tokens)
-        cells += [
-            TableCell(quantity.write(value)),
-            _difference_cell(quantity, value - values[0], pace, lengths),
-        ]
-    return tuple(cells)
+    first, names = traces[0], run_names([trace.config for trace in traces])
+    heads, others = [lane_label(first.config)], list(zip(names, traces, paces, strict=True))[1:]
+    for name, trace, _ in others:
+        heads += [lane_label(trace.config), f"{name} against {names[0]}"]
+    rows = []
+    for each in quantities_of(traces):
+        cells = [_name(each), TableCell(each.text(first))]
+        for _, trace, pace in others:
+            cells += [TableCell(each.text(trace)), _difference_cell(each, first, trace, pace)]
+        rows.append(tuple(cells))
+    return ReportTable(NUMBERS, tuple(map(Head, ("", *heads))), tuple(rows))
 
 
 def _name(quantity: RunQuantity) -> TableCell:
@@ -134,11 +125,11 @@ def _name(quantity: RunQuantity) -> TableCell:
 
 
 def _difference_cell(
-    quantity: RunQuantity, difference: float, pace: SpeedRatio, lengths: float
+    quantity: RunQuantity, first: Trace, trace: Trace, pace: SpeedRatio
 ) -> TableCell:
     """Return of times only what ``speed_ratio`` says, of which the latency follows with the ratio
-    of the ``lengths``; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ
-    and acceptance by definition, and latency and passes fall where the text is only shorter."""
+    of the lengths; nothing where it says nothing. Nothing else has a verdict: relaxing raises τ and
+    acceptance by definition, and latency and passes fall where the text is only shorter."""
     timed = quantity.field in ("wall_s", "tokens_per_s")
     if quantity.field in ("ttft_s", "tokens_per_s_before_loop") or (timed and not pace.measured):
         return TableCell("")
@@ -146,9 +137,11 @@ def _difference_cell(
         verdict = ("better", "good") if pace.ratio.value > 1 else ("worse", "bad")
         return TableCell(pace.text, *(verdict if pace.measurable else ()))
     if quantity.field == "wall_s":
+        lengths = over(trace.summary.new_tokens, first.summary.new_tokens)
         longer = _relative(lengths / pace.ratio.value, "longer", "shorter")
         tokens = f" for {_relative(lengths, 'more', 'fewer')} tokens" if lengths != 1 else ""
         return TableCell(f"{longer}{tokens}")
+    difference = quantity.read(trace.summary) - quantity.read(first.summary)
     return TableCell(signed(quantity.write, difference))
 
 
@@ -197,7 +190,7 @@ def _shift_cell(quantity: RunQuantity, trace: Trace) -> TableCell:
     kind, summary = trace.config.shift_kind, trace.summary
     if quantity.field == "tv_sum" and kind is ShiftKind.MISSING and summary.new_tokens:
         return TableCell(f"{relaxed_bound(summary.relaxed, summary.new_tokens)}, {RELAXED_BOUND}")
-    text = quantity.write(quantity.read(summary))
+    text = quantity.text(trace)
     return TableCell(
         bounded(text, kind) if quantity.field.startswith(("tv_", "kl_", "shifted")) else text
     )

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from display.format import bounded, percent, plural, ratio
 from display.palette import LANES
-from display.panels import Look
-from display.plot import FigurePart
+from display.panels import Level, Look
+from display.plot import Data, FigurePart
 from evaluation.plan.lane import BASELINE, Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.document.cells import beside, margin
@@ -36,7 +36,8 @@ HEADS = ("group", "rule", "series", "parameter", "value", "tv_kind")
 
 class ChartQuantity(NamedTuple):
     """What a panel shows of a lane. ``ticks``: their look on its axis; ``cost``: 1 where more is worse
-    beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV."""
+    beside more speed, −1 where less is, 0 for what is no cost. ``shift``: a TV. ``level``: what is
+    enough."""
 
     name: str
     title: str
@@ -45,6 +46,7 @@ class ChartQuantity(NamedTuple):
     read: Callable[[Measured], Interval]
     cost: int = 0
     shift: bool = False
+    level: Level | None = None
 
     def of(self, point: Point) -> Interval:
         return self.read(point.measured)
@@ -90,12 +92,11 @@ class Series(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """``group``: what was measured. ``margin``: the recovery that is enough. ``quantities``: those
-    that are known of any point. ``placebos``: series that relax as much at random."""
+    """``group``: what was measured. ``quantities``: those that are known of any point.
+    ``placebos``: series that relax as much at random."""
 
     group: str
-    margin: float
-    amount: str  # prompts × seeds
+    title: str
     quantities: tuple[ChartQuantity, ...]
     series: tuple[Series, ...]
     placebos: tuple[Series, ...] = ()
@@ -108,21 +109,11 @@ class Chart(NamedTuple):
         return tuple(series for series in lines if series.parameter == most[0][0])
 
     @property
-    def title(self) -> str:
-        group = "all suites" if self.group == ALL else self.group
-        scored = f", recovery is of strict’s score, the margin is {margin(self.margin)}"
-        recovery = any(each.name == "recovery" for each in self.quantities)
-        return f"{group}: {self.amount}; bars are 95 % intervals{scored if recovery else ''}"
-
-    @property
-    def heads(self) -> tuple[str, ...]:
-        return (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
-
-    @property
-    def rows(self) -> list[tuple[str | float, ...]]:
-        """Every point under ``heads``; strict where it is drawn as a separate point."""
+    def data(self) -> Data:
+        """Every point; strict where it is drawn as a separate point."""
         varied = self.varied
-        return [
+        heads = (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
+        rows: list[tuple[str | float, ...]] = [
             (
                 self.group,
                 point.label,
@@ -135,6 +126,7 @@ class Chart(NamedTuple):
             for series in (*self.series, *self.placebos)
             for point in (series.every if series in varied else series.points)
         ]
+        return Data(heads, rows)
 
 
 def charts(report: Report) -> tuple[Chart, ...]:
@@ -149,7 +141,8 @@ def _quantities(plan: Plan) -> Iterable[ChartQuantity]:
 
     speed = f"Speed-up over {BASELINE if plan.none is None else 'the target alone'}"
     yield ChartQuantity("speedup", speed, ratio, TIMES, lambda row: row.speedup_over(plan))
-    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, cost=-1)
+    level = plan.margin, f"margin {margin(plan.margin)}"
+    yield ChartQuantity("recovery", "Recovery", percent, SHARES, recovery, cost=-1, level=level)
     for name, metric in METRICS.items():
         if metric.panel:
             ticks = SHARES if metric.write is percent else {}
@@ -200,7 +193,10 @@ def _chart(report: Report, group: str) -> Chart:
     most = max(((row.prompts, row.seeds) for row in rows), default=(0, 0))
     amount = f"{plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
     known = [each for each in _quantities(plan) if any(map(each.known, rows))]
-    return Chart(group, plan.margin, amount, tuple(known), tuple(series), tuple(placebos))
+    title = f"{'all suites' if group == ALL else group}: {amount}; bars are 95 % intervals"
+    if any(each.level for each in known):
+        title += f", recovery is of strict’s score, the margin is {margin(plan.margin)}"
+    return Chart(group, title, tuple(known), tuple(series), tuple(placebos))
 
 
 def _series(plan: Plan, lane: Lane) -> tuple[str, str, str]:

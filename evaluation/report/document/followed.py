@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from display.blocks import Picture, Section
 from display.format import percent
-from display.panels import (
-    Look,
-    Panel,
-    beside_each_other,
-    panels_plot,
-    spanning,
-    ticked,
-)
+from display.panels import Look, Panel, lines_panel, panels_plot, spanning, ticked
 from display.plot import Data
 from evaluation.plan.plan import Plan
 from evaluation.report.document.cells import beside
@@ -88,21 +81,18 @@ def _panel(
     looks: Mapping[tuple[int, float], Look],
 ) -> Panel:
     """Draw the panel of one property."""
-    by, xs, values = rows[0].by, [row.x for row in rows], [getattr(row, field) for row in rows]
-    points = (
+    by, name = rows[0].by, PROPERTIES[rows[0].by]
+    points = [
         (
             key := (row.lane, row.temperature),
             row.x,
-            value,
-            f"{_name(plan, *key)}, {PROPERTIES[by]} {row.part}: {beside(value, percent)}",
+            value := getattr(row, field),
+            f"{_name(plan, *key)}, {name} {row.part}: {beside(value, percent)}",
         )
-        for row, value in zip(rows, values, strict=True)
-    )
-    lines, kinds = beside_each_other(points, looks, xs), by == "kind"
-    axis = (
-        ticked({row.x: row.part for row in rows}, PROPERTIES[by])
-        if kinds
-        else spanning(xs, PROPERTIES[by])
-    )
-    ends = spanning((end for value in values for end in value), **SHARES)
-    return Panel(title, axis, ends, [[mark] for line in lines for mark in line] if kinds else lines)
+        for row in rows
+    ]
+    if by != "kind":
+        return lines_panel(title, points, looks, spanning((row.x for row in rows), name), **SHARES)
+    kinds = ticked({row.x: row.part for row in rows}, name)
+    panel = lines_panel(title, points, looks, kinds, **SHARES)
+    return panel._replace(lines=[[mark] for line in panel.lines for mark in line])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from display.blocks import Picture, Section
 from display.format import count
 from display.palette import NEUTRAL
-from display.panels import Look, Panel, beside_each_other, panels_plot, spanning, ticked
+from display.panels import Look, Panel, lines_panel, panels_plot, ticked
 from display.plot import Data
 from evaluation.report.document.cells import beside
 from evaluation.report.document.chart import COLOURS
@@ -78,19 +78,17 @@ def _panel(
     looks: Mapping[int, Look],
 ) -> Iterator[Panel]:
     """Yield the panel of a number, if it is known at all."""
-    known = [row for row in rows if math.isfinite(getattr(row, name).value)]
     xs = {math.log2(row.length): count(row.length) for row in rows}
-    points = (
+    points = [
         (
             row.lane,
             math.log2(row.length),
-            getattr(row, name),
+            value,
             f"{report.plan.title(report.plan.lanes[row.lane])}, {count(row.length)} tokens: "
-            f"{beside(getattr(row, name))}",
+            f"{beside(value)}",
         )
-        for row in known
-    )
-    if known:
-        ends = [end for row in known for end in getattr(row, name)]
-        lines = beside_each_other(points, looks, [*xs])
-        yield Panel(title, ticked(xs, "Tokens of the prompt"), spanning(ends), lines)
+        for row in rows
+        if math.isfinite((value := getattr(row, name)).value)
+    ]
+    if points:
+        yield lines_panel(title, points, looks, ticked(xs, "Tokens of the prompt"))

@@ -18,7 +18,7 @@ from display.blocks import (
 )
 from display.format import MISSING, count, duration, number, ratio, signed
 from display.palette import NEUTRAL
-from display.panels import Look, Panel, beside_each_other, panels_plot, spanning, ticked
+from display.panels import Look, Panel, lines_panel, panels_plot, spanning, ticked
 from display.plot import Data
 from evaluation.report.document.cells import beside, between, spread
 from evaluation.report.document.chart import COLOURS
@@ -181,7 +181,7 @@ def _panel(
 ) -> Panel:
     """Draw a panel. ``every``: the rows of all panels, which have the same axes."""
     loads = {math.log2(load): count(load) for load in sorted({row.load for row in every})}
-    points = (
+    points = [
         (
             name := row.lane.drafts,
             math.log2(row.load),
@@ -189,13 +189,10 @@ def _panel(
             f"{name or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
         )
         for row in rows
-    )
-    return Panel(
-        f"Tokens/s: {title}",
-        ticked(loads, "Runs in the batch"),
-        spanning(end for row in every for end in row.tokens_per_s),
-        beside_each_other(points, looks, [*loads]),
-    )
+    ]
+    rates = spanning(end for row in every for end in row.tokens_per_s)
+    runs = ticked(loads, "Runs in the batch")
+    return lines_panel(f"Tokens/s: {title}", points, looks, runs, rates)
 
 
 def _by_temperature(rows: Sequence[LoadRow]) -> Iterator[tuple[float, list[LoadRow]]]:

@@ -21,8 +21,7 @@ from display.panels import (
     spanning,
     ticked,
 )
-from display.plot import Data, Plot
-from evaluation.report.document.cells import margin
+from display.plot import Plot
 from evaluation.report.document.chart import COLOURS, Chart, ChartQuantity, Point, Series
 
 STRICT = 0.22  # of the axis, between the last value and strict
@@ -55,7 +54,7 @@ def plots(chart: Chart) -> dict[str, Plot]:
     lane and its placebo with its name beside it; ``parameter`` where one varies, strict at the
     right; ``tradeoff`` and ``tau``, further costs over speed-up and τ ratio, one mark a lane, with
     both intervals. The τ ratio repeats exactly, also where the times are noise."""
-    data, drawn, varied = Data(chart.heads, chart.rows), dict[str, Plot](), chart.varied
+    data, drawn, varied = chart.data, dict[str, Plot](), chart.varied
     costs = [each for each in chart.quantities if each.cost]
     gains = [each for each in chart.quantities if each.name in GAINS] if costs else []
     if gains:
@@ -80,7 +79,7 @@ def plots(chart: Chart) -> dict[str, Plot]:
 
 
 def _over_parameter(chart: Chart, quantity: ChartQuantity) -> Panel:
-    varied, level = chart.varied, _level(chart, quantity)
+    varied = chart.varied
     values = (quantity.of(each) for series in varied for each in series.every)
     xs = sorted({point.x for series in varied for point in series.points})
     strict = xs[-1] + STRICT * (xs[-1] - xs[0] or 1)
@@ -98,9 +97,9 @@ def _over_parameter(chart: Chart, quantity: ChartQuantity) -> Panel:
     return Panel(
         quantity.title,
         ticked(ticks, parameter_title(varied[0].parameter)),
-        spanning(reached(values, *level), **quantity.ticks),
+        spanning(reached(values, quantity.level), **quantity.ticks),
         lines,
-        level=(level[0], f"margin {margin(level[0])}") if level else None,
+        level=quantity.level,
     )
 
 
@@ -108,7 +107,6 @@ def _tradeoff(
     chart: Chart, gain: ChartQuantity, cost: ChartQuantity, *, named: bool = False
 ) -> Panel:
     """``named``: with the placebos, and names beside the marks."""
-    level = _level(chart, cost)
     every = (*chart.series, *chart.placebos) if named else chart.series
     points = [
         (series, point)
@@ -131,10 +129,10 @@ def _tradeoff(
     return Panel(
         cost.title,
         spanning(reached(each.x for each in marks), gain.title, share=0.05, **gain.ticks),
-        spanning(reached((each.y for each in marks), *level), **cost.ticks),
+        spanning(reached((each.y for each in marks), cost.level), **cost.ticks),
         [[marks[index]._replace(look=Look(NEUTRAL)) for index in front(enough)]],
         marks,
-        (level[0], f"margin {margin(level[0])}") if level else None,
+        cost.level,
     )
 
 
@@ -152,11 +150,6 @@ def _mark(series: Series, point: Point, x: MarkValue, quantities: Sequence[Chart
     if point is series.strict:
         look = look._replace(colour=COLOURS[0])
     return Mark(look, x, quantities[0].of(point), f"{point.label}, {series.name}: {values}")
-
-
-def _level(chart: Chart, quantity: ChartQuantity) -> list[float]:
-    """Return the margin, where a panel shows recovery."""
-    return [chart.margin] if quantity.name == "recovery" else []
 
 
 def _keys(drawn: Sequence[Series]) -> list[tuple[Look, str]]:

@@ -17,14 +17,13 @@ from evaluation.advise.plans import advisable
 from evaluation.advise.predict import MOST_CANDIDATES
 from evaluation.item import Suite
 from evaluation.options import planned
-from evaluation.plan.lane import BASELINE, Lane, with_placebos
+from evaluation.plan.lane import BASELINE, lanes_of, with_placebos
 from evaluation.plan.models import Models
 from evaluation.plan.plan import Plan
 from evaluation.suites.read import ARITHMETIC, BUILT_IN, read_suite
 from evaluation.suites.typed import QUESTIONS, TYPED, split_prompts, typed_suite
 from mars_core.models import PairSpec
 from mars_core.numbers import (
-    check_lanes,
     quoted,
     read_integer,
     read_integers,
@@ -36,7 +35,7 @@ from mars_core.settings import KINDS, Settings, rule_named
 from mars_core.settings.command_line import read_rules
 from mars_core.settings.setting import Text
 from mars_core.text.files import lines_of
-from mars_core.types import MAX_DRAFT, DrafterConfig, RuleConfig, number_text
+from mars_core.types import MAX_DRAFT, RuleConfig, number_text
 from ui.jobs.admission import chosen_pair
 from ui.jobs.services import Services
 from ui.public.limits import at_most
@@ -80,15 +79,13 @@ class StudyForm(NamedTuple):
             raise ValueError(
                 "No rule is chosen; choose at least one, which is compared with strict."
             )
-        check_lanes(len(drafters) * (1 + len(rules)))
-        lanes = [Lane(rule, each) for each in drafters for rule in (RuleConfig(BASELINE), *rules)]
+        lanes = lanes_of([RuleConfig(BASELINE), *rules], drafters, plain=PLAIN in self.rules)
         placebos = bool(self.entered.get("placebos")) and not self.advises
-        none = [Lane(RuleConfig(PLAIN), DrafterConfig(PLAIN))] if PLAIN in self.rules else []
         return Plan(
             self._name(suite, rules),
             Models(spec.key, spec.target, spec.draft, spec.head, spec.classifier),
             (suite,),
-            with_placebos((*none, *lanes)) if placebos else (*none, *lanes),
+            with_placebos(lanes) if placebos else lanes,
             temperatures=read_numbers(self.text("temperature"), "temperature"),
             repeats=read_integer(self.entered.get("repeats"), "repeats"),
             seed=settings.seed,

@@ -66,7 +66,7 @@ class QualityLayout:
             with gr.Column(elem_classes=["mars-panel"]):
                 self.downloads = downloads_component("quality-downloads")
                 self.sharing = share_component(SCOPE)
-            self.prompts = study_panel("", "quality-prompts")
+            self.prompts = study_panel("quality-prompts")
             self.texts = panel_component(elem_id="quality-texts")
             self.pair = RunPair(SCOPE)  # both runs of the prompt that is read
             self.rest = panel_component(elem_id="quality-rest")

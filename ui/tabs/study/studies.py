@@ -29,14 +29,14 @@ EXAMPLE_HEAD = StudyHead(
 def list_component(name: str) -> gr.HTML:
     """``name``: as the address of the page has it. Its event ``select`` carries an id, and the
     token of a link."""
-    return study_panel("", f"{name}-list", address=name)
+    return study_panel(f"{name}-list", address=name)
 
 
-def study_panel(html: str, element: str, *, address: str = "") -> gr.HTML:
+def study_panel(element: str, *, address: str = "") -> gr.HTML:
     """Build a panel with study.js. ``address``: the word of the page's address for what is open
     here; a trusted string."""
     return panel_component(
-        html, elem_id=element, scripts=("study.js",), constants={"address": address}, latest=True
+        elem_id=element, scripts=("study.js",), constants={"address": address}, latest=True
     )
 
 

@@ -171,27 +171,14 @@ class QualityTab(QualityLayout):
             return self.failed(error) | {self.studies: studies_html(services, "")}
 
     def look(self, request: gr.Request, study: str, share: str) -> Updates:
-        """Show what a study that runs has come to since; the report where enough is new."""
-
-        def since(reports: StudyReports) -> Updates:
-            studies = studies_html(self.services.for_visitor(request), study, share)
-            return self.news(reports, study) | {self.studies: studies}
-
-        return self.of_opened(request, study, share, since)
-
-    def of_opened(
-        self,
-        request: gr.Request,
-        study: str,
-        share: str,
-        changed: Callable[[StudyReports], Updates],
-    ) -> Updates:
-        """Return what ``changed`` says of the study that is open. Where there is none, or it cannot
-        be read, nothing is looked at again."""
+        """Show what a study that runs has come to since; the report where enough is new. Where none
+        is open, or it cannot be read, nothing is looked at again."""
         if not study:
             return {self.timer: gr.update(active=False)}
         try:
-            return changed(self.readable(request, study, share)[0])
+            news = self.news(self.readable(request, study, share)[0], study)
+            studies = studies_html(self.services.for_visitor(request), study, share)
+            return news | {self.studies: studies}
         except FAILURES as error:
             return self.failed(error) | {self.timer: gr.update(active=False)}
 
