@@ -37,11 +37,8 @@ def figure_json(plot: Plot | None) -> str:
         return "null"
     table = csv_text([plot.data.heads, *plot.data.rows])
     content = {"figure": plot.figure.to_plotly_json(), "csv": table, "title": plot.title}
-    try:
-        return to_json(content)
-    except (TypeError, ValueError):  # arrays, and numbers that JSON has not
-        plain = TypeAdapter(Any).dump_json(content, fallback=lambda array: array.tolist())
-        return to_json(json.loads(plain))
+    plain = TypeAdapter(Any).dump_json(content, fallback=lambda array: array.tolist())
+    return to_json(json.loads(plain))
 
 
 def file_script(functions: Sequence[str]) -> str:

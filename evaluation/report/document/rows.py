@@ -1,4 +1,4 @@
-"""Tables of rows whose columns are declared with them, and the sections that are one such table."""
+"""Tables of rows whose columns are declared with them, and the sections that are such tables."""
 
 from __future__ import annotations
 
@@ -78,3 +78,14 @@ def row_table(
         for row, setting in zip(rows, settings, strict=True)
     )
     return ReportTable(label, heads, tuple(cells))
+
+
+def vote_section(report: Report) -> Section | None:
+    """Votes of people and of a language model; None where there are none."""
+    kinds = {
+        "People, blind, on the same models": report.votes,
+        "A language model, both orders": report.judged,
+    }
+    tables = tuple(row_table(report.plan, label, rows) for label, rows in kinds.items() if rows)
+    lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
+    return Section("votes", "Votes", tables, lead) if tables else None

@@ -1,18 +1,16 @@
-"""The tables of a report by lane: the paper's own, speed, all scores, likeness to strict, acceptance
-by position, votes."""
+"""The tables of a report by lane: speed, all scores, likeness to strict, acceptance by position."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from display.blocks import Block, Head, Paragraph, ReportTable, Section, TableCell
-from display.format import MISSING, bounded, count, number, percent, plural, points, ratio, signed
+from display.blocks import Head, Paragraph, ReportTable, Section, TableCell
+from display.format import MISSING, bounded, number, percent, points, signed
 from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.report.document import cells
 from evaluation.report.document.cells import spread
-from evaluation.report.document.rows import row_table
 from evaluation.report.measured import METRICS, Measured, Score
 from evaluation.report.metrics import ReportMetric
 from evaluation.report.values import Report
@@ -211,80 +209,3 @@ def _position(index: int) -> Column:
         return TableCell(next(map(percent, row.measured.acceptance_by_position[index:]), MISSING))
 
     return Head(str(index + 1), f"draft position {index + 1}"), cell
-
-
-def vote_section(report: Report) -> Section | None:
-    """Votes of people and of a language model; None where there are none."""
-    kinds = {
-        "People, blind, on the same models": report.votes,
-        "A language model, both orders": report.judged,
-    }
-    tables = tuple(row_table(report.plan, label, rows) for label, rows in kinds.items() if rows)
-    lead = "Votes between a rule and strict; the share excludes ties, with Wilson's 95 % interval."
-    return Section("votes", "Votes", tables, lead) if tables else None
-
-
-OVERVIEW_LEAD = (
-    "Speed-up: ratio of means, all new tokens over all seconds, against {}. "
-    "τ: all new tokens over all steps. Recovery: mean score of the suite's first metric over "
-    "strict's with the same drafts; at the stated margin ✓ supported, ✗ not supported, ? too few "
-    "prompts. What is not scored has relaxed tokens, equal texts and TV instead. 95 % "
-    "intervals in brackets."
-)
-NAMED = 4  # lanes named in the note
-UNSCORED = tuple(name for name, metric in METRICS.items() if metric.panel)
-
-
-def overview_section(report: Report) -> Section:
-    """Return the table of the paper: one row per rule, columns by suite with speed-up, τ and
-    recovery; one table per temperature."""
-    temperatures = dict.fromkeys(row.temperature for row in report.measured)
-    blocks: list[Block] = [_overview(report, temperature) for temperature in temperatures]
-    over = "strict with the same drafts" if report.plan.none is None else "decoding without drafts"
-    lead = OVERVIEW_LEAD.format(over)
-    return Section("table", "Speed-up, τ and recovery", tuple(blocks) or (NOTHING,), lead)
-
-
-def _overview(report: Report, temperature: float) -> ReportTable:
-    speed_up: Column = (
-        Head("Speed-up"),
-        lambda row: spread(row.measured.speedup_over(report.plan), ratio),
-    )
-    here = [row for row in lane_rows(report) if row.measured.temperature == temperature]
-    groups = [
-        some
-        for group in report.suite_groups
-        if (some := {row.measured.lane: row for row in here if row.measured.group == group})
-    ]
-    names = COLUMNS["rule"], COLUMNS["drafter"]
-    heads, notes = [head for head, _ in names], list[str]()
-    lines = {
-        lane: [write(row) for _, write in names] for rows in groups for lane, row in rows.items()
-    }
-    for rows in groups:
-        every = [row.measured for row in rows.values()]
-        most = max((row.prompts, row.seeds) for row in every)
-        others = ("tau", "marked") if any(row.scores for row in every) else UNSCORED
-        columns = speed_up, *(COLUMNS[name] for name in others)
-        over = f"{every[0].group}, {plural(most[0], 'prompt')} × {plural(most[1], 'seed')}"
-        heads += [Head(head.text, head.help, over) for head, _ in columns]
-        for lane, line in lines.items():
-            one = rows.get(lane)
-            line += [write(one) if one else TableCell(MISSING) for _, write in columns]
-        notes += [
-            _less(row.lane, row.measured)
-            for row in rows.values()
-            if row.measured.failed or (row.measured.prompts, row.measured.seeds) != most
-        ]
-    more = f"; and {count(len(notes) - NAMED)} more" if len(notes) > NAMED else ""
-    note = f"Measured on less: {'; '.join(notes[:NAMED])}{more}." if notes else ""
-    return ReportTable(
-        f"T = {temperature:g}", tuple(heads), tuple(map(tuple, lines.values())), note
-    )
-
-
-def _less(lane: Lane, row: Measured) -> str:
-    """Write the note for a lane that was measured on fewer runs than its column head states."""
-    failed = f", {count(row.failed)} failed" if row.failed else ""
-    name = ", ".join(filter(None, (lane.title, drafts_label(lane.drafts))))
-    return f"{name} on {row.group}: {cells.amount(row).text}, {plural(row.runs, 'run')}{failed}"
