@@ -20,7 +20,7 @@ from evaluation.plan.plan import PLAN, Plan, read_plan
 from evaluation.recovery import PlaceboTest
 from evaluation.report.document.build import document
 from evaluation.report.document.purpose import measured_of
-from evaluation.report.measured import METRICS, Measured, Score
+from evaluation.report.measured import METRICS, PLACEBOS, Measured, Score
 from evaluation.report.rows import LengthRow, PromptRow
 from evaluation.report.texts import worst_texts
 from evaluation.report.values import Report
@@ -40,7 +40,6 @@ LANE = (
 )
 LANE_NAMES = ("name", "drafts", "tv_kind")
 GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
-PLACEBOS = ("placebo", "ranked")  # fields of Score
 END = ("worker", "created_at", "run_ids")
 
 
@@ -49,8 +48,8 @@ def _names(kind: type, *without: str) -> tuple[str, ...]:
 
 
 RESULT, RELATIVE = _names(LaneResult, "scores"), _names(Relative)
-_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", *PLACEBOS)
-_TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow, "worst")
+_MEASURED, _SCORE = _names(Measured, "scores"), _names(Score, "mcnemar", "placebos")
+_TEST, _PLACEBO, _PROMPT = _names(McNemar), _names(PlaceboTest), _names(PromptRow)
 _MATRIX = ("tau", "tokens_per_s", "over_none")  # fields of LengthRow
 _SCORED = (*fields(Score), *fields(PlaceboTest))
 _INTERVALS = {*METRICS, *_MATRIX, *(each.name for each in _SCORED if each.type == "Interval")}
@@ -113,7 +112,7 @@ def measured_table(report: Report) -> Iterator[Sequence[Any]]:
     for measured in report.measured:
         values = [report.id, *plan, *_values(measured, _MEASURED), *_names_of(report, measured)]
         for score in measured.scores.values() or (None,):
-            tests = [getattr(score, kind, None) for kind in PLACEBOS]
+            tests = [score and score.placebos.get(kind) for kind in PLACEBOS]
             yield [
                 *values,
                 *_values(score, _SCORE),

@@ -104,14 +104,12 @@ def _adjusted(plan: Plan, rows: Sequence[Measured]) -> tuple[Measured, ...]:
         if row.group in plan.suite_names and row.lane != plan.none and row.main_score
     ]
     exact = iter(holm([score.mcnemar.p_by_prompt for _, score in family if score.mcnemar]))
-    tests = [test for _, score in family for test in (score.placebo, score.ranked) if test]
-    random = iter(corrected(tests))
+    random = iter(corrected([test for _, score in family for test in score.placebos.values()]))
     for index, score in family:
         main = replace(
             score,
             mcnemar=score.mcnemar and replace(score.mcnemar, p_holm=next(exact)),
-            placebo=score.placebo and next(random),
-            ranked=score.ranked and next(random),
+            placebos={kind: next(random) for kind in score.placebos},
         )
         scores = {**rows[index].scores, score.metric: main}
         adjusted[index] = replace(rows[index], scores=scores)
@@ -190,7 +188,6 @@ def _prompts_of(grid: Grid, lane: int) -> Iterator[PromptRow]:
             tv_sum=sum(numbers["tv_sum"][rows, lane].tolist()) / len(rows),
             length_ratio=over(tokens, before),
             divergence=int(first.min()) if np.isfinite(first.min()) else None,
-            worst=pairs[0] if pairs else ("", ""),
             turns=pairs,
         )
 

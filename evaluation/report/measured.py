@@ -13,6 +13,8 @@ from evaluation.report.metrics import Mean, Pooled, Quartiles, ShareOfRuns, metr
 from evaluation.statistics import Interval, McNemar
 
 BLANK = Interval()
+# Kinds of random relaxation, by whether it is among tokens of the ranks alone that the rule admits.
+PLACEBOS = {"placebo": False, "ranked": True}
 TEXTS = "strict's text as reference, 0 to 1"
 over_none = partial(metric, write=ratio, group="Speed-up over none")
 over_strict = partial(metric, write=ratio, group="Speed-up over strict")
@@ -44,8 +46,8 @@ class Score:
     verdict: RecoveryOutcome | None  # at the margin; None for a baseline, none and placebos
     recovery_bootstrap: Interval = BLANK  # its ends from the paired bootstrap, for comparison
     recovery_template: Interval = BLANK  # and where prompts of one template hang together
-    placebo: PlaceboTest | None = None  # against the lanes that imitate this one among all tokens
-    ranked: PlaceboTest | None = None  # and among those of the ranks that it admits
+    # by kind of PLACEBOS, against the lanes that imitate this one
+    placebos: Mapping[str, PlaceboTest] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,14 @@ class PromptRow:
     divergence: int | None  # earliest
     tv_sum: float  # mean over runs
     length_ratio: float
-    # Ids of the baseline's and the lane's run with the largest loss, else the earliest difference:
-    # first turn, then every turn.
-    worst: tuple[str, str]
+    # Ids of the baseline's and the lane's run with the largest loss, else the earliest difference, of
+    # every turn.
     turns: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def worst(self) -> tuple[str, str]:
+        """Those of the first turn."""
+        return next(iter(self.turns), ("", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def worst_texts(store: RunStore, report: Report) -> dict[tuple[str, str], Texts]
 def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str], Texts]:
     """Read the texts of these prompts by ``PromptRow.worst``, if all their runs are stored: of the
     first turn that differs, else the first."""
-    turns = {row.worst: row.turns or (row.worst,) for row in rows}
+    turns = {row.worst: row.turns for row in rows if row.turns}
     records = records_of(
         store,
         list(dict.fromkeys(run for pairs in turns.values() for pair in pairs for run in pair)),

@@ -92,12 +92,12 @@ COLUMNS: Mapping[str, Column] = {
     "placebo": _scored(
         "Random",
         "mean score of random relaxation of as many tokens, over the rule's",
-        lambda score: cells.placebo_cell(score.placebo),
+        lambda score: cells.placebo_cell(score.placebos.get("placebo")),
     ),
     "ranked": _scored(
         "Random of its ranks",
         "the same among the tokens of the ranks that the rule admits",
-        lambda score: cells.placebo_cell(score.ranked),
+        lambda score: cells.placebo_cell(score.placebos.get("ranked")),
     ),
     "difference": _scored(
         "Difference",

@@ -18,6 +18,7 @@ from evaluation.recovery import (
 )
 from evaluation.report.document.cells import beside, margin
 from evaluation.report.document.tables import COSTS, SETTING, LaneRow, lane_rows, make_table
+from evaluation.report.measured import PLACEBOS
 from evaluation.report.values import Report
 
 UNFINISHED = (
@@ -97,9 +98,12 @@ def _against_placebos(report: Report) -> Iterator[Paragraph]:
         if row.group in suites and plan.placebos(row.lane) and row.main_score
     ]
     tested = 0
-    for random, kind in ((RANDOM, "placebo"), (RANKED, "ranked")):
-        tests = [(setting, getattr(row.main_score, kind)) for setting, row in rows]
-        known: list[tuple[str, PlaceboTest]] = [each for each in tests if each[1]]
+    for random, kind in zip((RANDOM, RANKED), PLACEBOS, strict=True):
+        known = [
+            (setting, test)
+            for setting, row in rows
+            if row.main_score and (test := row.main_score.placebos.get(kind))
+        ]
         tested += sum(test.outcome is not PlaceboOutcome.TOO_FEW for _, test in known)
         for outcome, (claim, tone) in CLAIMS.items():
             named = [
@@ -151,7 +155,7 @@ def _beside_random(test: PlaceboTest) -> str:
 def comparisons(plan: Plan) -> int:
     """Count those with random relaxation: rules × drafters × suites × temperatures × kinds of
     it."""
-    kinds = product(range(len(plan.lanes)), (False, True))
+    kinds = product(range(len(plan.lanes)), PLACEBOS.values())
     lanes = sum(bool(plan.placebos(lane, ranked=ranked)) for lane, ranked in kinds)
     return lanes * len(plan.suites) * len(plan.temperatures)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evaluation.recovery import PlaceboTest, paired, placebo_test, possible, ratio_interval, verdict
-from evaluation.report.measured import BLANK, METRICS, Measured, Score
+from evaluation.report.measured import BLANK, METRICS, PLACEBOS, Measured, Score
 from evaluation.report.measuring.grid import Grid, Group, Mask
 from evaluation.report.metrics import Mean, Other, Pooled, Quartiles, ShareOfRuns
 from evaluation.scoring.metrics import METRICS as SCORINGS
@@ -253,8 +253,11 @@ def _score(sample: GroupSample, lane: int, metric: str, spread: Mapping[str, Int
         recovery_template=recovered(baseline, template) if several else BLANK,
         difference=spread[f"{metric}:difference"],
         mcnemar=None if change is None else mcnemar(change, prompt),
-        placebo=_placebo(sample, lane, metric, binary, ranked=False),
-        ranked=_placebo(sample, lane, metric, binary, ranked=True),
+        placebos={
+            kind: test
+            for kind, ranked in PLACEBOS.items()
+            if (test := _placebo(sample, lane, metric, binary, ranked=ranked))
+        },
         verdict=verdict(recovery, len(np.unique(prompt)), plan.margin)
         if compared and lane != plan.none
         else None,

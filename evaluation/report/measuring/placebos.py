@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from evaluation.report.measured import BLANK, Measured
+from evaluation.report.measured import BLANK, PLACEBOS, Measured
 from evaluation.report.measuring.grid import Grid, groups
 from evaluation.report.rows import PlaceboRow
 from evaluation.statistics import Array
@@ -16,9 +16,8 @@ def placebo_rows(grid: Grid, measured: Sequence[Measured]) -> Iterator[PlaceboRo
     plan, items = grid.plan, {group.name: group.items for group in groups(grid.plan)}
     for row in measured:
         here = items[row.group][grid.item] & (grid.temperature == row.temperature)
-        for ranked in (False, True):
-            score = row.main_score
-            test = score and (score.ranked if ranked else score.placebo)
+        for kind, ranked in PLACEBOS.items():
+            test = row.main_score and row.main_score.placebos.get(kind)
             for placebo in plan.placebos(row.lane, ranked=ranked):
                 both = here & grid.completed[:, placebo] & grid.completed[:, row.lane]
                 if not both.any():

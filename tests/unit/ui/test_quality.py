@@ -73,7 +73,7 @@ class Clock:
         task."""
         self.measured += 1
         report, runs = make_report(), [result.run_ids[0] for result in store.results(study_id)]
-        first = replace(report.prompts[0], worst=(runs[1], runs[2]), turns=())
+        first = replace(report.prompts[0], turns=((runs[1], runs[2]),))
         return replace(
             report,
             id=study_id,

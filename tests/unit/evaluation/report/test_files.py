@@ -115,7 +115,7 @@ def test_a_report_is_written_completely_or_not_at_all(
 ) -> None:
     first = make_report().prompts[0]
     runs = [result.run_ids[0] for result in store.results(study)[1:3]]
-    stored = replace(first, worst=(runs[0], runs[1]), turns=())
+    stored = replace(first, turns=((runs[0], runs[1]),))
     report = replace(make_report(), id=study, prompts=(stored,))
     paths = write_report(store, report, tmp_path / "new" / "folder")
     names = [
