@@ -141,14 +141,6 @@ def filled(colour: str, hatch: str = "") -> FigurePart:
     return {"color": colour, "line": {"width": 0}} | ({"pattern": pattern} if hatch else {})
 
 
-def legend(markers: Mapping[str, FigurePart]) -> list[FigurePart]:
-    """Return the legend of a figure whose bars stand in rows: name → marker, each once."""
-    return [
-        bars([None], [None], marker, name=name, hoverinfo="skip")
-        for name, marker in markers.items()
-    ]
-
-
 def plotly_text(piece: str) -> str:
     """Plotly reads a subset of HTML in its texts: nothing of a piece may be markup, or a ``%{`` of
     a template."""

@@ -222,7 +222,7 @@ def _part(name: str, text: str) -> str:
 def _pairs(store: RunStore, study_id: str) -> list[AnswerPair]:
     """Return every completed answer of a rule with its baseline's, if both texts are stored; plain
     decoding and placebos are not judged."""
-    groups = list(read_answered(store, study_id, steps=False))
+    groups = list(read_answered(store, study_id))
     answers = {(one.stored.task, group.lane): one for group in groups for one in group.answers}
     pairs = []
     for (task, lane), one in sorted(answers.items()):

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from evaluation.report.texts import Answered, StoredAnswer, file_name, read_answered
+from evaluation.report.texts import Answered, StoredAnswer, read_answered
 from mars_core.types import UNKNOWN
 from storage import RunStore
+
+Accepted = Mapping[str, tuple[int, ...]]  # drafted tokens by step, of each run
 
 
 def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, ...]:
@@ -23,31 +27,45 @@ def write_answers(store: RunStore, study_id: str, folder: Path) -> tuple[Path, .
 
     Failed answers and those with deleted runs are left out. Raises StorageError; ValueError for a study of another version.
     """
-    written: list[Path] = []
-    for answered in read_answered(store, study_id, steps=True):
-        for number, suite in enumerate(answered.plan.suites):
-            if rows := _questions(answered, number):
-                path = folder / file_name(suite.name) / "model_answer" / f"{answered.name}.jsonl"
-                written.append(_write(path, rows))
+    written = dict[Path, None]()
+    for answered in read_answered(store, study_id):
+        plan, runs = answered.plan, [run.id for each in answered.answers for run in each.runs]
+        accepted = store.accepted_by_step(runs)
+        lane = plan.lanes[answered.lane]
+        model = (
+            f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{lane.name}-{lane.drafts}"
+        )
+        name = f"{_file_name(model)}-temperature-{answered.temperature:g}"
+        for number, suite in enumerate(plan.suites):
+            path = folder / _file_name(suite.name) / "model_answer" / f"{name}.jsonl"
+            if path in written:
+                path = path.with_stem(f"{name}-lane-{answered.lane}")
+            if rows := list(_questions(answered, number, path.stem, accepted)):
+                written[_write(path, rows)] = None
     return tuple(written)
 
 
-def _questions(answered: Answered, suite: int) -> list[dict[str, Any]]:
-    """Return a row for every question, in the order of the suite; ``choices``: one per seed."""
-    return [
-        {
+def _questions(
+    answered: Answered, suite: int, model: str, accepted: Accepted
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for every question, in the order of the suite; ``choices``: one per seed."""
+    answers = sorted(
+        (each for each in answered.answers if each.task.suite == suite),
+        key=lambda each: (each.task.item, each.task.repeat),
+    )
+    for number, group in groupby(answers, lambda each: each.task.item):
+        same, item = list(group), answered.plan.suites[suite].items[number]
+        yield {
             "question_id": int(item.id) if item.id.isascii() and item.id.isdecimal() else item.id,
             "category": item.category or answered.plan.suites[suite].name,
-            "answer_id": answers[0].runs[0].id,
-            "model_id": answered.name,
-            "choices": [_choice(answer) for answer in answers],
-            "tstamp": max(answer.stored.created_at for answer in answers).timestamp(),
+            "answer_id": same[0].runs[0].id,
+            "model_id": model,
+            "choices": [_choice(answer, accepted) for answer in same],
+            "tstamp": max(answer.stored.created_at for answer in same).timestamp(),
         }
-        for _, item, answers in answered.items(suite)
-    ]
 
 
-def _choice(answer: StoredAnswer) -> dict[str, Any]:
+def _choice(answer: StoredAnswer, accepted: Accepted) -> dict[str, Any]:
     """Lists have one entry per turn, except ``accept_lengths``: one per step of all turns. Seconds
     include the prefill.
 
@@ -64,8 +82,24 @@ def _choice(answer: StoredAnswer) -> dict[str, Any]:
         "wall_time": [
             None if math.isnan(summary.wall_s) else summary.wall_s for summary in summaries
         ],
-        "accept_lengths": [length for turn in answer.lengths for length in turn],
+        "accept_lengths": [
+            length
+            for run in answer.runs
+            for length in _lengths(accepted.get(run.id, ()), run.summary.new_tokens)
+        ],
     }
+
+
+def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
+    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as
+    the text may end earlier.
+
+    Empty where a server did not report its steps.
+    """
+    if UNKNOWN in accepted:
+        return ()
+    lengths = [one + 1 for one in accepted]
+    return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
 
 
 def _known(count: int) -> int | None:
@@ -77,3 +111,8 @@ def _write(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
     with path.open("w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, allow_nan=False) + "\n" for row in rows)
     return path
+
+
+def _file_name(text: str) -> str:
+    """Letters, digits and ``.=-``; other characters become underscores."""
+    return re.sub(r"[^\w.=-]+", "_", text, flags=re.ASCII).strip("_.-")[:150] or "unnamed"

@@ -3,17 +3,15 @@ export and for judging."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from evaluation.item import Item
 from evaluation.plan.plan import Plan, Task, read_plan
 from evaluation.report.document.prompts import OPENED, Texts
 from evaluation.report.rows import PromptRow
 from evaluation.report.values import Report
 from evaluation.study.result import answer, read_result
-from mars_core.types import UNKNOWN, Status
+from mars_core.types import Status
 from storage import RunRecord, RunStore, StoredResult
 
 
@@ -52,85 +50,41 @@ def texts_of(store: RunStore, rows: Sequence[PromptRow]) -> dict[tuple[str, str]
 
 
 class StoredAnswer(NamedTuple):
-    """One item with one seed. ``runs``, ``texts`` (without a stop string) and ``lengths``: one per
-    turn; lengths are tokens per step."""
+    """One item with one seed. ``runs``: one per turn."""
 
     stored: StoredResult
     task: Task
     runs: tuple[RunRecord, ...]
-    texts: tuple[str, ...]
-    lengths: tuple[tuple[int, ...], ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """One per turn, without a stop string."""
+        return tuple(map(answer, self.runs))
 
 
 class Answered(NamedTuple):
-    """All completed answers of a lane at a temperature whose runs are stored. ``name`` is safe in a
-    path."""
+    """All completed answers of a lane at a temperature whose runs are stored."""
 
     plan: Plan
     lane: int
-    name: str
+    temperature: float
     answers: tuple[StoredAnswer, ...]
 
-    def items(self, suite: int) -> Iterator[tuple[int, Item, tuple[StoredAnswer, ...]]]:
-        """Number, item and answers by seed, of every answered item of a suite."""
-        by_item: dict[int, list[StoredAnswer]] = {}
-        for one in sorted(self.answers, key=lambda one: (one.task.item, one.task.repeat)):
-            if one.task.suite == suite:
-                by_item.setdefault(one.task.item, []).append(one)
-        for number, answers in by_item.items():
-            yield number, self.plan.suites[suite].items[number], tuple(answers)
 
-
-def read_answered(store: RunStore, study_id: str, *, steps: bool) -> Iterator[Answered]:
-    """Read the answers by lane and temperature. ``steps``: with the lengths of their steps. Raises
-    StorageError; ValueError for another version."""
+def read_answered(store: RunStore, study_id: str) -> Iterator[Answered]:
+    """Read the answers by lane and temperature, without those of which a run was deleted and those of
+    placebos that relaxed nothing, whose runs are strict's. Raises StorageError; ValueError for
+    another version."""
     plan = read_plan(store.study(study_id).plan)
     groups: dict[tuple[int, float], list[StoredResult]] = {}
     for one in store.results(study_id):
-        if plan.writes_anew(one.task):
+        if plan.writes_anew(one.task) and read_result(one.data).status is Status.COMPLETED:
             groups.setdefault((one.lane, plan.task(one.task).temperature), []).append(one)
-    names: set[str] = set()
-    for (lane, temperature), stored in sorted(groups.items()):
-        completed = [one for one in stored if read_result(one.data).status is Status.COMPLETED]
-        answers = tuple(_stored_answers(store, plan, completed, steps=steps))
-        model = f"{plan.models.target.name.rstrip('/').rpartition('/')[2]}-{plan.lanes[lane].name}-{plan.lanes[lane].drafts}"
-        name = f"{file_name(model)}-temperature-{temperature:g}"
-        if name in names:
-            name += f"-lane-{lane}"
-        names.add(name)
-        yield Answered(plan, lane, name, answers)
-
-
-def _stored_answers(
-    store: RunStore, plan: Plan, results: Sequence[StoredResult], *, steps: bool
-) -> Iterator[StoredAnswer]:
-    """Yield the answers of completed results, without those of which a run was deleted and those of
-    placebos that relaxed nothing, whose runs are strict's."""
-    run_ids = [run_id for one in results for run_id in one.run_ids]
-    records = records_of(store, run_ids)
-    accepted_of = store.accepted_by_step(run_ids) if steps else {}
-    for one in results:
-        runs = tuple(records[run_id] for run_id in one.run_ids if run_id in records)
-        if runs and len(runs) == len(one.run_ids):
-            lengths = tuple(
-                _lengths(accepted_of.get(run.id, ()), run.summary.new_tokens) for run in runs
-            )
-            task, texts = plan.task(one.task), tuple(map(answer, runs))
-            yield StoredAnswer(one, task, runs, texts, lengths)
-
-
-def _lengths(accepted: tuple[int, ...], new_tokens: int) -> tuple[int, ...]:
-    """Tokens per step: the accepted drafts and one more; in the last step the remaining ones, as
-    the text may end earlier.
-
-    Empty where a server did not report its steps.
-    """
-    if UNKNOWN in accepted:
-        return ()
-    lengths = [one + 1 for one in accepted]
-    return tuple(lengths[:-1]) + ((new_tokens - sum(lengths[:-1]),) if lengths else ())
-
-
-def file_name(text: str) -> str:
-    """Letters, digits and ``.=-``; other characters become underscores."""
-    return re.sub(r"[^\w.=-]+", "_", text, flags=re.ASCII).strip("_.-")[:150] or "unnamed"
+    for key, stored in sorted(groups.items()):
+        records = records_of(store, [run_id for one in stored for run_id in one.run_ids])
+        answers = (
+            StoredAnswer(one, plan.task(one.task), tuple(records[run] for run in one.run_ids))
+            for one in stored
+            if one.run_ids and records.keys() >= {*one.run_ids}
+        )
+        yield Answered(plan, *key, tuple(answers))

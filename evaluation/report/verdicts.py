@@ -155,10 +155,10 @@ def stored() -> tuple[Verdict, ...]:
 PAIRS = {"smollm2": CATALOG[0], "bundled": BUNDLED_PAIR}  # how the names of their files begin
 
 
-def from_results(folder: Path = RESULTS) -> list[Verdict]:
+def from_results() -> list[Verdict]:
     """Return of each setting what counts most."""
     found: dict[tuple[str, str, str, float], Verdict] = {}
-    for path in sorted(folder.glob("*.csv")):
+    for path in sorted(RESULTS.glob("*.csv")):
         spec = PAIRS.get(path.stem.split("-")[0])
         for each in _read(path, spec) if spec else ():
             key = each.target, each.drafts, each.rule, each.temperature

@@ -10,7 +10,7 @@ from html import escape
 
 from display.format import plural
 from display.palette import OUTCOME_STYLES
-from display.plot import TEXT, FigurePart, Plot, SubplotRow, bars, drawn_rows, filled, legend
+from display.plot import TEXT, FigurePart, Plot, SubplotRow, bars, drawn_rows, filled
 from mars_core.types import Outcome, Trace
 from ui.figures.runs import PlottedRun, Scale, by_run, margin, rule_border
 
@@ -24,9 +24,6 @@ HATCHES = {
 MARKERS = {
     outcome: filled(OUTCOME_STYLES[outcome].light, hatch) for outcome, hatch in HATCHES.items()
 }
-OutcomeCounts = dict[
-    Outcome, list[int]
-]  # positions at which drafted tokens were judged: outcome → a count for each bin
 
 
 def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
@@ -55,7 +52,10 @@ def ratio_plot(runs: Sequence[PlottedRun], scale: Scale) -> Plot | None:
             "zeroline": False,
         },
         y={"range": [0, 1.08 * top], "nticks": 4, "title": "positions"},
-        key=legend({outcome.value: marker for outcome, marker in MARKERS.items()}),
+        key=[
+            bars([None], [None], marker, name=outcome.value, hoverinfo="skip")
+            for outcome, marker in MARKERS.items()
+        ],
         barmode="stack",
         bargap=0.06,
     )
@@ -92,7 +92,8 @@ def _bins(scale: Scale) -> int:
     return max(1, round((scale.high - scale.low) / BIN))
 
 
-def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> OutcomeCounts:
+def _counts(margins: Sequence[tuple[Outcome, float]], scale: Scale) -> dict[Outcome, list[int]]:
+    """Return the positions at which drafted tokens were judged, by outcome and bin."""
     bins = _bins(scale)
     counts = Counter(
         (outcome, min(bins - 1, max(0, int((value - scale.low) / BIN + 1e-9))))
