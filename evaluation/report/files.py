@@ -32,12 +32,6 @@ from storage import RunStore, StoredResult
 from storage.export import csv_text
 from storage.export.cells import finite
 
-TASK = ("study", "task", "suite", "category", "template", "item", "repeat", "seed", "temperature")
-LANE = (
-    *("lane", "name", "rule", "rule_parameters"),
-    *("drafter", "drafter_model", "k", "draft_mode", "tree_tokens", "tree_depth", "tree_top_k"),
-    *("baseline_lane", "imitated_lane", "best", "tv_kind"),
-)
 LANE_NAMES = ("name", "drafts", "tv_kind")
 GAINS = ("tau", "tau_ratio", "speedup_strict", "speedup")  # of the JSON of a certificate
 END = ("worker", "created_at", "run_ids")
@@ -66,29 +60,49 @@ def results_table(store: RunStore, study_id: str) -> Iterator[Sequence[Any]]:
     metrics = tuple(dict.fromkeys([*(m for suite in plan.suites for m in suite.metrics), *wanted]))
     lanes = [_lane(plan, number) for number in range(len(plan.lanes))]
     names = ("score", *(f"score:{metric}" for metric in metrics))
-    yield (*TASK, *LANE, *RESULT, *names, *RELATIVE, *END)
+    yield ("study", *_task(plan, 0), *lanes[0], "tv_kind", *RESULT, *names, *RELATIVE, *END)
     for one in store.results(study_id):
-        kind = plan.lanes[one.lane].tv_kind(plan.task(one.task).temperature)
-        yield [study_id, *_task(plan, one.task), *lanes[one.lane], kind, *_result(one, metrics)]
+        task, lane = _task(plan, one.task), lanes[one.lane]
+        kind = plan.lanes[one.lane].tv_kind(task["temperature"])
+        yield [study_id, *task.values(), *lane.values(), kind, *_result(one, metrics)]
 
 
-def _task(plan: Plan, number: int) -> list[Any]:
+def _task(plan: Plan, number: int) -> dict[str, Any]:
+    """Return its cells by column."""
     task = plan.task(number)
-    item, suite = plan.item(task), plan.suites[task.suite].name
-    seed = plan.seed_of(task)
-    place = [number, suite, item.category, item.template, item.id]
-    return [*place, task.repeat, seed, task.temperature]
+    item = plan.item(task)
+    return {
+        "task": number,
+        "suite": plan.suites[task.suite].name,
+        "category": item.category,
+        "template": item.template,
+        "item": item.id,
+        "repeat": task.repeat,
+        "seed": plan.seed_of(task),
+        "temperature": task.temperature,
+    }
 
 
-def _lane(plan: Plan, number: int) -> list[Any]:
+def _lane(plan: Plan, number: int) -> dict[str, Any]:
+    """Return its cells by column."""
     lane = plan.lanes[number]
     drafter, tree = lane.drafter, lane.drafter.tree
-    shape = [tree.tokens, tree.depth, tree.top_k] if tree else [None] * 3
-    draft = [None if tree else drafter.k, drafter.mode.value] if lane.drafts else [None] * 2
-    drafts = [drafter.kind, drafter.model.name if drafter.model else None, *draft, *shape]
-    rule = [lane.name, lane.rule.name, dict(lane.rule.parameters)]
-    imitated = plan.imitated(number) if lane.imitates else None
-    return [number, *rule, *drafts, plan.baseline(number), imitated, lane.best]
+    return {
+        "lane": number,
+        "name": lane.name,
+        "rule": lane.rule.name,
+        "rule_parameters": dict(lane.rule.parameters),
+        "drafter": drafter.kind,
+        "drafter_model": drafter.model and drafter.model.name,
+        "k": drafter.k if lane.drafts and not tree else None,
+        "draft_mode": drafter.mode.value if lane.drafts else None,
+        "tree_tokens": tree and tree.tokens,
+        "tree_depth": tree and tree.depth,
+        "tree_top_k": tree and tree.top_k,
+        "baseline_lane": plan.baseline(number),
+        "imitated_lane": plan.imitated(number) if lane.imitates else None,
+        "best": lane.best,
+    }
 
 
 def _result(stored: StoredResult, metrics: Sequence[str]) -> Iterator[Any]:
