@@ -126,6 +126,7 @@ def integer_range(least: int, most: int) -> FigurePart:
 
 
 def bars(x: Sequence[Any], y: Sequence[Any], marker: FigurePart, **more: Any) -> FigurePart:
+    """Return a trace of bars."""
     return {"type": "bar", "x": x, "y": y, "marker": marker} | more
 
 

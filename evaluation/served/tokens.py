@@ -59,6 +59,7 @@ def _of_parts(answer: Answer, sampling: Sampling) -> list[ServedToken]:
 
 
 def of_part(part: Part, sampling: Sampling) -> ServedToken:
+    """Return what an event of a stream adds as one token, with its numbers where it reports one."""
     if len(part.positions) != 1:
         return ServedToken(piece=part.text)
     key = part.positions[0].key
@@ -103,5 +104,5 @@ def through_stop(tokens: Sequence[ServedToken], stops: Sequence[str]) -> int:
 
 
 def count_of(value: Any) -> int:
-    """UNKNOWN for what is no count, or one that no database column holds."""
+    """Return a count; UNKNOWN for what is none, or one that no database column holds."""
     return value if type(value) is int and 0 <= value < 2**31 else UNKNOWN
