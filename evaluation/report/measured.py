@@ -9,7 +9,15 @@ from functools import partial
 from display.format import percent, ratio, signed
 from evaluation.plan.plan import Plan
 from evaluation.recovery import PlaceboTest, RecoveryOutcome
-from evaluation.report.metrics import Mean, Pooled, Quartiles, ShareOfRuns, metric, metrics_of
+from evaluation.report.metrics import (
+    Mean,
+    Pooled,
+    Quartiles,
+    ReportMetric,
+    ShareOfRuns,
+    declared,
+    metric,
+)
 from evaluation.statistics import Interval, McNemar
 
 BLANK = Interval()
@@ -254,4 +262,4 @@ class Measured:
         return self.speedup_strict if plan.none is None else self.speedup
 
 
-METRICS = metrics_of(Measured)
+METRICS = declared(Measured, ReportMetric)

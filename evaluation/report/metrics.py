@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from display.blocks import Head
 from display.format import number
@@ -16,7 +16,7 @@ from evaluation.statistics import Interval
 
 Other = Literal["", "strict", "none"]  # the lane that a number is compared with
 Write = Callable[[Any], str]
-_METRIC, _COLUMN = "metric", "column"  # of the metadata of a field
+T = TypeVar("T")
 
 
 class Pooled(NamedTuple):
@@ -90,19 +90,14 @@ class ReportColumn(NamedTuple):
 
 def metric(*values: Any, **more: Any) -> Any:
     """Declare a field of a dataclass as a metric: an interval, blank by default."""
-    return field(default=Interval(), metadata={_METRIC: ReportMetric(*values, **more)})
+    return field(default=Interval(), metadata={ReportMetric: ReportMetric(*values, **more)})
 
 
 def column(title: str, write: Write = number, help: str = "", group: str = "") -> Any:
     """Declare a field of a dataclass as a column of its table."""
-    return field(metadata={_COLUMN: ReportColumn(Head(title, help, group), write)})
+    return field(metadata={ReportColumn: ReportColumn(Head(title, help, group), write)})
 
 
-def metrics_of(kind: type[Any]) -> dict[str, ReportMetric]:
-    """Return the metrics of a dataclass by field, in its order."""
-    return {each.name: each.metadata[_METRIC] for each in fields(kind) if _METRIC in each.metadata}
-
-
-def columns_of(kind: type[Any]) -> dict[str, ReportColumn]:
-    """Return the columns of a dataclass by field, in its order."""
-    return {each.name: each.metadata[_COLUMN] for each in fields(kind) if _COLUMN in each.metadata}
+def declared(kind: type[Any], what: type[T]) -> dict[str, T]:
+    """Return the metrics or columns of a dataclass by field, in its order."""
+    return {each.name: each.metadata[what] for each in fields(kind) if what in each.metadata}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from display.blocks import Head, ReportTable, Section, TableCell
 from evaluation.plan.plan import Plan
 from evaluation.report.document.cells import written
-from evaluation.report.metrics import columns_of
+from evaluation.report.metrics import ReportColumn, declared
 from evaluation.report.rows import SettingRow, VoteRow
 from evaluation.report.values import Report
 
@@ -66,7 +66,9 @@ def row_table(
 ) -> ReportTable:
     """Return the table of rows of one kind. ``without``: fields that are left out."""
     columns = {
-        name: each for name, each in columns_of(type(rows[0])).items() if name not in without
+        name: each
+        for name, each in declared(type(rows[0]), ReportColumn).items()
+        if name not in without
     }
     settings = [row.setting(plan) if isinstance(row, SettingRow) else {} for row in rows]
     heads = (*map(Head, settings[0]), *(each.head for each in columns.values()))
