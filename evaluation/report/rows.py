@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from display.format import MISSING, count, number, percent, points, probability, ratio, signed
+from display.names import drafts_label
 from evaluation.plan.lane import Lane
 from evaluation.plan.plan import Plan
 from evaluation.report.metrics import column
@@ -99,7 +100,10 @@ class SettingRow:
 
     def setting(self, plan: Plan) -> dict[str, str]:
         """Return the first cells of its table by their heads."""
-        names = {self.first: self.name(plan), "Drafter": plan.lanes[self.lane].drafts or MISSING}
+        names = {
+            self.first: self.name(plan),
+            "Drafter": drafts_label(plan.lanes[self.lane].drafts) or MISSING,
+        }
         return names | ({"On": self.group} if self.group else {}) | {"T": f"{self.temperature:g}"}
 
 

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from display.format import bounded, percent, plural, ratio
+from display.names import drafts_label
 from display.palette import LANES
 from display.panels import Level, Look
 from display.plot import Data, FigurePart
@@ -178,7 +179,7 @@ def _chart(report: Report, group: str) -> Chart:
         (placebos if first.imitates else series).append(
             Series(
                 rule=first.rule_title,
-                drafts=drafts,
+                drafts=drafts_label(drafts),
                 temperature=f"T = {temperature:g}",
                 parameter=parameter,
                 look=Look(

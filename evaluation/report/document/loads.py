@@ -17,6 +17,7 @@ from display.blocks import (
     TableCell,
 )
 from display.format import MISSING, count, duration, number, ratio, signed
+from display.names import drafts_label
 from display.palette import NEUTRAL
 from display.panels import Look, Panel, lines_panel, panels_plot, spanning, ticked
 from display.plot import Data
@@ -142,7 +143,7 @@ def _schedule(loads: Sequence[int], best: Sequence[LoadRow | None]) -> str:
 
 
 def _best_cell(row: LoadRow) -> TableCell:
-    over_none, drafts = row.over_none, row.lane.drafts.split()[1]
+    over_none, drafts = row.over_none, row.lane.drafts.split()[1].replace("=", " = ")
     mark = "good" if over_none.low > 1 else "bad" if over_none.high < 1 else "open"
     return TableCell(f"{drafts}: {ratio(over_none.value)}", between(over_none, ratio), mark)
 
@@ -162,7 +163,7 @@ def load_pictures(rows: Sequence[LoadRow]) -> Iterator[Picture]:
             _panel(", ".join(family), [*none, *lanes], here, looks)
             for family, lanes in families.items()
         ]
-        keys = [(look, name or "none") for name, look in looks.items()]
+        keys = [(look, drafts_label(name) or "none") for name, look in looks.items()]
         title = f"Tokens a second over the runs of a batch, T = {temperature:g}"
         numbers = [
             (
@@ -186,7 +187,7 @@ def _panel(
             name := row.lane.drafts,
             math.log2(row.load),
             row.tokens_per_s,
-            f"{name or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
+            f"{drafts_label(name) or 'none'}, {count(row.load)} runs: {beside(row.tokens_per_s)} tokens/s",
         )
         for row in rows
     ]

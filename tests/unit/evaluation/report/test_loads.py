@@ -44,7 +44,7 @@ def test_the_load_from_which_on_drafts_do_not_pay(gains: tuple[float, ...], word
     assert sentence.text.partition(" For vLLM")[0] == f"MARS, model, T = 0: {words}."
     assert isinstance(table, ReportTable)
     marks = {True: "good", False: "open" if gains[1] > 0.9 else "bad"}
-    assert table.rows[0][2].text == f"K=5: {gains[0]:.2f}×"
+    assert table.rows[0][2].text == f"K = 5: {gains[0]:.2f}×"
     assert table.rows[0][3].mark == marks[gains[1] > 1.1] or gains[1] == 0.9
 
 
@@ -52,12 +52,12 @@ def test_the_best_k_is_that_of_each_load() -> None:
     rows = [row(1, 5, 2.0), row(1, 2, 1.5), row(8, 5, 1.0), row(8, 2, 1.3), row(1, 0, 1)]
     *_, table = best_blocks(rows)
     assert isinstance(table, ReportTable)
-    assert [cell.text for cell in table.rows[0][2:]] == ["K=5: 2.00×", "K=2: 1.30×"]
+    assert [cell.text for cell in table.rows[0][2:]] == ["K = 5: 2.00×", "K = 2: 1.30×"]
     (picture,) = load_pictures(rows)
     figure = picture.plot.figure.to_plotly_json()
     assert [len(texts) for texts in panels_of(picture.plot).values()] == [5]
     names = [trace["name"] for trace in figure["data"] if "name" in trace]
-    assert names == ["none", "model K=5", "model K=2"]
+    assert names == ["none", "draft model, K = 5", "draft model, K = 2"]
     assert picture.plot.data.rows[0][:4] == (0.0, 1, "mars", "model K=5")
 
 
