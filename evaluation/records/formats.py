@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from evaluation.records.values import Read, RecordRow, config_of, number
-from evaluation.served.answer import answer_of, assembled
+from evaluation.served.answer import answer_of, assembled, part_of
 from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
 from evaluation.served.message import text_of
 from evaluation.served.tokens import STOPS, ServedToken, tokens_of
@@ -56,12 +56,12 @@ def read_answer(row: RecordRow) -> Read:
         prompt=prompt if isinstance(prompt, str) else "",
         temperature=number(settings.get("temperature")),
     )
-    tokens = _tokens(row, config)
     read, usage = row.get("tokens_evaluated"), {**(row.get("usage") or {}), **meta}
     if read is None and "prompt_n" in timings:  # which has no cached tokens
         read = timings["prompt_n"] + timings.get("cache_n", 0)
     read, new = usage.get("prompt_tokens", read), usage.get("completion_tokens")
     new = timings.get("predicted_n", new)
+    tokens = _tokens(row, new, config)
     prompt_s, new_s = (number(timings.get(name)) / 1000 for name in ("prompt_ms", "predicted_ms"))
     ended = meta.get("finish_reason") or choice.get("finish_reason") or row.get("stop_type")
     trace = served_trace(
@@ -88,9 +88,15 @@ def _drafted(counts: ServerCounts | None) -> int:
     return round(counts.drafted / counts.passes) if counts and counts.passes > 0 else 0
 
 
-def _tokens(row: RecordRow, config: RunConfig) -> list[ServedToken]:
-    """Return ids and log probabilities of the tokens, as far as the answer has them."""
+def _tokens(row: RecordRow, new: Any, config: RunConfig) -> list[ServedToken]:
+    """Return ids and log probabilities of the tokens, as far as the answer has them; those of a
+    stream by its parts where it has them for some tokens only. ``new``: how many the server counted;
+    None where it did not."""
     choices = row.get("choices")
     if not choices or not choices[0].get("finish_reason"):
         return [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]
-    return tokens_of(answer_of(assembled([row])), config.sampling)
+    parts = tuple(part for each in choices[0].get("parts") or () if (part := part_of(each)))
+    if new is None:
+        new = sum(max(part.tokens, len(part.positions)) for part in parts)
+    answer = answer_of(assembled([{**row, "usage": {"completion_tokens": new}}]))
+    return tokens_of(replace(answer, parts=parts), config.sampling)

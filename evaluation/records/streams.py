@@ -40,14 +40,21 @@ def streamed_answers(text: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the answer of a stream of chats and completions, or of the servers' own endpoints:
     SGLang repeats in each event what it wrote before, unless it was told not to; llama.cpp does
-    not."""
+    not. ``parts`` of a choice: what it is in each event."""
     row = assembled(events)
     ends = [choice.get("finish_reason") for choice in row.get("choices", ())]
+    for choice in row.get("choices", ()):
+        every = [each for event in events for each in event.get("choices") or ()]
+        choice["parts"] = [
+            each for each in every if each.get("index", 0) == choice.get("index", 0)
+        ]
     if "meta_info" in row:
         row |= {name: _joined(events, name) for name in ("text", "output_ids") if name in row}
         ends.append(row["meta_info"].get("finish_reason"))
     elif "content" in row:
-        row["content"] = "".join(event.get("content") or "" for event in events)
+        parts = [{"text": event.get("content") or ""} for event in events]
+        row["content"] = "".join(part["text"] for part in parts)
+        row["choices"] = [{"parts": parts, "finish_reason": row.get("stop_type")}]
         ends.append(row.get("stop"))
     if not all(ends):
         raise ValueError("it ends without a finish reason")

@@ -125,15 +125,20 @@ def read_answer(answer: httpx.Response, started: float) -> Generator[Part, None,
     for event in _events(answer, started):
         events.append(event)
         for choice in (event.get("choices") or ())[:1]:
-            positions = _positions(choice.get("logprobs"))
-            new = _token_ids(choice.get("token_ids"))
-            if new or text_of(choice):
-                at_s = time.perf_counter() - started
-                parts.append(Part(len(new) or 1, text_of(choice), tuple(positions), at_s))
+            if part := part_of(choice):
+                parts.append(part._replace(at_s=time.perf_counter() - started))
                 yield parts[-1]
     wall_s = time.perf_counter() - started
     ttft_s = parts[0].at_s if parts else wall_s
     return replace(answer_of(assembled(events)), parts=tuple(parts), ttft_s=ttft_s, wall_s=wall_s)
+
+
+def part_of(choice: Mapping[str, Any]) -> Part | None:
+    """Return what a choice of an event adds, without its time; None for nothing. Raises as
+    ``read_answer``."""
+    positions, new = _positions(choice.get("logprobs")), _token_ids(choice.get("token_ids"))
+    text = text_of(choice)
+    return Part(len(new) or 1, text, tuple(positions)) if new or text else None
 
 
 def answer_of(row: Mapping[str, Any]) -> Answer:

@@ -119,7 +119,7 @@ def test_the_verdict_is_right_and_left_out_prompts_are_named(
     (reason,) = (
         row[2] for row in rows if row[0].startswith("Temperature 1, against the log probabilities")
     )
-    named = re.search(r"after prompts ([\d, ]+)\.$", reason)
+    named = re.search(r"after prompts ([\d, ]+): give --reference", reason)
     assert (
         named
         and set(range(7, 13)) <= set(map(int, named[1].split(", ")))

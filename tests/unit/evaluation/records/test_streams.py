@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from evaluation.records.read import read_records
+from evaluation.records.values import NAN
 from storage import RunStore, Search
 from storage.importing import import_runs
 from tests.unit.evaluation.calls import mars
@@ -77,6 +79,37 @@ def test_a_captured_stream_is_read_as_the_answer_in_one_piece(
         assert first.trace.text == expected.text and second.trace.text == ""
         assert repr(first.trace.summary) == repr(expected.summary)
         assert first.trace.stop_reason is expected.stop_reason
+
+
+def drafting(*more: Any) -> list[Any]:
+    """The stream of llama.cpp that accepted its second token from a draft, of which it has no log
+    probability, and ended with the end of the turn, which it counts and does not send."""
+    known = {"content": [{"id": 35, "token": "a", "bytes": [97], "logprob": -0.2}]}
+    parts = ({"delta": {"content": "a"}, "logprobs": known}, {"delta": {"content": "b"}})
+    timings = LLAMA["timings"] | {"predicted_n": 3, "draft_n": 2, "draft_n_accepted": 1}
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}], "timings": timings}
+    return [*({"choices": [{"finish_reason": None, **part}]} for part in parts), end, *more]
+
+
+@pytest.mark.parametrize("more", [(), ({"choices": [], "usage": {"completion_tokens": 3}},)])
+def test_tokens_of_a_stream_without_all_log_probabilities_are_its_parts(
+    file: Callable[[Any], Path], more: tuple[Any, ...]
+) -> None:
+    (record,) = read_records(file(stream(*drafting(*more))))
+    tokens, summary = record.trace.tokens, record.trace.summary
+    assert [each.piece for each in tokens] == ["a", "b", ""] and record.trace.text == "ab"
+    assert [each.logprob for each in tokens] == pytest.approx([-0.2, NAN, NAN], nan_ok=True)
+    assert (summary.new_tokens, summary.steps, summary.tau) == (3, 1, 3.0)
+    assert math.isnan(summary.log_likelihood)
+
+
+def test_tokens_of_a_stream_of_llama_cpps_own_endpoint_are_its_parts(
+    file: Callable[[Any], Path],
+) -> None:
+    timings = TIMINGS["timings"] | {"predicted_n": 2, "draft_n_accepted": 0}
+    parts = [{"content": text, "stop": False} for text in ("Hel", "lo")]
+    (record,) = read_records(file(stream(*parts, TIMINGS | {"timings": timings})))
+    assert [each.piece for each in record.trace.tokens] == ["Hel", "lo"]
 
 
 def test_interleaved_choices_and_answers_of_a_stream_are_told_apart(
