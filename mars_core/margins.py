@@ -58,9 +58,11 @@ def gap_ties(trace: Trace) -> tuple[tuple[int, ...], str]:
     if not gaps or not trace.config.served or room is None:
         return (), ""
     near = tuple(at for at, gap in gaps.items() if gap < room(math.nan, numbers(values)))
+    every = len(gaps) == sum(bool(token.piece) for token in trace.tokens)
     return near, (
         f"{MARS_GAP.title} ({MARS_GAP.parameters[0].symbol} = {values['gap']:g}) would keep a "
-        f"drafted runner-up at {len(near):,} of {len(gaps):,} positions of this text."
+        f"drafted runner-up at {len(near):,} of {len(gaps):,} positions of this text"
+        f"{'' if every else ' whose log probabilities the server gave'}."
     )
 
 

@@ -118,7 +118,7 @@ def _report(traces: list[Trace], pair: Pair) -> str:
     notes = [
         *map(beyond_head, traces),
         *map(counted_note, traces),
-        *(gap_ties(trace)[1] for trace in traces),
+        *(f"{_label(each.config)}: {ties}" for each in traces if (ties := gap_ties(each)[1])),
     ]
     lines += [f"{note}\n" for note in dict.fromkeys(notes) if note]
     wide = max(24, *(len(_label(trace.config)) + 2 for trace in traces))

@@ -81,7 +81,15 @@ def test_an_answer_from_the_command_line_and_a_file_that_is_none(
     file.write_text(answer(("Mia", " sat"), as_stream=False), encoding="utf-8")
     command = ["compare", "--pair", "bundled", "--prompt", PROMPT, "--max-new-tokens", "4"]
     assert main([*command, "--answer", str(file)]) == 0
-    assert "── server answer.json ──\nMia sat\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "── server answer.json ──\nMia sat\n" in out
+    ties = "MARS, gap (g = 0.7) would keep a drafted runner-up at 0 of"
+    assert f"\nserver answer.json: {ties} 2 positions of this text.\n" in out
+    document = json.loads(file.read_text())
+    document["choices"][0]["logprobs"]["content"][0]["top_logprobs"] = []
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert main([*command, "--answer", str(file)]) == 0
+    assert f"{ties} 1 positions of this text whose log prob" in capsys.readouterr().out
     for text, why in (
         ("{}", "it is not a record of"),
         (answer((), as_stream=False), "without a text"),
