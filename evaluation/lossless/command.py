@@ -85,9 +85,10 @@ def check(options: Namespace, key: str) -> int:
         checked.rounds.repeat(options.in_flight, options.minutes)
         findings = [*checked.findings(), *drawn]
         findings.append(counters_finding(before, counters_of(server)))
-    sys.stdout.write(page(findings))
+    worth = limits(findings, itself=judge is None)
+    sys.stdout.write(page(findings, worth))
     if options.json:
-        text = json.dumps(_document(options, draws, servers, findings), indent=2)
+        text = json.dumps(_document(options, draws, servers, findings, worth), indent=2)
         Path(options.json).write_text(text + "\n", encoding="utf-8")
     return STATUS.get(overall(findings), 1)
 
@@ -117,11 +118,9 @@ def header(
     return displayable("\n".join(lines)) + "\n\n"
 
 
-def page(findings: Sequence[Finding]) -> str:
-    lines = [f"Verdict  {overall(findings)}"]
-    if overall(findings) is LosslessVerdict.LOSSLESS:
-        lines += wrap(limits(findings), 100)
-    lines.append("")
+def page(findings: Sequence[Finding], worth: str) -> str:
+    """``worth``: what ``limits`` says."""
+    lines = [f"Verdict  {overall(findings)}", *wrap(worth, 100), ""]
     for finding in findings:
         text = f"{finding.reason} {finding.power}".strip()
         reason = wrap(text, 100, initial_indent="  ", subsequent_indent="  ")
@@ -130,7 +129,11 @@ def page(findings: Sequence[Finding]) -> str:
 
 
 def _document(
-    options: Namespace, draws: int, servers: Sequence[Server], findings: Sequence[Finding]
+    options: Namespace,
+    draws: int,
+    servers: Sequence[Server],
+    findings: Sequence[Finding],
+    worth: str,
 ) -> dict[str, Any]:
     named = [{"url": each.base, "model": each.model} for each in servers]
     settings = {
@@ -142,7 +145,7 @@ def _document(
     }
     return settings | {
         "verdict": overall(findings),
-        "limits": limits(findings) if overall(findings) is LosslessVerdict.LOSSLESS else "",
+        "limits": worth,
         "findings": [asdict(finding) for finding in findings],
     }
 

@@ -115,7 +115,13 @@ class Referred:
                 )
                 return Finding(title, LosslessVerdict.NOT_KNOWN, reason, p)
             found = f"{percent(share)} of {TIES}, 1 token in {count(round(len(scores.gap) / near / share))}"
-            power = f"With probability {FOUND} a runner-up kept at {found}, would have been found."
+            unseen = f"moves gaps by less than {MOST} nats is not told from other kernels"
+            if not self._moved:
+                unseen = "changes few tokens is not found without the server's log probabilities"
+            power = (
+                f"With probability {FOUND} a runner-up kept at {found}, would have been found. "
+                f"Another quantisation that {unseen}."
+            )
             return Finding(title, GOOD, f"{reason} p {probability(p)}.", p, power)
         name = (
             _name(scores, sigma, known=bool(self._moved))

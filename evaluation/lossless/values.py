@@ -64,9 +64,11 @@ def overall(findings: Sequence[Finding]) -> LosslessVerdict:
     return min(verdicts, key=order.index, default=LosslessVerdict.NOT_KNOWN)
 
 
-def limits(findings: Sequence[Finding]) -> str:
+def limits(findings: Sequence[Finding], *, itself: bool) -> str:
     """Say what a pass is worth: of how many checks the power is known, and what no check looks
-    for."""
+    for; nothing of another verdict. ``itself``: whether the server was compared with nothing else."""
+    if overall(findings) is not LosslessVerdict.LOSSLESS:
+        return ""
     passed = [each for each in findings if each.verdict is LosslessVerdict.LOSSLESS]
     stated = sum(bool(each.power) for each in passed)
     power = f"{stated} of {len(passed)} state" if stated else "none states"
@@ -74,6 +76,8 @@ def limits(findings: Sequence[Finding]) -> str:
         f"Looked for: what the checks below name, of which {power} the smallest fault that would "
         "have been found; smaller ones were not looked for, such as a wrong block rule or residual "
         "behind a drafter that is nearly the model."
+        + " The server was compared with itself: another model or quantisation behind its name was "
+        "not looked for (--reference)." * itself
     )
 
 

@@ -21,7 +21,7 @@ from evaluation.lossless.greedy import (
     tie_of,
 )
 from evaluation.lossless.rounds import Difference
-from evaluation.lossless.values import Finding, LosslessVerdict, overall
+from evaluation.lossless.values import Finding, LosslessVerdict, limits, overall
 from evaluation.served.answer import Answer, Position
 from evaluation.served.client import Client
 from evaluation.served.counters import Counters, read_counters
@@ -72,7 +72,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
         "Verdict lossless as far as tested Looked for: what the checks below name, of which 1 of 6"
         in out
     )
-    assert "smaller ones were not looked for" in out
+    assert "smaller ones were not looked for" in out and "compared with itself" not in out
     assert {row["verdict"] for row in by_check(strict).values()} == {"lossless as far as tested"}
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
     assert run(f"{options} {relaxed}") == 1
@@ -311,3 +311,11 @@ def test_one_check_that_fails_decides() -> None:
     assert of(LosslessVerdict.LOSSLESS, LosslessVerdict.NOT_KNOWN) is LosslessVerdict.NOT_KNOWN
     assert of(LosslessVerdict.LOSSLESS, LosslessVerdict.NOT_TESTED) is LosslessVerdict.LOSSLESS
     assert of(LosslessVerdict.NOT_TESTED) is LosslessVerdict.NOT_KNOWN
+
+
+def test_a_pass_of_a_server_that_is_compared_with_itself_says_so() -> None:
+    passed = Finding("", LosslessVerdict.LOSSLESS, "")
+    assert "another model or quantisation behind its name was not" in limits([passed], itself=True)
+    assert "compared with itself" not in limits([passed], itself=False)
+    wrong = Finding("", LosslessVerdict.NOT_LOSSLESS, "")
+    assert limits([passed, wrong], itself=True) == ""

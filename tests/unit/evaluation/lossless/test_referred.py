@@ -62,6 +62,8 @@ def test_an_honest_server_passes_with_its_power(reference: Reference) -> None:
     ]
     assert "0 of 3 answers of up to 64 tokens differ" in findings[ZERO].reason
     assert "With probability 0.9 a runner-up kept at" in findings[ZERO].power
+    unseen = "Another quantisation that moves gaps by less than 0.4 nats is not told from other"
+    assert unseen in findings[ZERO].power
     assert "a temperature off by" in findings[DRAWN].power
     assert "nothing is claimed of single tokens" in findings[TOKENS].reason
 
@@ -109,6 +111,13 @@ def test_tokens_of_a_text_accuse_nobody(reference: Reference) -> None:
         }
     unknown = found(reference, StandIn(reference.pair, relaxed, logprobs=False))[ZERO]
     assert unknown.verdict is not GOOD and "assumed: it reports none" in unknown.reason
+    blind = found(reference, StandIn(reference.pair, logprobs=False))[ZERO]
+    assert blind.verdict is not GOOD or "is not found without the server's log" in blind.power
+
+
+def test_a_quantisation_that_moves_little_passes_and_that_is_said(reference: Reference) -> None:
+    finding = found(reference, StandIn(disturbed(reference.pair, 0.01)))[ZERO]
+    assert finding.verdict is GOOD and "moves gaps by less than 0.4 nats" in finding.power
 
 
 def test_ids_beyond_the_vocabulary_and_long_prompts_are_no_error(reference: Reference) -> None:
