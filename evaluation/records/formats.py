@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.answer import answer_of, assembled, part_of
@@ -90,8 +91,8 @@ def _drafted(counts: ServerCounts | None) -> int:
 
 def _tokens(row: RecordRow, new: Any, config: RunConfig) -> list[ServedToken]:
     """Return ids and log probabilities of the tokens, as far as the answer has them; those of a
-    stream by its parts where it has them for some tokens only. ``new``: how many the server counted;
-    None where it did not."""
+    stream by its parts where it has them for some tokens only. ``new``: as many as the server
+    counted; None where it counted none."""
     choices = row.get("choices")
     if not choices or not choices[0].get("finish_reason"):
         return [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]

@@ -45,9 +45,7 @@ def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     ends = [choice.get("finish_reason") for choice in row.get("choices", ())]
     for choice in row.get("choices", ()):
         every = [each for event in events for each in event.get("choices") or ()]
-        choice["parts"] = [
-            each for each in every if each.get("index", 0) == choice.get("index", 0)
-        ]
+        choice["parts"] = [each for each in every if each.get("index", 0) == choice.get("index", 0)]
     if "meta_info" in row:
         row |= {name: _joined(events, name) for name in ("text", "output_ids") if name in row}
         ends.append(row["meta_info"].get("finish_reason"))
