@@ -69,11 +69,12 @@ def _of_llama(timings: Mapping[str, Any]) -> ServerCounts | None:
 
 def with_counts(trace: Trace, counts: ServerCounts | None) -> Trace:
     """Return a run with the counts of its server where its steps are not known. Each pass after the
-    prefill adds its accepted tokens and one more."""
+    prefill adds its accepted tokens and one more, but for the last one where the text ends before."""
     if counts is None or trace.summary.steps != UNKNOWN:
         return trace
-    new = trace.summary.new_tokens
-    passes, steps = max(counts.passes, new - 1 - counts.accepted), sum(counts.histogram)
+    new, steps = trace.summary.new_tokens, sum(counts.histogram)
+    least = UNKNOWN if new == UNKNOWN else min(1, counts.drafted)
+    passes = max(counts.passes, new - 1 - counts.accepted, least)
     known = passes > 0 and new != UNKNOWN
     rates = (
         tuple(sum(counts.histogram[depth:]) / steps for depth in range(1, len(counts.histogram)))

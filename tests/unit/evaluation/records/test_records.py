@@ -150,6 +150,16 @@ def test_llama_cpp_has_counts_and_times_and_no_positions(file: Callable[[Any], P
     assert "acceptance by position" in comment and trace.stop_reason is StopReason.LENGTH
 
 
+@pytest.mark.parametrize(("drafted", "accepted", "passes"), [(3, 1, 1), (4, 4, 1), (0, 0, 1)])
+def test_a_text_that_ends_within_an_accepted_draft_took_one_pass(
+    file: Callable[[Any], Path], drafted: int, accepted: int, passes: int
+) -> None:
+    """llama.cpp counts two tokens: one of the prefill, and the first accepted one, which ends it."""
+    counts = {"predicted_n": 2, "draft_n": drafted, "draft_n_accepted": accepted}
+    trace, _ = only(file(LLAMA | {"timings": LLAMA["timings"] | counts}))
+    expect(trace.summary, steps=passes, tau=2 / passes, drafted=drafted)
+
+
 @pytest.mark.parametrize(
     ("row", "text", "prompt_tokens"),
     [
