@@ -167,7 +167,8 @@ class Referred:
         rows = [[self._reference.ids(each, LONG) for each in row] for row in answers]
         kept = {at: [ids for ids in row if ids] for at, row in enumerate(rows) if all(row)}
         left = ", ".join(str(at + 1) for at in range(len(rows)) if at not in kept)
-        reason = f" Prompts {left} are left out: {AMBIGUOUS}." if left else ""
+        which = f"Prompts {left} are" if "," in left else f"Prompt {left} is"
+        reason = f" {which} left out: {AMBIGUOUS}." if left else ""
         if not kept:
             return [Finding(title, LosslessVerdict.NOT_KNOWN, reason.strip())]
         scored = at_once(

@@ -163,6 +163,8 @@ def test_prompts_without_names_are_left_out_of_the_verdict(
     (finding,) = verdicts(Server(choose, nameless=("two", "four")))
     assert finding.verdict is verdict
     assert "or report its log probability, after prompts 2, 4:" in finding.reason
+    (finding,) = verdicts(Server(choose, nameless=("two",)))
+    assert "or report its log probability, after prompt 2:" in finding.reason
 
 
 def test_draws_that_are_one_draw_are_no_other_distribution() -> None:

@@ -20,6 +20,7 @@ from evaluation.lossless.reference import Reference, Scores, joined, of_mars, of
 from evaluation.lossless.referred import Referred
 from evaluation.lossless.rounds import Difference, Round, Rounds
 from evaluation.lossless.values import Finding, LosslessVerdict
+from evaluation.served.answer import Answer
 from mars_core.reference import choose
 from tests.checkpoints import tiny_checkpoint
 from tests.served_server import Serving
@@ -121,6 +122,22 @@ def test_a_quantisation_that_moves_little_passes_and_that_is_said(
     monkeypatch.setattr("evaluation.lossless.referred.UNKNOWN", 0.02)
     blind = found(reference, StandIn(reference.pair, logprobs=False))[ZERO]
     assert blind.verdict is GOOD and "is not found without the server's log" in blind.power
+
+
+def test_a_prompt_whose_tokens_are_not_identified_is_left_out(
+    reference: Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, complete = StandIn(reference.pair), StandIn.complete
+    first = reference.prompt(PROMPTS[0])
+
+    def told(self: StandIn, prompt: Any, *, temperature: float, **asked: Any) -> Answer:
+        answer = complete(self, prompt, temperature=temperature, **asked)
+        nameless = temperature > 0 and list(prompt) == first
+        return replace(answer, token_ids=None, logprobs=None) if nameless else answer
+
+    monkeypatch.setattr(StandIn, "complete", told)
+    finding = found(reference, server)[DRAWN]
+    assert finding.verdict is GOOD and " Prompt 1 is left out: the server does" in finding.reason
 
 
 def test_ids_beyond_the_vocabulary_and_long_prompts_are_no_error(reference: Reference) -> None:
