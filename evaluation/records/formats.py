@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from evaluation.records.streams import own_choice
 from evaluation.records.values import Read, RecordRow, config_of, number
 from evaluation.served.answer import answer_of, assembled, part_of
 from evaluation.served.counts import ServerCounts, counts_of, ids_of, integer, with_counts
@@ -93,11 +94,12 @@ def _tokens(row: RecordRow, new: Any, config: RunConfig) -> list[ServedToken]:
     """Return ids and log probabilities of the tokens, as far as the answer has them; those of a
     stream by its parts where it has them for some tokens only. ``new``: as many as the server
     counted; None where it counted none."""
-    choices = row.get("choices")
-    if not choices or not choices[0].get("finish_reason"):
+    choices = row.get("choices") or [own_choice(row)]
+    if not choices[0].get("finish_reason"):
         return [ServedToken(id_) for id_ in ids_of(row.get("output_ids") or ())]
     parts = tuple(part for each in choices[0].get("parts") or () if (part := part_of(each)))
     if new is None:
         new = sum(max(part.tokens, len(part.positions)) for part in parts)
-    answer = answer_of(assembled([{**row, "usage": {"completion_tokens": new}}]))
+    whole = {**row, "choices": choices, "usage": {"completion_tokens": new}}
+    answer = answer_of(assembled([whole]))
     return tokens_of(replace(answer, parts=parts), config.sampling)

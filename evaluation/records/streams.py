@@ -50,13 +50,22 @@ def _answer(events: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         row |= {name: _joined(events, name) for name in ("text", "output_ids") if name in row}
         ends.append(row["meta_info"].get("finish_reason"))
     elif "content" in row:
-        parts = [{"text": event.get("content") or ""} for event in events]
-        row["content"] = "".join(part["text"] for part in parts)
-        row["choices"] = [{"parts": parts, "finish_reason": row.get("stop_type")}]
+        row["content"] = "".join(event.get("content") or "" for event in events)
+        row["choices"] = [own_choice(row) | {"parts": [own_choice(each) for each in events]}]
         ends.append(row.get("stop"))
     if not all(ends):
         raise ValueError("it ends without a finish reason")
     return row
+
+
+def own_choice(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what llama.cpp's own endpoint reports as a choice of the OpenAI interface."""
+    logprobs = {"content": row.get("completion_probabilities")}
+    return {
+        "text": row.get("content"),
+        "logprobs": logprobs,
+        "finish_reason": row.get("stop_type"),
+    }
 
 
 def _joined(events: Sequence[Mapping[str, Any]], name: str) -> Any:

@@ -103,13 +103,20 @@ def test_tokens_of_a_stream_without_all_log_probabilities_are_its_parts(
     assert math.isnan(summary.log_likelihood)
 
 
-def test_tokens_of_a_stream_of_llama_cpps_own_endpoint_are_its_parts(
+def test_tokens_of_llama_cpps_own_endpoint_have_their_log_probabilities(
     file: Callable[[Any], Path],
 ) -> None:
-    timings = TIMINGS["timings"] | {"predicted_n": 2, "draft_n_accepted": 0}
-    parts = [{"content": text, "stop": False} for text in ("Hel", "lo")]
-    (record,) = read_records(file(stream(*parts, TIMINGS | {"timings": timings})))
-    assert [each.piece for each in record.trace.tokens] == ["Hel", "lo"]
+    """An accepted draft has none: in one piece it is 0, in a stream it is not there."""
+    rows = [{"id": 7, "token": "Hel", "logprob": -0.5}, {"id": 8, "token": "lo", "logprob": 0.0}]
+    timings = TIMINGS["timings"] | {"predicted_n": 2, "draft_n_accepted": 1}
+    parts: list[Any] = [{"content": text, "stop": False} for text in ("Hel", "lo")]
+    parts[0] |= {"completion_probabilities": rows[:1]}
+    whole = LLAMA | {"timings": timings, "completion_probabilities": rows}
+    for written in (stream(*parts, TIMINGS | {"timings": timings}), whole):
+        (record,) = read_records(file(written))
+        tokens = record.trace.tokens
+        assert [each.piece for each in tokens] == ["Hel", "lo"] and tokens[0].id == 7
+        assert [each.logprob for each in tokens] == pytest.approx([-0.5, NAN], nan_ok=True)
 
 
 def test_interleaved_choices_and_answers_of_a_stream_are_told_apart(
