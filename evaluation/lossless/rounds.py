@@ -84,5 +84,5 @@ class Rounds(list[Round]):
         if first and not any(alone):
             kind = "only with several requests in flight"
         elif first:
-            kind = f"first after {plural(begun, 'request')}"
+            kind = f"first seen after {plural(begun, 'request')}"
         return f"Differing answers: {', '.join(text)}; {kind}."

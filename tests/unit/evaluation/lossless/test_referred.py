@@ -211,7 +211,7 @@ def test_rounding_is_no_fault_and_the_stated_share_of_runners_up_is_found() -> N
         (((1, 0, "00"), (8, 2, "00"), (1, 90, "00")), ""),
         (((1, 0, "01"), (8, 2, "01"), (1, 90, "01")), "1 of 2 with 8 requests in flight; from the beginning."),
         (((1, 0, "00"), (8, 2, "11"), (1, 90, "00")), "; only with several requests in flight."),
-        (((1, 0, "00"), (8, 2, "00"), (1, 90, "01")), "0 of 2 with 8 requests in flight; first after 91 requests."),
+        (((1, 0, "00"), (8, 2, "00"), (1, 90, "01")), "0 of 2 with 8 requests in flight; first seen after 91 requests."),
     ],
 )  # fmt: skip
 def test_a_fault_of_load_or_of_time_is_told_from_one_from_the_beginning(
