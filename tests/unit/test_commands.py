@@ -72,7 +72,7 @@ RUN = {
     "mars import /tmp/mars.jsonl": "",
     "mars export tokens tokens.parquet --rule mars --since 2026-11-01": "",
     ".venv/bin/mars eval run --pair bundled --suite demo_arithmetic --limit 40 --rules none,strict,mars --theta 0.84,0.9,0.96 "
-    "--temperature 0,1 --seeds 3": f"--seeds 1 {SMALL}",
+    "--temperature 0,1 --seeds 3": f"--seeds 1 --placebo-seeds 1 {SMALL}",
     "mars eval run --pair bundled --prompt '7 + 8 =' --reference 15 --prompt 'Tell me a story.' --rules strict,mars "
     "--theta 0.84,0.88,0.9,0.94,0.98 --seeds 5": f"--seeds 1 {SMALL}",
     "mars eval run --pair bundled --suite demo_arithmetic --rules none,strict,mars --batch 1,4,8,16 --k 1,3,5 "
@@ -348,6 +348,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "prompts.txt").write_text("Tell me a story.\n", encoding="utf-8")
     monkeypatch.setattr("evaluation.lossless.command.ENOUGH", 1)  # of fewer drafts more is asked
     monkeypatch.setattr("evaluation.lossless.draws.RESAMPLES", (999, 1_999))
+    for name in ("rounds.TOKENS", "referred.TOKENS", "sampled.LONG"):
+        monkeypatch.setattr(f"evaluation.lossless.{name}", 12)
     monkeypatch.setenv("MARS_DATABASE_URL", f"sqlite:///{tmp_path / 'runs.db'}")
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -65,8 +65,10 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     other_serving.drafter = DrafterConfig("none")
     strict, relaxed = tmp_path / "strict.json", tmp_path / "mars.json"
     servers = f"--server {serving.url} --against {other_serving.url}"
-    options = f"{servers} --prompts {prompts} --draws 20 --repeats 20 --json"
-    assert run(f"{options} {strict}") == 0
+    one = tmp_path / "one.txt"
+    one.write_text(BUNDLED_PROMPTS[4])
+    options = f"{servers} --draws 20 --repeats 20"
+    assert run(f"{options} --prompts {one} --json {strict}") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert (
         "Verdict lossless as far as tested Looked for: what the checks below name, of which 1 of 6"
@@ -75,7 +77,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     assert "smaller ones were not looked for" in out and "compared with itself" not in out
     assert {row["verdict"] for row in by_check(strict).values()} == {"lossless as far as tested"}
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
-    assert run(f"{options} {relaxed}") == 1
+    assert run(f"{options} --prompts {prompts} --json {relaxed}") == 1
     out = capsys.readouterr().out
     assert "Verdict  not lossless" in out and "not looked for" not in out
     findings = by_check(relaxed)

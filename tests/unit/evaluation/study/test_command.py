@@ -185,7 +185,7 @@ def test_the_documented_script_recomputes_a_report_from_its_results(
     text = (Path(__file__).parents[4] / "docs" / "evaluation.md").read_text("utf-8")
     (script,) = re.findall(r"^```python\n(import sys\n.*?)^```", text, re.MULTILINE | re.DOTALL)
     (tmp_path / "recompute.py").write_text(script, encoding="utf-8")
-    study = "--pair bundled --suite demo_arithmetic --limit 4 --seeds 2 --temperature 0,1 "
+    study = "--pair bundled --suite demo_arithmetic --limit 3 --seeds 2 --temperature 0,1 "
     study += "--batch 16 --placebo-seeds 2 --max-new-tokens 64"
     store = f"--db sqlite:///{tmp_path / 'runs.db'}"
     assert mars(f"eval run {study} --rules strict,mars --theta 0.8 {store} {HERE} --quiet") == 0

@@ -9,6 +9,7 @@ from statistics import fmean
 import pytest
 
 from evaluation.plan.lane import with_placebos, with_sharpened
+from evaluation.plan.plan import Plan
 from evaluation.report.files import markdown_of
 from evaluation.report.measure import measure
 from evaluation.study.engine import InProcess
@@ -30,7 +31,8 @@ from tests.unit.evaluation.study.working import (
 
 def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Session) -> None:
     """It runs after it, each turn with the number of that turn; where that is 0 it is strict's run,
-    which is not stored again. Without a completed run to imitate it fails."""
+    which is not stored again. Without a completed run to imitate it fails. A report says how
+    closely."""
     plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
     study = new_study(store, plan)
     mars, placebos, always = 1, range(2, 6), 6
@@ -71,14 +73,11 @@ def test_a_placebo_imitates_the_run_of_its_task(store: RunStore, session: Sessio
         (ended,) = (event for event in events if isinstance(event, LaneEnded))
         assert ended.lane == placebos[0]
         assert "mars(theta=0.5) has no completed run here" in ended.result.error
+    check_report(store, plan, study)
 
 
-def test_a_report_says_how_closely_placebos_imitate_their_rule(
-    store: RunStore, session: Session
-) -> None:
+def check_report(store: RunStore, plan: Plan, study: str) -> None:
     """As many tokens of each text, less what was due where the text ended first."""
-    plan = small_plan(session, lanes=with_placebos((STRICT, MARS), 2), temperatures=(0.0,))
-    study = run_study(store, plan, session)
     report, results = measure(store, study), defaultdict[int, list[LaneResult]](list)
     for row in store.results(study):
         results[row.lane].append(read_result(row.data))
