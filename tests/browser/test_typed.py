@@ -87,11 +87,8 @@ REFUSED = {
     "compare": {
         "max-new-tokens-input": "100000",
         "k-input": "1.5",
-        "temperature-input": "-1",
         "seed-input": "",
         "rule-1-parameter-theta-input": "7",
-        "top-p-input": "2",
-        "no-repeat-ngram-size-input": "-1",
         "logit-bias-input": "abc",
         "protect-input": "[999999999]",
         "prompt": "  ",
@@ -101,8 +98,6 @@ REFUSED = {
         "study-prompts-input": "",
         "study-values-input": "0.9, abc",
         "study-others-input": "beta = 1",
-        "study-k-input": "x",
-        "study-temperature-input": "-2",
         "study-margin-input": "7",
     },
 }

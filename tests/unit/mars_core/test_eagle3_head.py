@@ -134,9 +134,15 @@ def same(loaded: Eagle3Head, written: Eagle3Head) -> bool:
     )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("form", ["safetensors", "bin"])
-@pytest.mark.parametrize(("shards", "prefix"), [(1, ""), (3, "model.")])
+@pytest.mark.parametrize(
+    ("family", "form", "shards", "prefix"),
+    [
+        ("eagle", "safetensors", 1, ""),
+        ("eagle", "bin", 3, "model."),
+        ("speculators", "safetensors", 3, "model."),
+        ("speculators", "bin", 1, ""),
+    ],
+)
 def test_what_either_family_writes_is_loaded_bit_for_bit(
     family: Family, form: str, shards: int, prefix: str, shelf: Shelf
 ) -> None:
@@ -562,28 +568,34 @@ def slowed(turn: float, rope: Mapping[str, Any]) -> float:
     return float((1 - blend) * turn / rope["factor"] + blend * turn)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+FLAGS: list[dict[str, Any]] = [
+    {"norm_before_residual": True},
+    {"norm_output": True},
+    {"fc_norm": True, "norm_output": True},
+    {"norm_before_fc": True},
+    {"norm_before_fc": True, "norm_output": True, "norm_before_residual": True},
+    {"qk_norm": True, "norm_before_residual": True},
+    {"feature_layers": (0, 2, 5, 7), "fc_norm": True},
+    {"draft_vocabulary": DRAFT},
+]
+LAYERS: list[dict[str, Any]] = [
+    {"num_key_value_heads": 1, "head_dim": 16},
+    {"num_key_value_heads": 4, "hidden_act": "gelu"},
+    {"attention_bias": True, "mlp_bias": True},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+    {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
+    {"rope_parameters": LLAMA3},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("family", "options"),
     [
-        {},
-        {"norm_before_residual": True},
-        {"norm_output": True},
-        {"fc_norm": True, "norm_output": True},
-        {"norm_before_fc": True},
-        {"norm_before_fc": True, "norm_output": True, "norm_before_residual": True},
-        {"num_key_value_heads": 4},
-        {"num_key_value_heads": 1, "head_dim": 16},
-        {"num_key_value_heads": 1, "hidden_act": "gelu"},
-        {"attention_bias": True, "mlp_bias": True},
-        {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
-        {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 77.0}},
-        {"rope_parameters": LLAMA3},
-        {"qk_norm": True, "norm_before_residual": True},
-        {"feature_layers": (0, 2, 5, 7), "fc_norm": True},
-        {"draft_vocabulary": DRAFT},
+        *((family, options) for options in ({}, *FLAGS) for family in FAMILIES),
+        # a layer is one of transformers' in either family
+        *((FAMILIES[at % 2], options) for at, options in enumerate(LAYERS)),
     ],
-    ids=lambda options: "-".join(options) or "plain",
+    ids=lambda each: each if isinstance(each, str) else "-".join(each) or "plain",
 )
 def test_every_variant_is_read_from_its_configuration_and_drafts_as_the_published_equations(
     options: dict[str, Any], family: Family, shelf: Shelf

@@ -23,7 +23,7 @@ def test_the_engine_writes_the_text_of_the_reference(
 ) -> None:
     relaxed = 0
     assert pair.draft is not None
-    for seed, prompt in ((1, "twice"), (3, "0 1 2")):
+    for seed, prompt in ((1, "twice"), (2, "A b c")):
         parameters = {"theta": theta} if rule == "mars" else {}
         config = config_for(
             pair,
@@ -31,7 +31,7 @@ def test_the_engine_writes_the_text_of_the_reference(
             Sampling(temperature),
             prompt=prompt,
             rule=rule,
-            new=24,
+            new=30,
             seed=seed,
             **parameters,
         )
@@ -40,7 +40,7 @@ def test_the_engine_writes_the_text_of_the_reference(
             pair.target,
             pair.draft,
             trace.prompt_ids,
-            24,
+            30,
             k=k,
             theta=theta,
             temperature=temperature,

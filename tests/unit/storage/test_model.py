@@ -266,5 +266,5 @@ def label(trace: Trace) -> str:
 
 def test_whatever_owners_do_their_lists_say(lasting_store: RunStore) -> None:
     """A failure is not made shorter, which would take minutes."""
-    some = settings(max_examples=15, stateful_step_count=40, phases=[Phase.generate])
+    some = settings(max_examples=10, stateful_step_count=40, phases=[Phase.generate])
     run_state_machine_as_test(lambda: Owners(lasting_store), settings=some)  # type: ignore[no-untyped-call]

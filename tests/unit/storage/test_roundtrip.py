@@ -195,7 +195,7 @@ def hostile_trace(text: str) -> Trace:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @with_hostile()
 @given(text=ANY_TEXT)
 def test_any_text_is_stored(lasting_store: RunStore, text: str) -> None:

@@ -59,7 +59,7 @@ def _progress(event: RunnerEvent) -> bool:
 def test_processes_that_are_lost_lose_nothing_and_leave_nothing_twice(
     store: RunStore, session: Session, batch: int
 ) -> None:
-    plan = replace(small_plan(session, max_new_tokens=6, repeats=3), batch=batch)
+    plan = replace(small_plan(session, max_new_tokens=4, repeats=2), batch=batch)
     study = new_study(store, plan)
     left = iter(random.Random(3).choices((True, False), (1, 5), k=12))
     processes = Fragile(plan, session, lambda: next(left, False))
