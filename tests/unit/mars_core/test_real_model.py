@@ -149,7 +149,7 @@ def test_a_server_of_it_that_speculates_is_lossless(
 ) -> None:
     monkeypatch.setattr("evaluation.lossless.rounds.TOKENS", 24)
     prompts, file = tmp_path / "prompts.txt", tmp_path / "found.json"
-    prompts.write_text(f"{PROMPTS[1]}\n{PROMPTS[2]}")
+    prompts.write_text(PROMPTS[1])
     with serve_models(Session(loaded("auto")), drafter=SUFFIX) as server:
         arguments = ["check", "--server", server.url, "--prompts", str(prompts), "--draws", "20"]
         assert main([*arguments, "--repeats", "20", "--json", str(file)]) == 0
