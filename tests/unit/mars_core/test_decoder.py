@@ -218,7 +218,7 @@ def test_padding_has_no_position_beyond_the_context() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
-@pytest.mark.parametrize(("number", "kind"), enumerate(FAST))
+@pytest.mark.parametrize(("number", "kind"), [*enumerate(FAST)])
 def test_a_tokens_logits_are_bitwise_the_same_in_every_pass(
     number: int, kind: str, dtype: torch.dtype
 ) -> None:
