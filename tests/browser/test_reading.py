@@ -193,7 +193,8 @@ TABS = {
 def test_axe_finds_nothing_beyond_what_gradio_has_on_any_tab_and_dark_is_remembered(
     window: Window,
 ) -> None:
-    """As is that the tour was taken. Narrow windows need no sideways scrolling; wide ones have the
+    """As is that the tour was taken. In light colours the other tabs are read by axe where they have
+    something to show: test_address.py and test_quality.py. Narrow windows need no sideways scrolling; wide ones have the
     lanes side by side."""
     page = window.page
     opener, tour = page.locator(".mars-tour-open"), page.get_by_role("dialog", name="Tour")
@@ -216,14 +217,15 @@ def test_axe_finds_nothing_beyond_what_gradio_has_on_any_tab_and_dark_is_remembe
     assert left and right and left["y"] == right["y"] and left["x"] + left["width"] <= right["x"]
 
     page.set_viewport_size({"width": 1280, "height": 900})
-    for theme, options in (("light", {}), ("dark", COLOURS)):
-        if theme == "dark":
-            button(page, "Switch between light and dark").click()
-            expected(page, "body.dark").to_be_attached()
-        for tab, selector in TABS.items():
-            page.get_by_role("tab", name=tab, exact=True).first.click()
-            page.locator(selector).first.wait_for()
-            assert axe_problems(page, **options) == {}, (theme, tab)
+    page.get_by_role("tab", name="About", exact=True).click()
+    page.locator(TABS["About"]).first.wait_for()
+    assert axe_problems(page) == {}
+    button(page, "Switch between light and dark").click()
+    expected(page, "body.dark").to_be_attached()
+    for tab, selector in TABS.items():
+        page.get_by_role("tab", name=tab, exact=True).first.click()
+        page.locator(selector).first.wait_for()
+        assert axe_problems(page, **COLOURS) == {}, tab
     page.reload()
     expected(page, "body.dark").to_be_attached()
     expect(opener).to_have_text("Tour")
