@@ -32,7 +32,8 @@ from tests.unit.mars_core.test_classifier import classified
 
 
 class Case(NamedTuple):
-    """``options``: of the runs; each of the three has one value of ``varied``."""
+    """``options``: of the runs; each of the three has one value of ``varied``. Texts with equal
+    parameters are judged together."""
 
     options: dict[str, Any]
     varied: tuple[dict[str, float], ...] = ({}, {}, {})
@@ -45,8 +46,8 @@ WARM = Processors(0.05, 0.9, 1.2, 0.3, 0.2, 3, (("[40]", 2.0), ("on", -1.0)))
 CASES = {
     "strict": Case({}, sampling=Sampling(0.8, top_k=20, top_p=0.9)),
     "an expression": Case({"rule": "mars"}),
-    "a ledger": Case({"rule": "asd", "gate": 1.0}, tuple({"budget": b} for b in (0.6, 0, 1e5))),
-    "a classifier": Case({"rule": "judge"}, tuple({"harm": each} for each in (0.5, 0.0, 0.9))),
+    "a ledger": Case({"rule": "asd", "gate": 1.0}, tuple({"budget": b} for b in (0.6, 0.6, 1e5))),
+    "a classifier": Case({"rule": "judge"}, tuple({"harm": each} for each in (0.5, 0.5, 0.9))),
     "a plan": Case(
         {"rule": "placebo"},
         tuple({"relaxed": n, "of": 5, "draw": n + 1, "best": 0} for n in (2, 0, 4)),
