@@ -216,7 +216,7 @@ def test_drafts_that_are_judged_together_have_the_rows_of_each_alone(name: str) 
             for tree, size in (("chain of 3", V), ("branching", V), ("chain of 1", 33_003)):
                 if tree not in CHAINS and (mode is DraftMode.SAMPLED or not takes(name, tree)):
                     continue
-                if size != V and (sampling is SAMPLINGS[0] or mode is not large):
+                if size != V and (sampling is not filtered or mode is not large):
                     continue
                 cases = [case(tree, seed, size=size) for seed in range(2)]
                 logits, draft = torch.stack([each for each, _ in cases]), cases[0][1]
