@@ -22,7 +22,6 @@ from mars_core.sampling import (
     Use,
     chance,
     draw,
-    lowest_argmax,
     noise,
     target_distribution,
     words,
@@ -65,13 +64,6 @@ def test_distribution_is_that_of_the_warpers_of_generate(
         logits, Sampling(temperature, top_k, top_p, Processors(min_p, typical_p))
     )
     assert torch.allclose(distribution, scores.softmax(-1), atol=1e-7)
-
-
-def test_temperature_0_is_one_hot_at_the_lowest_of_equal_maxima() -> None:
-    logits = torch.tensor([[1.0, 3.0, 3.0], [-torch.inf, -5.0, -5.0], [0.0, 0.0, 0.0]])
-    distribution = target_distribution(logits, Sampling(0.0))
-    assert distribution.tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0]]
-    assert lowest_argmax(logits).tolist() == [1, 1, 0]
 
 
 def test_noise_is_a_function_of_seed_position_and_id() -> None:

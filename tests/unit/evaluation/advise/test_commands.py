@@ -21,7 +21,7 @@ from tests.unit.evaluation.calls import mars
 from ui.tabs.study.running import resumable
 
 SMALL = "--pair bundled --suite demo_arithmetic --batch 8 --quiet --threads 1 --dtype float32"
-ADVISE = f"advise {SMALL} --limit 12 --max-new-tokens 80 --margin 0.5 --alpha 0.1"
+ADVISE = f"advise {SMALL} --limit 10 --max-new-tokens 80 --margin 0.5 --alpha 0.1"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_setting_is_chosen_and_the_study_goes_on_where_it_stopped(
     assert mars(f"{ADVISE} --json --db {url}") == 0
     printed = json.loads(capsys.readouterr().out)
     (head,) = store.studies()
-    assert head.done == head.tasks == 8 and printed["study"] == head.id
+    assert head.done == head.tasks == 6 and printed["study"] == head.id
     report = measure(store, head.id)
     certificate, plan = report.certificate, report.plan
     assert certificate is not None and certificate.chosen is not None
