@@ -17,9 +17,18 @@ import pytest
 import uvicorn.config
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from hosting.logs import WITHHELD, set_up
+from hosting.middleware import Guard
 from ui.kit.errors import fault
+from ui.public.access import Access
+from ui.public.origin import OriginGuard
 
 SECRET = "zebra\npassphrase"  # what a visitor typed
 Begin = Callable[..., io.StringIO]
@@ -202,3 +211,28 @@ def test_in_json_every_line_that_a_library_prints_is_a_record(begin: Begin, publ
         else texts == ["zebra", " and more", "passphrase", " 50 %", "100 %"]
     )
     assert sys.stderr.fileno() == number
+
+
+def test_a_request_is_logged_by_the_pattern_of_its_route_and_without_its_visitor(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "mars.requests")
+
+    def fails(_: Request) -> Response:
+        return PlainTextResponse("no", 500)
+
+    routes = [Route("/fine/{secret}", fails, methods=["GET", "ZEBRA"])]
+    layers = [
+        Middleware(Guard),
+        Middleware(OriginGuard, trust_proxy=False, hosts=None),
+        Middleware(Access, public=False),
+    ]
+    page = TestClient(Starlette(routes=routes, middleware=layers))
+    page.get("/fine/zebra?share=zebra", headers={"Cookie": "a=zebra", "User-Agent": "zebra"})
+    page.request("ZEBRA", "/fine/zebra")
+    told = [vars(record) for record in caplog.records]
+    assert [(each["method"], each["route"], each["status"]) for each in told] == [
+        ("GET", "/fine/{secret}", 500),
+        ("other", "/fine/{secret}", 500),
+    ]
+    assert "zebra" not in repr(told).lower()
