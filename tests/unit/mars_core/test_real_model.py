@@ -16,6 +16,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from evaluation.lossless.command import DRAFTING
 from mars_core.models import CATALOG, ModelError, ModelPool, Pair, smollm2
 from mars_core.models.gguf import fetch_default
 from mars_core.models.gguf.file import known_header
@@ -148,6 +149,8 @@ def test_a_server_of_it_that_speculates_is_lossless(
     loaded: Callable[[str], Pair], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evaluation.lossless.rounds.TOKENS", 24)
+    monkeypatch.setattr("evaluation.lossless.command.ENOUGH", 10)
+    monkeypatch.setattr("evaluation.lossless.command.DRAFTING", DRAFTING[:1])
     prompts, file = tmp_path / "prompts.txt", tmp_path / "found.json"
     prompts.write_text(PROMPTS[1])
     with serve_models(Session(loaded("auto")), drafter=SUFFIX) as server:

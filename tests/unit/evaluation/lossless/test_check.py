@@ -60,15 +60,13 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name, tokens in (("rounds.TOKENS", 32), ("sampled.LONG", 8)):
-        monkeypatch.setattr(f"evaluation.lossless.{name}", tokens)
+    for name, most in (("rounds.TOKENS", 32), ("sampled.LONG", 8), ("command.ENOUGH", 10)):
+        monkeypatch.setattr(f"evaluation.lossless.{name}", most)
     other_serving.drafter = DrafterConfig("none")
     strict, relaxed = tmp_path / "strict.json", tmp_path / "mars.json"
     servers = f"--server {serving.url} --against {other_serving.url}"
-    one = tmp_path / "one.txt"
-    one.write_text(BUNDLED_PROMPTS[4])
-    options = f"{servers} --draws 20 --repeats 20"
-    assert run(f"{options} --prompts {one} --json {strict}") == 0
+    options = f"{servers} --prompts {prompts} --draws 20 --repeats 20 --json"
+    assert run(f"{options} {strict}") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert (
         "Verdict lossless as far as tested Looked for: what the checks below name, of which 1 of 6"
@@ -77,7 +75,7 @@ def test_a_strict_server_passes_and_a_relaxed_one_is_detected(
     assert "smaller ones were not looked for" in out and "compared with itself" not in out
     assert {row["verdict"] for row in by_check(strict).values()} == {"lossless as far as tested"}
     serving.rule, serving.drafter = RuleConfig("mars", {"theta": 0.5}), GREEDY
-    assert run(f"{options} --prompts {prompts} --json {relaxed}") == 1
+    assert run(f"{options} {relaxed}") == 1
     out = capsys.readouterr().out
     assert "Verdict  not lossless" in out and "not looked for" not in out
     findings = by_check(relaxed)
@@ -148,8 +146,9 @@ def test_bad_options_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_without_counters_and_echo_the_other_checks_decide(
-    serving: Serving, prompts: str, tmp_path: Path
+    serving: Serving, prompts: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("evaluation.lossless.command.ENOUGH", 10)
     path = tmp_path / "findings.json"
     serving.reset(token_ids=False, rule=RuleConfig("mars", {"theta": 0.5}), drafter=GREEDY)
     assert (
