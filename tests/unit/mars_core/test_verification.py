@@ -190,10 +190,6 @@ def column(rows: Tensor, name: str) -> list[float]:
     return [getattr(node, name) for node in decoded(rows).nodes]
 
 
-def largest_shift(rows: Tensor) -> float:
-    return max(*column(rows, "tv"), *column(rows, "kl"))
-
-
 def total_variation(distribution: list[float], p: list[float]) -> float:
     return sum(abs(a - b) for a, b in zip(distribution, p, strict=True)) / 2
 

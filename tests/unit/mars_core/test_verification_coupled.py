@@ -20,9 +20,8 @@ from tests.unit.mars_core.test_verification import (
     V,
     case,
     chance,
-    column,
     columns,
-    decide,
+    decoded,
     drawn_case,
     every_draw,
     every_sampling,
@@ -93,12 +92,13 @@ def test_a_token_is_accepted_only_if_it_is_the_targets_or_relaxed(
         target_ids = None
         for rule in (each for each in COUPLED if takes(each, tree)):
             rows = columns(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
-            target_ids = target_ids or column(rows, "own")
-            assert column(rows, "own") == target_ids
+            decision = decoded(rows)
+            own, emitted = zip(*((node.own, node.emit) for node in decision.nodes), strict=True)
+            target_ids = target_ids or own
+            assert own == target_ids
             if RULES[rule].emits_top1 or not sampling.temperature:
                 continue
-            assert column(rows, "emit") == target_ids
-            decision = decide(logits, draft, rule, sampling, u, mode=DraftMode.COUPLED)
+            assert emitted == target_ids
             for number, node in enumerate(decision.nodes):
                 drafted = [decision.nodes[child] for child in decision.children[number]]
                 matching = [child for child in drafted if child.id == target_ids[number]]
