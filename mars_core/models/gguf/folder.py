@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-from mars_core.decoder.quantised import lacks_products
 from mars_core.models import smollm2, source
 from mars_core.models.checks.untrusted import check_count
 from mars_core.models.errors import ModelError, explained
@@ -97,11 +96,18 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
             f"There is no file {ref.name}: give the path of a GGUF file, or owner/name/file.gguf."
         )
     progress(f"Reading {label(ref)}, {size_of(file)}: configuration and tokenizer")
-    Thread(target=lacks_products, daemon=True).start()  # which compiles them meanwhile, once
+    Thread(target=_compile, daemon=True).start()  # meanwhile
     digest = _once(_hashed, file)
     return _described(file, digest, ref.name), ModelRef(
         ref.name, revision or f"local:{digest[:12]}"
     )
+
+
+def _compile() -> None:
+    """Compile the products of quantised weights, once."""
+    from mars_core.decoder.quantised import lacks_products  # with torch
+
+    lacks_products()
 
 
 def _default(file: Path) -> None:
