@@ -109,7 +109,7 @@ def test_the_work_of_an_estimate_grows_as_its_text_does(services: Services, name
 def test_lanes_and_lists_are_counted_before_they_are_built(
     services: Services, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr("ui.tabs.study.form.Lane", lambda *_: pytest.fail("it was built"))
+    monkeypatch.setattr("evaluation.plan.lane.Lane", lambda *_: pytest.fail("it was built"))
     said = estimated(services, read_study(json.dumps({"values": STUDY | changes})))
     assert " are the most." in said or "it must have 1 to 200." in said
 
