@@ -67,7 +67,8 @@ def sampled_findings(
     known = [each for each in read if each is not None]
     title = "Temperature 1, against the log probabilities of the next token"
     left_out = ", ".join(str(number) for number, each in enumerate(read, 1) if each is None)
-    reason = f"The server does not identify every token, or report its log probability, after prompt{'s' * (',' in left_out)} {left_out}: {HELPS}."
+    which = f"prompts {left_out}" if "," in left_out else f"prompt {left_out}"
+    reason = f"The server does not identify every token, or report its log probability, after {which}: {HELPS}."
     if not known:
         return [Finding(title, LosslessVerdict.NOT_KNOWN, reason)]
     alone = [fit_p(each.counts, each.expected, seed, least) for each in known]
