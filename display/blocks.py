@@ -124,7 +124,7 @@ class ReportDocument:
 
     @property
     def words(self) -> ReportDocument:
-        """The same without pictures and what has nothing else, for a terminal."""
+        """Return the document without pictures and what has nothing else, for a terminal."""
         kept = (
             (each, tuple(block for block in each.blocks if not isinstance(block, Picture)))
             for each in self.sections

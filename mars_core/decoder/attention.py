@@ -102,7 +102,7 @@ class Store:
         self._texts = [layer.chunk(2, 1) for layer in by_slot]
 
     def attend(self, queries: Tensor, stored: Tensor, layer: int, windowed: bool) -> Tensor:
-        """Stores keys and values [A, n, 2 · key heads, d] of the pass's tokens; queries [A, n,
+        """Store keys and values [A, n, 2 · key heads, d] of the pass's tokens; queries [A, n,
         query heads, d] → what they attend to, [A, n, query heads · d]."""
         layout = self.layout
         self.entries[layer].index_copy_(1, layout.entries, stored.flatten(0, 1).transpose(0, 1))
@@ -119,5 +119,5 @@ class Store:
         return together
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies ``rows`` [n] to ``slots`` [n], counted over all slots, in every layer."""
+        """Copy ``rows`` [n] to ``slots`` [n], counted over all slots, in every layer."""
         self._all.index_copy_(-2, slots, self._all.index_select(-2, rows))

@@ -52,7 +52,7 @@ class LayerStore(DynamicLayer):
         return cast(int, self._pass.layout.start)
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies ``rows`` [n] to ``slots`` [n]."""
+        """Copy ``rows`` [n] to ``slots`` [n]."""
         for stored in self._buffers:
             stored.index_copy_(-2, slots, stored.index_select(-2, rows))
 
@@ -68,7 +68,7 @@ class ModulesStore(DynamicCache):
         self.layer_class_to_replicate = cast(Any, lambda: LayerStore(capacity, current_pass))
 
     def move(self, rows: Tensor, slots: Tensor) -> None:
-        """Copies ``rows`` [n] to ``slots`` [n], in every layer."""
+        """Copy ``rows`` [n] to ``slots`` [n], in every layer."""
         for layer in self.layers:
             cast(LayerStore, layer).move(rows, slots)
 

@@ -111,7 +111,7 @@ class Chart(NamedTuple):
 
     @property
     def data(self) -> Data:
-        """Every point; strict where it is drawn as a separate point."""
+        """Return every point, and strict where it is drawn as a separate point."""
         varied = self.varied
         heads = (*HEADS, *chain(*(interval_columns(each.name) for each in self.quantities)))
         rows: list[tuple[str | float, ...]] = [

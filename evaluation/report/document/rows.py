@@ -83,7 +83,7 @@ def row_table(
 
 
 def vote_section(report: Report) -> Section | None:
-    """Votes of people and of a language model; None where there are none."""
+    """Return the votes of people and of a language model; None where there are none."""
     kinds = {
         "People, blind, on the same models": report.votes,
         "A language model, both orders": report.judged,
