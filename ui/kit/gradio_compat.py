@@ -93,6 +93,21 @@ class FaultyBlocks(gr.Blocks):
             by_output = dict(zip(changed, values, strict=True))
         return [by_output.get(each, None if each.stateful else gr.skip()) for each in outputs]
 
+    def handle_streaming_diffs(
+        self, block_fn: Any, data: list[Any], *args: Any, **options: Any
+    ) -> list[Any]:
+        """Return what changed since the last frame, as Gradio does, but updates of properties
+        whole: a browser changes the object of the last frame in place, which may still wait there
+        to be shown, and what the next frame no longer names is never shown then."""
+        frame = list(data)
+        edits = super().handle_streaming_diffs(block_fn, data, *args, **options)
+        return [
+            [["replace", [], value]]
+            if isinstance(value, dict) and isinstance(edit, list) and edit
+            else edit
+            for value, edit in zip(frame, edits, strict=True)
+        ]
+
 
 def _names(event: Any) -> list[str]:
     """Return the names of its values: parameters of an endpoint, or components."""

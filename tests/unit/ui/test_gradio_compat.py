@@ -84,6 +84,25 @@ def test_what_an_event_leaves_as_it_is_is_not_built_anew_and_the_answer_is_gradi
         assert answers[0] == answers[1], inputs
 
 
+def test_a_frame_never_changes_an_update_that_may_still_wait_to_be_shown() -> None:
+    """A browser changes the frame before in place. Texts, which it replaces, may stay edits."""
+    with one_loop(), FaultyBlocks(analytics_enabled=False) as page:
+        outputs = gr.Column(), gr.Textbox()
+        outputs[1].change(str, outputs[1], list(outputs))
+    skip, shown = gr.skip(), gr.update(elem_classes=["shown"])
+    frames = [[shown, "a"], [skip, "ab"], [skip, "ab"], [shown, "b"]]
+    first, *later = [
+        page.handle_streaming_diffs(page.fns[0], [*frame], "session", "run", final=False)
+        for frame in frames
+    ]
+    whole = [["replace", [], skip]], [], [["replace", [], shown]]
+    texts = [["append", [], "b"]], [], [["replace", [], "b"]]
+    assert first == frames[0]
+    assert later == [[*each] for each in zip(whole, texts, strict=True)]
+    last = page.handle_streaming_diffs(page.fns[0], [None, None], "session", "run", final=True)
+    assert last == frames[-1]
+
+
 def test_a_request_that_does_not_arrive_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow headers, slow bodies and what comes after an answer; complete requests take as long as they
     take."""
