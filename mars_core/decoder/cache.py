@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows, Start
+from mars_core.decoder.quantised.library import lacks_products
+from mars_core.decoder.quantised.weights import STORED
 
 CHUNK = 512  # prompt tokens per pass
 _ALIGNED = 64
@@ -27,8 +29,8 @@ class PassShapes(NamedTuple):
     """The shapes that passes may have. The tokens of a text are padded to a multiple of
     ``row_step``, and more than ``most_rows``, of all texts, are read in several passes. A token
     attends over the positions up to the next multiple of ``width_step``, with a mask: so the width
-    follows from its position. A tree is read in one pass. With ``kernels`` passes are by those of
-    ``decoder.kernels``, but for prompts. See ``models.checks.exactness``."""
+    follows from its position. A tree is read in one pass. With ``kernels`` passes but for prompts
+    are by those of ``decoder.kernels`` or, on a CPU, of ``decoder.quantised.layers``. See ``models.checks.exactness``."""
 
     row_step: int = 1
     most_rows: int = CHUNK
@@ -224,8 +226,11 @@ class ModelCache(ABC):
 
 
 def has_kernels(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether ``decoder.kernels`` compute on the device and in the dtype: on CUDA in half
-    precision, where Triton is."""
+    """Return whether there are kernels for the device and the dtype: on CUDA those of
+    ``decoder.kernels``, in half precision, where Triton is; on a CPU those of
+    ``decoder.quantised``, for the weights of GGUF files."""
+    if device.type == "cpu":
+        return dtype == STORED and not lacks_products()
     half = dtype in (torch.float16, torch.bfloat16)
     return device.type == "cuda" and half and find_spec("triton") is not None
 

@@ -14,8 +14,9 @@ from transformers import PreTrainedModel
 from mars_core.decoder.architectures import LLAMA, architecture, number
 from mars_core.decoder.attention import Store, capped
 from mars_core.decoder.cache import CacheSize, ModelCache, input_embedding
-from mars_core.decoder.layer import FastLayer, Rotary, rotary_of
+from mars_core.decoder.layer import Core, FastLayer, Rotary, rotary_of
 from mars_core.decoder.positions import PassLayout, PositionIndex
+from mars_core.decoder.quantised.layers import CompiledLayers, compilable
 
 if TYPE_CHECKING:
     from mars_core.decoder.fused import Fused
@@ -48,6 +49,8 @@ class FastCache(ModelCache):
         )
         window = getattr(config, "sliding_window", None)
         self._windows = [window if layer.windowed else None for layer in self._layers]
+        cores = [layer.core for layer in self._layers]
+        kernels = size.shapes.kernels and has_fused(cores)
         index = PositionIndex(
             size.capacity,
             like,
@@ -55,7 +58,7 @@ class FastCache(ModelCache):
             group=heads.query // heads.key,
             window=window if any(self._windows) else None,
             step=size.shapes.width_step,
-            trails=size.shapes.kernels,
+            trails=kernels,
         )
         super().__init__(model, size, feature_layers, index)
         self._rotaries = {
@@ -63,13 +66,10 @@ class FastCache(ModelCache):
             for kind in {layer.rotary for layer in self._layers}
         }
         self._store: Store = Store(len(self._layers), heads, size.slots, size.capacity, like)
-        self._fused: Fused | None = None
-        if size.shapes.kernels:
-            from mars_core.decoder.fused import Fused  # imports Triton
-
-            cores = [layer.core for layer in self._layers]
+        self._fused: Fused | CompiledLayers | None = None
+        if kernels:
             rotaries = [self._rotaries[layer.rotary] for layer in self._layers]
-            self._fused, self.path = Fused(cores, self._store, rotaries), "kernels"
+            self._fused, self.path = fused_layers(cores, self._store, rotaries), "kernels"
 
     def _pass(self, ids: Tensor, layout: PassLayout, logits: int) -> tuple[Tensor, Tensor]:
         self._store.layout = layout
@@ -101,6 +101,22 @@ class FastCache(ModelCache):
         return capped(rows, self._cap), torch.cat(
             [tapped[tap] for tap in self._feature_layers], -1
         ) if self._feature_layers else self.features[:, :0]
+
+
+def has_fused(cores: Sequence[Core]) -> bool:
+    """Return whether ``fused_layers`` computes them."""
+    return all(map(compilable, cores)) or all(core.fusable for core in cores)
+
+
+def fused_layers(
+    cores: Sequence[Core], store: Store, rotaries: Sequence[Rotary]
+) -> Fused | CompiledLayers:
+    """Return layers in few calls each: in C those of packed weights, else by kernels of Triton."""
+    if all(map(compilable, cores)):
+        return CompiledLayers(cores, store, rotaries)
+    from mars_core.decoder.fused import Fused  # imports Triton
+
+    return Fused(cores, store, rotaries)
 
 
 def rotary_table(module: Any, size: CacheSize, like: Tensor, kind: str | None = "") -> Rotary:

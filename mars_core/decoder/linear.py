@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mars_core.decoder.quantised import Weight, empty_weight
+from mars_core.decoder.quantised.weights import Weight, empty_weight
 
 
 class PlainLinear(nn.Linear):

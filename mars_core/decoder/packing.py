@@ -18,7 +18,7 @@ from mars_core.decoder.linear import (
     TiedLinear,
     WideLinear,
 )
-from mars_core.decoder.quantised import Int4, Weight
+from mars_core.decoder.quantised.weights import Int4, Weight, in_eight_bits
 
 _SMALL = 2**26  # bytes: smaller embedding tables are copied for speed
 
@@ -90,6 +90,15 @@ def pack(model: nn.Module) -> None:
             if is_plain(layer) and packable(layer.weight):
                 tied = id(layer.weight) in tables and layer.weight.nbytes > _SMALL
                 setattr(parent, name, _layer(layer.weight, layer.bias, tied=tied))
+
+
+def quantise(model: nn.Module) -> None:
+    """Rounds every plain linear layer of ``model`` to 8 bits, in place, where its width allows
+    it."""
+    for parent in list(model.modules()):
+        for name, layer in list(parent.named_children()):
+            if is_plain(layer) and layer.in_features % 32 == 0:
+                setattr(parent, name, QuantisedLinear([in_eight_bits(layer.weight)], layer.bias))
 
 
 def float32_output(layer: nn.Module, rounded: torch.dtype) -> nn.Module:

@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from mars_core.decoder.attention import Heads, Store
 from mars_core.decoder.cache import CHUNK, CacheSize
-from mars_core.decoder.fast_cache import rotary_table
+from mars_core.decoder.fast_cache import fused_layers, has_fused, rotary_table
 from mars_core.decoder.layer import core_of, norm_of
-from mars_core.decoder.packing import pack
+from mars_core.decoder.packing import pack, quantise
 from mars_core.decoder.positions import PassLayout, PositionIndex, Rows
+from mars_core.decoder.quantised.layers import CompiledLayers
 from mars_core.eagle3.head import Eagle3Head, HeadLayer
 
 if TYPE_CHECKING:
@@ -47,8 +48,11 @@ class FastHeadLayer(nn.Module):
 
 
 @torch.no_grad()
-def prepare_head(head: Eagle3Head) -> None:
-    """Prepares a loaded head for decoding, in place; afterwards it cannot be trained or saved."""
+def prepare_head(head: Eagle3Head, *, quantised: bool = False) -> None:
+    """Prepares a loaded head for decoding, in place; afterwards it cannot be trained or saved.
+    ``quantised``: as its target, to 8 bits."""
+    if quantised:
+        quantise(head)
     head.register_module("layer", FastHeadLayer(head.layer))
     head.register_module("norm", norm_of(head.norm))
     pack(head)
@@ -64,7 +68,7 @@ class HeadCache:
             raise TypeError("The head must be prepared: see prepare_head.")
         heads, like = layer.core.heads, head.embed_tokens.weight
         self._head, self._layer = head, layer
-        kernels = size.shapes.kernels and layer.core.fusable
+        kernels = size.shapes.kernels and has_fused([layer.core])
         self._index = PositionIndex(
             size.capacity,
             like,
@@ -76,11 +80,9 @@ class HeadCache:
         self._full_width = size.full_width
         self._rotary = rotary_table(head.rotary, size, like)
         self._store = Store(1, heads, size.slots, size.capacity, like)
-        self._fused: Fused | None = None
+        self._fused: Fused | CompiledLayers | None = None
         if kernels:
-            from mars_core.decoder.fused import Fused  # imports Triton
-
-            self._fused = Fused([layer.core], self._store, [self._rotary])
+            self._fused = fused_layers([layer.core], self._store, [self._rotary])
 
     def read(self, ids: Tensor, hidden: Tensor, slot: int = 0) -> None:
         """Read the entries ids [n], hidden [n, H] of a prompt, ``CHUNK`` at a time."""

@@ -37,11 +37,12 @@ class Kind(NamedTuple):
 
 def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
     """Return the kind for texts of at most ``tokens`` tokens, the prompt included. Steps of more
-    rows than kernels are for are not exact."""
+    rows than kernels of CUDA are for are not exact."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
     shared = pair.graphs or slots > 1
     longest = min(round_up(tokens, _WIDTHS), context_limit(pair, config.drafter).tokens)
-    many = pair.shapes.kernels and slots * (nodes + 1) > pair.shapes.most_rows
+    rows = slots * (nodes + 1)
+    many = pair.graphs and pair.shapes.kernels and rows > pair.shapes.most_rows
     size = CacheSize(
         longest if shared else tokens,
         nodes + 1,

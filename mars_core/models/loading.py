@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from mars_core.decoder import ANY_SHAPE, PassShapes, has_kernels, is_fast
-from mars_core.decoder.quantised import STORED
+from mars_core.decoder.quantised.weights import STORED
 from mars_core.eagle3.cache import prepare_head
 from mars_core.eagle3.head import Eagle3Head, HeadConfig
 from mars_core.margins import Margins
@@ -178,15 +178,17 @@ def load(
     tokenizer = read_tokenizer(plans.target)
     vocabulary = draftable(plans.target, plans.draft, tokenizer)
     text, second = real_text(tokenizer, vocabulary, spec.text), None
-    kernels = graphs and has_kernels(device, dtype) if kernels is None else kernels
+    if kernels is None:
+        kernels = has_kernels(device, dtype) and (graphs or device.type == "cpu")
     how = device, dtype, progress, text
     if plans.draft:  # may be stored otherwise than the target
         second = Reading(plans.draft, *how, exact=False, kernels=kernels).loaded()
-        kernels = second.search.shapes.kernels
+        if device.type == "cuda":
+            kernels = second.search.shapes.kernels
     first = Reading(plans.target, *how, exact=True, kernels=kernels).loaded()
     head, head_ref = load_eagle(plans.head, first.model, progress) if plans.head else (None, None)
     if head is not None:
-        prepare_head(head)
+        prepare_head(head, quantised=first.search.shapes.kernels and dtype == STORED)
     classifier, classifier_ref = None, None
     if plans.classifier:
         classifier, classifier_ref = load_classifier(plans.classifier, first.model.device, progress)

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from mars_core.decoder import is_fast, prepare
-from mars_core.decoder.quantised import STORED
+from mars_core.decoder.quantised.weights import STORED
 from mars_core.models.checks.exactness import ShapeSearch, find_shapes, try_kernels
 from mars_core.models.checks.probe import check, reference_logits
 from mars_core.models.checks.remembered import Memory, Passed

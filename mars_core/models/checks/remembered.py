@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 
 from mars_core.decoder import PassShapes
-from mars_core.decoder.quantised import processor
+from mars_core.decoder.quantised.library import processor
 from mars_core.margins import finite
 from mars_core.models.checks.exactness import ShapeSearch
 

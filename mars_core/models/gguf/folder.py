@@ -105,7 +105,7 @@ def _folder(ref: ModelRef, progress: Progress) -> tuple[Path, ModelRef]:
 
 def _compile() -> None:
     """Compile the products of quantised weights, once."""
-    from mars_core.decoder.quantised import lacks_products  # with torch
+    from mars_core.decoder.quantised.library import lacks_products  # with torch
 
     lacks_products()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from mars_core.decoder.quantised import lacks_products, multiplies_int4
+from mars_core.decoder.quantised.library import lacks_products, multiplies_int4
 from mars_core.models.errors import ModelError
 from mars_core.models.source import SOURCE
 

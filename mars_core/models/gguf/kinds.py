@@ -12,7 +12,8 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from torch import Tensor
 
-from mars_core.decoder.quantised import Form, Levels
+from mars_core.decoder.quantised.library import Form
+from mars_core.decoder.quantised.weights import Levels
 
 _FLOATS = {Kind.F32: torch.float32, Kind.F16: torch.float16, Kind.BF16: torch.bfloat16}
 

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers import modeling_gguf_pytorch_utils as reader
 
 from mars_core.decoder.linear import QuantisedLinear
-from mars_core.decoder.quantised import (
+from mars_core.decoder.quantised.weights import (
     Int4,
     Packed,
     QuantisedEmbedding,

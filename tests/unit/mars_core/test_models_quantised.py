@@ -15,17 +15,17 @@ import torch
 from gguf import GGMLQuantizationType as Kind
 from torch import nn
 
-from mars_core.decoder import is_fast, quantised
+from mars_core.decoder import is_fast
 from mars_core.decoder.linear import HalfLinear, PackedLinear, QuantisedLinear
 from mars_core.decoder.packing import halvable, joined, pack
-from mars_core.decoder.quantised import (
-    Form,
+from mars_core.decoder.quantised import library as compiled
+from mars_core.decoder.quantised import weights
+from mars_core.decoder.quantised.library import Form, lacks_products, multiplies_int4
+from mars_core.decoder.quantised.weights import (
     Int4,
     Levels,
     Packed,
     QuantisedEmbedding,
-    lacks_products,
-    multiplies_int4,
 )
 from mars_core.models import ModelError, ModelPool, custom_pair, memory
 from mars_core.models.gguf import kept
@@ -115,7 +115,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     """A cache of its own, with the products that this machine has compiled."""
     folder = tmp_path_factory.getbasetemp() / "cache"
     if not lacks_products():
-        quantised._library()
+        compiled.library()
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
 
 
@@ -342,7 +342,7 @@ def test_what_cannot_be_kept_is_read_as_numbers_and_named(
     four: Kind, without: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if without:
-        for place in (kept, quantised):
+        for place in (kept, weights):
             monkeypatch.setattr(place, "lacks_products", lambda: reason)
     table = Kind.F32 if four is Kind.F32 else Kind.Q8_0
     path, _ = stored(tmp_path / "it.gguf", four=four, table=table)
@@ -355,13 +355,13 @@ def test_what_cannot_be_kept_is_read_as_numbers_and_named(
 def test_without_a_compiler_4_bits_are_multiplied_by_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in (kept, quantised):
+    for place in (kept, weights):
         monkeypatch.setattr(place, "lacks_products", lambda: "no compiler")
     path, _ = stored(tmp_path / "it.gguf", four=Kind.Q4_0)
     pair = ModelPool(device="cpu").get(custom_pair(str(path)))
     assert memory.dtype_name(pair.dtype) == "gguf" and pair.exact, pair.inexact
-    weights = [each.weights for each in pair.target.modules() if isinstance(each, QuantisedLinear)]
-    assert weights and all(isinstance(each, Int4) for some in weights for each in some)
+    read = [each.weights for each in pair.target.modules() if isinstance(each, QuantisedLinear)]
+    assert read and all(isinstance(each, Int4) for some in read for each in some)
 
 
 @native
@@ -389,14 +389,14 @@ def test_products_that_cannot_be_compiled_are_named(
 ) -> None:
     if not multiplies_int4():
         pytest.skip("another processor")
-    quantised._library.cache_clear()
+    compiled.library.cache_clear()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     try:
-        monkeypatch.setattr(quantised, "which", lambda _: "false")
+        monkeypatch.setattr(compiled, "which", lambda _: "false")
         assert "could not be compiled" in lacks_products()
         assert [*tmp_path.rglob("*.so")] == []
     finally:
-        quantised._library.cache_clear()
+        compiled.library.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ groups follow in one order: a row's product depends on nothing but the row. */
 
 #include <immintrin.h>
 #include <math.h>
+#include <omp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,33 +181,59 @@ static void rounded(const float *x, Form form, Input to, long row, long n, long 
     }
 }
 
-/* x [rows, in] times ``packed`` [out, in] -> y [rows, out], whose rows are ``stride`` apart. 0: done. */
-int mars_multiply(const float *x, long rows, long in, const uint8_t *packed, long out, Form form, float *y, long stride,
-                  int threads) {
-    long groups = in / form.group, blocks = (out + COLUMNS - 1) / COLUMNS;
-    char *memory = malloc(rows * in * sizeof(int16_t) + 3 * rows * groups * sizeof(float));
-    if (!memory) return 1;
-    float *scales = (float *)memory, *sums = scales + rows * groups;
-    int32_t *offsets = (int32_t *)(sums + rows * groups);
-    Input input = {(int16_t *)(offsets + rows * groups), scales, sums, offsets, in, groups};
-#pragma omp parallel num_threads(threads)
-    {
+/* A weight [out, in], packed; and several of them, one below the other, [out, in] together, which are multiplied with
+the same input. ``bias`` may be 0. */
+typedef struct {
+    const uint8_t *packed;
+    long out;
+    Form form;
+} Part;
+typedef struct {
+    const Part *parts;
+    long count, in, out;
+    const float *bias;
+} Product;
+
+/* The bytes that an input needs while it is multiplied. */
+static long input_size(long rows, long in) { return rows * in * sizeof(int16_t) + 3 * (rows * in / 16) * sizeof(float); }
+
+/* x [rows, in] times the parts -> y [rows, out]. All threads of a region call it; they leave it together. */
+static void multiply(const float *x, long rows, Product by, char *memory, float *y) {
+    for (long p = 0; p < by.count; y += by.parts[p++].out) {
+        Part part = by.parts[p];
+        Form form = part.form, *before = p ? (Form *)&by.parts[p - 1].form : 0;
+        long groups = by.in / form.group, blocks = (part.out + COLUMNS - 1) / COLUMNS;
+        float *scales = (float *)memory, *sums = scales + rows * groups;
+        int32_t *offsets = (int32_t *)(sums + rows * groups);
+        Input input = {(int16_t *)(offsets + rows * groups), scales, sums, offsets, by.in, groups};
+        if (!before || before->group != form.group || before->offset != form.offset) {
 #pragma omp for
-        for (long row = 0; row < rows; row++) {
-            long first = row - row % ROWS;
-            rounded(x + row * in, form, input, first, chunk(first, rows), row - first);
+            for (long row = 0; row < rows; row++) {
+                long first = row - row % ROWS;
+                rounded(x + row * by.in, form, input, first, chunk(first, rows), row - first);
+            }
         }
 #pragma omp for
         for (long block = 0; block < blocks; block++) {
-            const uint8_t *at = packed + block * groups * block_size(form);
+            const uint8_t *at = part.packed + block * groups * block_size(form);
             float *to = y + block * COLUMNS;
-            long columns = out - block * COLUMNS < COLUMNS ? out - block * COLUMNS : COLUMNS;
-            if (form.bits == 4) products(4, 32, form, at, input, rows, to, stride, columns);
-            if (form.bits == 5) products(5, 32, form, at, input, rows, to, stride, columns);
-            if (form.bits == 6) products(6, 16, form, at, input, rows, to, stride, columns);
-            if (form.bits == 8) products(8, 32, form, at, input, rows, to, stride, columns);
+            long columns = part.out - block * COLUMNS < COLUMNS ? part.out - block * COLUMNS : COLUMNS;
+            if (form.bits == 4) products(4, 32, form, at, input, rows, to, by.out, columns);
+            if (form.bits == 5) products(5, 32, form, at, input, rows, to, by.out, columns);
+            if (form.bits == 6) products(6, 16, form, at, input, rows, to, by.out, columns);
+            if (form.bits == 8) products(8, 32, form, at, input, rows, to, by.out, columns);
         }
     }
+}
+
+/* x [rows, in] times ``packed`` [out, in] -> y [rows, out], whose rows are ``stride`` apart. 0: done. */
+int mars_multiply(const float *x, long rows, long in, const uint8_t *packed, long out, Form form, float *y, long stride,
+                  int threads) {
+    char *memory = malloc(input_size(rows, in));
+    if (!memory) return 1;
+    Part part = {packed, out, form};
+#pragma omp parallel num_threads(threads)
+    multiply(x, rows, (Product){&part, 1, in, stride, 0}, memory, y);
     free(memory);
     return 0;
 }

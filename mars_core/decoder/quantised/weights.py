@@ -1,45 +1,26 @@
-"""Weights that a file has in few bits, kept so in memory: their products and lookups.
-
-These are compiled from ``products.c`` by the machine's C compiler, once, into the user's
-cache. Without a compiler, or on another processor than x86 with AVX2, there are none, and weights
-are read in other formats.
-"""
+"""Weights that a file has in few bits, kept so in memory: their products and lookups."""
 
 from __future__ import annotations
 
-import ctypes
-import hashlib
-import platform
-import subprocess
-import sys
 from abc import ABC, abstractmethod
-from functools import cache
-from pathlib import Path
-from shutil import which
-from tempfile import TemporaryDirectory
-from threading import Lock
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from mars_core.decoder.quantised.library import (
+    Form,
+    FormStruct,
+    lacks_products,
+    library,
+    multiplies_int4,
+)
+
 # The dtype of models whose quantised weights stay as they are in a file; never that of a tensor.
 STORED: torch.dtype = torch.int4  # type: ignore[attr-defined]
-_SOURCE = Path(__file__).with_name("products.c")
-_OPTIONS = ("-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fPIC", "-shared")
-_GROUP, _FEW = 32, 80  # columns with one scale, and rows of a pass, in torch's products of 4 bits
+_GROUP = 32  # columns with one scale, but where a file has it otherwise
+_FEW = 80  # rows of a pass in torch's products of 4 bits
 _COLUMNS = 16  # of the products, rows of a weight that are packed together
-_ALONE = Lock()  # held while the products are compiled
-
-
-class Form(NamedTuple):
-    """How a weight is stored: a level of ``bits``, minus ``offset``, times the scale of its
-    ``group`` of columns and, where ``minimums`` is 1, plus its minimum."""
-
-    bits: int
-    group: int
-    offset: int
-    minimums: int
 
 
 class Levels(NamedTuple):
@@ -59,73 +40,6 @@ class Levels(NamedTuple):
         return numbers.flatten(1)
 
 
-class _Form(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_int) for name in Form._fields]
-
-
-def lacks_products() -> str:
-    """Return why quantised weights cannot be multiplied here; empty where they can."""
-    if sys.platform != "linux" or not multiplies_int4():
-        return "that takes Linux on an x86 processor with AVX2"
-    try:
-        _library()
-    except (OSError, subprocess.SubprocessError) as error:
-        return f"their products could not be compiled ({error})"
-    return ""
-
-
-@cache
-def processor() -> bytes:
-    """Return what Linux says of the first processor: its name and what it can do; elsewhere what
-    Python says."""
-    try:
-        lines = Path("/proc/cpuinfo").read_bytes().partition(b"\n\n")[0].split(b"\n")
-    except OSError:
-        return platform.processor().encode()
-    return b"\n".join(line for line in lines if line.startswith((b"model", b"flags")))
-
-
-@cache
-def _library() -> ctypes.CDLL:
-    """Compile the products for this processor, unless that was done before. Raises OSError."""
-    from platformdirs import user_cache_path
-
-    compiler = which("cc") or which("gcc") or which("clang")
-    if not compiler:
-        raise OSError("there is no C compiler: install gcc or clang")
-    command = [compiler, *_OPTIONS]
-    made_of = str(command).encode() + processor() + _SOURCE.read_bytes()
-    file = user_cache_path("mars-playground", appauthor=False) / (
-        f"products-{hashlib.sha256(made_of).hexdigest()[:16]}.so"
-    )
-    with _ALONE:
-        if not file.is_file():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=file.parent) as folder:
-                made = Path(folder) / file.name
-                compiling = [*command, "-o", str(made), str(_SOURCE), "-lm"]
-                subprocess.run(compiling, check=True, capture_output=True)
-                made.rename(file)
-    library = ctypes.CDLL(str(file))
-    pointer, long = ctypes.c_void_p, ctypes.c_long
-    library.mars_pack.argtypes = [
-        pointer,
-        pointer,
-        pointer,
-        long,
-        long,
-        _Form,
-        pointer,
-        ctypes.c_int,
-    ]
-    library.mars_pack.restype = library.mars_rows.restype = None
-    library.mars_rows.argtypes = [pointer, long, pointer, long, _Form, pointer, ctypes.c_int]
-    library.mars_multiply.argtypes = [
-        *(pointer, long, long, pointer, long, _Form, pointer, long, ctypes.c_int)
-    ]
-    return library
-
-
 class Weight(ABC):
     """A quantised weight [rows, columns], packed for its products."""
 
@@ -138,6 +52,19 @@ class Weight(ABC):
         last dimension is contiguous."""
 
 
+def in_eight_bits(weight: Tensor) -> Packed:
+    """Return a weight [out, in] rounded to 8 bits, with a scale for every 32 columns; in must be
+    a multiple of them."""
+    rows, columns = weight.shape
+    groups = weight.detach().float().view(rows, -1, _GROUP)
+    scales = groups.abs().amax(-1) / 127
+    levels = (groups / scales.clamp_min(1e-30)[..., None]).round_() + 128
+    rounded = Packed(rows, columns, Form(8, _GROUP, 128, 0))
+    part = levels.flatten(1).to(torch.uint8)
+    rounded.fill(0, Levels(rounded.form, part, scales, None))
+    return rounded
+
+
 def packed(rows: int, columns: int, form: Form, *, table: bool) -> Packed | Int4 | None:
     """Return an empty weight, of an embedding ``table`` too; None where there is no product for it
     here."""
@@ -145,11 +72,6 @@ def packed(rows: int, columns: int, form: Form, *, table: bool) -> Packed | Int4
         return Packed(rows, columns, form)
     fits = form.bits == 4 and not rows % 16 and not table
     return Int4(rows, columns) if fits and multiplies_int4() else None
-
-
-def multiplies_int4() -> bool:
-    """Whether torch's product of 4 bits has a vector kernel here."""
-    return torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 
 
 class Packed(Weight):
@@ -162,7 +84,7 @@ class Packed(Weight):
         self.data = torch.empty(
             -(-rows // _COLUMNS), columns // form.group * block, dtype=torch.uint8
         )
-        self._form, self._library = _Form(*form), _library()
+        self.form_struct, self._library = FormStruct(*form), library()
 
     def fill(self, start: int, part: Levels) -> None:
         """Pack the rows from ``start`` on, a multiple of 16."""
@@ -173,7 +95,7 @@ class Packed(Weight):
             scales.data_ptr(),
             None if minimums is None else minimums.data_ptr(),
             *levels.shape,
-            self._form,
+            self.form_struct,
             self.data[start // _COLUMNS].data_ptr(),
             torch.get_num_threads(),
         )
@@ -185,7 +107,7 @@ class Packed(Weight):
             self.columns,
             self.data.data_ptr(),
             self.rows,
-            self._form,
+            self.form_struct,
             into.data_ptr(),
             into.stride(0),
             torch.get_num_threads(),
@@ -202,7 +124,7 @@ class Packed(Weight):
             len(ids),
             self.data.data_ptr(),
             self.columns,
-            self._form,
+            self.form_struct,
             rows.data_ptr(),
             torch.get_num_threads(),
         )

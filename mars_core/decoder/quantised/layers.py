@@ -1,0 +1,180 @@
+"""Whole layers of quantised weights in one call each, by ``layers.c``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers.activations import GELUTanh, SiLUActivation
+
+from mars_core.decoder.attention import Store
+from mars_core.decoder.layer import Core, Norm, Rotary
+from mars_core.decoder.linear import QuantisedLinear
+from mars_core.decoder.positions import PassLayout
+from mars_core.decoder.quantised.library import (
+    LayerStruct,
+    NormStruct,
+    PartStruct,
+    PassStruct,
+    ProductStruct,
+    library,
+)
+from mars_core.decoder.quantised.weights import Packed
+
+_LANES = 16
+
+
+def compilable(core: Core) -> bool:
+    """Return whether ``layers.c`` computes a layer: all weights packed, the norms of Llama's,
+    Gemma's and Qwen's layers, SiLU or the approximate GELU, scores without a cap."""
+    norms = (core.norm, core.head_norm, core.after_attention, core.after_feed)
+    activation = isinstance(core.activation, nn.SiLU | SiLUActivation) or _is_gelu(core)
+    whole = core.heads.size % _LANES == 0 and core.heads.cap is None
+    return (
+        activation and whole and all(map(_has_norm, norms)) and all(map(_packed, _products(core)))
+    )
+
+
+def _products(core: Core) -> tuple[nn.Module, ...]:
+    return core.qkv, core.output, core.up, core.down
+
+
+def _packed(layer: nn.Module) -> bool:
+    return isinstance(layer, QuantisedLinear) and all(
+        isinstance(each, Packed) for each in layer.weights
+    )
+
+
+def _has_norm(norm: object) -> bool:
+    return norm is None or isinstance(norm, Norm)
+
+
+def _is_gelu(core: Core) -> bool:
+    return isinstance(core.activation, GELUTanh)
+
+
+class CompiledLayers:
+    """The layers of a cache whose keys and values are in ``store``; as ``decoder.fused.Fused``,
+    for a CPU. Raises ValueError where one of them is not what ``layers.c`` computes."""
+
+    def __init__(self, cores: Sequence[Core], store: Store, rotaries: Sequence[Rotary]) -> None:
+        if not all(map(compilable, cores)):
+            raise ValueError("Layers are compiled for packed weights and layers as Llama's.")
+        self._store, self._rotaries, self._library = store, rotaries, library()
+        self._layers: dict[int, LayerStruct] = {}
+        self._outputs: dict[int, tuple[ProductStruct, NormStruct]] = {}
+        self._held: list[Any] = []  # what structures point to
+        self._step: _Step | None = None  # the latest
+
+    def through(
+        self,
+        core: Core,
+        x: Tensor,
+        residual: Tensor,
+        layer: int,
+        norm: Norm | None = None,
+        window: int | None = None,
+    ) -> Tensor:
+        """Return what ``Core`` computes of x [A, n, R], normed by ``norm``, at the positions of the
+        store's layout, which has a trail. residual [A, n, H] is overwritten."""
+        if layer not in self._layers:
+            self._layers[layer] = self._structure(core, layer, norm, window)
+        if self._step is None or self._step.layout is not self._store.layout:
+            self._step = _Step.of(self._store.layout)
+        _done(
+            self._library.mars_layer(
+                self._layers[layer],
+                self._step.structure,
+                x.data_ptr(),
+                residual.data_ptr(),
+                self._step.threads,
+            )
+        )
+        return residual
+
+    def product(
+        self, x: Tensor, layer: nn.Module, norm: Norm, *, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return the product of x [.., K], normed, and the weight [N, K] of an output layer, with
+        its bias."""
+        if not isinstance(layer, QuantisedLinear) or not _packed(layer):
+            return layer(norm(x)).to(dtype)  # type: ignore[no-any-return]
+        if id(layer) not in self._outputs:
+            self._outputs[id(layer)] = self._product(layer), self._norm(norm)
+        by, normed = self._outputs[id(layer)]
+        x = x.contiguous()
+        y = x.new_empty(*x.shape[:-1], layer.out_features)
+        rows, threads = x.numel() // x.shape[-1], torch.get_num_threads()
+        _done(self._library.mars_output(by, normed, x.data_ptr(), rows, y.data_ptr(), threads))
+        return y.to(dtype)
+
+    def _structure(
+        self, core: Core, layer: int, norm: Norm | None, window: int | None
+    ) -> LayerStruct:
+        heads, rotary, cache = core.heads, self._rotaries[layer], self._store.entries[layer]
+        cos, sin = (self._pointer(each) for each in rotary)
+        norms = (norm, core.after_attention, core.norm, core.after_feed, core.head_norm)
+        return LayerStruct(
+            *map(self._product, _products(core)),
+            *map(self._norm, norms),
+            cos,
+            sin,
+            self._pointer(cache),
+            heads.query,
+            heads.key,
+            heads.size,
+            rotary.cos.shape[-1],
+            cache.shape[1],
+            window or 0,
+            _is_gelu(core),
+            heads.scale,
+        )
+
+    def _product(self, layer: Any) -> ProductStruct:
+        parts = [
+            PartStruct(each.data.data_ptr(), each.rows, each.form_struct) for each in layer.weights
+        ]
+        array = (PartStruct * len(parts))(*parts)
+        self._held.append((layer, array))
+        columns = layer.weights[0].columns
+        bias = None if layer.bias is None else self._pointer(layer.bias.float())
+        return ProductStruct(array, len(parts), columns, layer.out_features, bias)
+
+    def _norm(self, norm: Any) -> NormStruct:
+        return (
+            NormStruct(None, 0.0)
+            if norm is None
+            else NormStruct(self._pointer(norm.gain.float()), norm.eps)
+        )
+
+    def _pointer(self, numbers: Tensor) -> int:
+        """Return the address of numbers, which are held from here on."""
+        self._held.append(kept := numbers.contiguous())
+        return kept.data_ptr()
+
+
+class _Step(NamedTuple):
+    """What all layers read of a pass."""
+
+    layout: PassLayout
+    structure: PassStruct
+    held: Sequence[Tensor]
+    threads: int
+
+    @staticmethod
+    def of(layout: PassLayout) -> _Step:
+        assert layout.trail is not None, "of a step"
+        roots, bases, places = layout.trail
+        held = [
+            each.contiguous() for each in (layout.positions, layout.entries, roots, bases, places)
+        ]
+        pointers = (each.data_ptr() for each in held)
+        structure = PassStruct(layout.positions.numel(), places.shape[-1], *pointers)
+        return _Step(layout, structure, held, torch.get_num_threads())
+
+
+def _done(failed: int) -> None:
+    if failed:
+        raise MemoryError("There is not enough memory for a layer.")

@@ -1,0 +1,151 @@
+"""Layers in C: near the plain ones, and bit for bit the same whatever is read beside a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from mars_core.decoder import (
+    ANY_SHAPE,
+    KERNELS,
+    CacheSize,
+    ModelCache,
+    is_fast,
+    open_cache,
+    prepare,
+)
+from mars_core.decoder.fast_cache import FastCache, has_fused
+from mars_core.decoder.packing import quantise
+from mars_core.decoder.positions import Rows
+from mars_core.decoder.quantised.layers import CompiledLayers
+from mars_core.decoder.quantised.library import lacks_products
+from mars_core.eagle3.cache import HeadCache, prepare_head
+from mars_core.models.checks.exactness import find_shapes, try_kernels
+from mars_core.verification import ancestors
+from tests import eagle_heads
+from tests.checkpoints import random_ids, tiny_model
+
+pytestmark = pytest.mark.skipif(bool(lacks_products()), reason=lacks_products())
+# Every input of a product is rounded to 16 bits, so that a last place of difference before it
+# is one of 2⁻¹⁵ after it; the logits have a standard deviation of about 1.
+NEAR = 2e-3
+WIDTHS: dict[str, Any] = {
+    "hidden_size": 96,
+    "intermediate_size": 160,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+# A tree, and a path of it: nodes 0, 2, 4 and 5.
+PARENTS, DEPTHS, PATH = (
+    torch.tensor([0, 0, 2, 2, 4]),
+    torch.tensor([0, 1, 1, 2, 2, 3]),
+    [0, 2, 4, 5],
+)
+PARTIAL = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5}
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama": ("llama", {"head_dim": 48}),
+    "biases": ("llama", {"head_dim": 32, "attention_bias": True, "mlp_bias": True}),
+    "qwen2": ("qwen2", {"hidden_size": 128}),
+    "qwen3": ("qwen3", {"head_dim": 80}),
+    "window": ("mistral", {"head_dim": 32, "sliding_window": 9}),
+    "gemma3": ("gemma3", {"head_dim": 128, "sliding_window": 9}),
+    "partial": ("phi3", {"hidden_size": 128, "rope_parameters": PARTIAL, "pad_token_id": 0}),
+}
+
+
+def fast_model(kind: str, **options: Any) -> Any:
+    """Return a random model with fast layers of 8 bits."""
+    model = tiny_model(kind, **WIDTHS | options)
+    generator = torch.Generator().manual_seed(1)
+    for name, parameter in model.named_parameters():
+        if name.endswith(("bias", "norm.weight")):
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    quantise(model)
+    prepare(model)
+    assert is_fast(model)
+    return model
+
+
+def tree(cache: ModelCache, ids: Tensor, start: int) -> Tensor:
+    return cache.forward_tree(ids, start, DEPTHS, ancestors(PARENTS, 3))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_step_is_near_that_of_plain_layers_and_a_row_is_the_same_in_every_pass(
+    name: str, threads: int
+) -> None:
+    """A prompt, rows one by one and together, a tree, and another text beside it."""
+    kind, options = KINDS[name]
+    model = fast_model(kind, **options)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        plain, cache = (
+            open_cache(model, CacheSize(60, 24, shapes, slots=2)) for shapes in (ANY_SHAPE, KERNELS)
+        )
+        assert isinstance(cache, FastCache) and isinstance(cache._fused, CompiledLayers)
+        assert (plain.path, cache.path) == ("fast layers", "kernels")
+        ids, nodes = random_ids(40), random_ids(6, seed=3)
+        wanted, rows = [], []
+        for each in (plain, cache):
+            each.read(ids[:20])
+            wanted.append(torch.cat([each.forward(ids[20:40], 20), tree(each, nodes, 30)]))
+        assert (wanted[0] - wanted[1]).abs().max() < NEAR * wanted[0].std()
+        cache.read(ids[:20])
+        for at in range(20, 40):
+            rows.append(cache.forward(ids[at : at + 1], at))
+        assert torch.equal(torch.cat(rows), wanted[1][:20])
+        branches = tree(cache, nodes, 30)
+        assert torch.equal(cache.forward(nodes[PATH], 30), branches[PATH])
+        # a second text, of which fewer tokens were read, beside the first
+        cache.read(ids[:20], slot=1)
+        starts = Rows((0, 1), (25, 20), torch.tensor([25, 20]))
+        both = cache.chains(torch.stack([ids[25:30], ids[20:25]]), starts)
+        assert torch.equal(both[0], wanted[1][5:10]) and torch.equal(both[1], wanted[1][:5])
+    finally:
+        torch.set_num_threads(before)
+
+
+@torch.inference_mode()
+def test_a_head_of_8_bits_drafts_as_by_its_plain_layer() -> None:
+    """A tree of two levels, and its path as a chain."""
+    target = tiny_model("llama", **WIDTHS)
+    options = {"hidden_size": 96, "intermediate_size": 96, "head_dim": 32, "qk_norm": True}
+    config = eagle_heads.tiny_config(target.config, feature_layers=(0, 1, 1), **options)
+    head = eagle_heads.random_head(config, target)
+    prepare_head(head, quantised=True)
+    plain, cache = (HeadCache(head, CacheSize(40, 20, shapes)) for shapes in (ANY_SHAPE, KERNELS))
+    assert isinstance(cache._fused, CompiledLayers)
+    ids, hidden = random_ids(12), torch.randn(12, 96, generator=torch.Generator().manual_seed(0))
+    drafted, root = random_ids(4, seed=2)[None], Rows.one(11)
+    identity, outputs = torch.eye(2).bool()[None], []
+    for each in (plain, cache):
+        each.read(ids[:8], hidden[:8])
+        last = each.extend(ids[None, 8:11], hidden[None, 8:11], Rows.one(8))
+        level = each.draft(drafted[:, :2], hidden[None, :2], root, 0, identity)
+        sees = torch.cat((identity[:, [1, 1]], identity), -1)  # both follow the second node
+        below = each.draft(drafted[:, 2:], hidden[None, 2:4], root, 1, sees)
+        outputs.append(torch.cat((last, level, below), 1))
+    assert (outputs[0] - outputs[1]).abs().max() < NEAR * outputs[0].std()
+    chain = cache.extend(drafted[:, [1, 2]], hidden[None, [1, 2]], root)
+    assert torch.equal(chain, outputs[1][:, [4, 5]])
+
+
+@torch.inference_mode()
+def test_a_model_is_read_by_them_where_they_compute_all_of_its_layers() -> None:
+    text = random_ids(120)
+    model = fast_model("llama", head_dim=48)
+    found = try_kernels(model, text)
+    assert found is not None and found.shapes == KERNELS and not found.inexact
+    for kind, options in (("gemma2", {"head_dim": 32}), ("llama", {"head_dim": 24})):
+        other = fast_model(kind, **options)
+        assert not has_fused([layer.core for layer in other.model.layers])
+        assert try_kernels(other, text) is None
+        assert not find_shapes(other, text).inexact
+        assert open_cache(other, CacheSize(60, 24, KERNELS)).path == "fast layers"
