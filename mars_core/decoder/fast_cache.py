@@ -113,10 +113,10 @@ def fused_layers(
 ) -> Fused | CompiledLayers:
     """Return layers in few calls each: in C those of packed weights, else by kernels of Triton."""
     if all(map(compilable, cores)):
-        return CompiledLayers(cores, store, rotaries)
+        return CompiledLayers(store, rotaries)
     from mars_core.decoder.fused import Fused  # imports Triton
 
-    return Fused(cores, store, rotaries)
+    return Fused(store, rotaries)
 
 
 def rotary_table(module: Any, size: CacheSize, like: Tensor, kind: str | None = "") -> Rotary:

@@ -19,12 +19,9 @@ _COUNTS = 2**15  # tiles of a product of several programs, or tokens times key h
 
 
 class Fused:
-    """The layers of a cache whose keys and values are in ``store``. Raises ValueError where one of
-    them is not what the kernels compute."""
+    """The layers of a cache whose keys and values are in ``store``; all are ``fusable``."""
 
-    def __init__(self, cores: Sequence[Core], store: Store, rotaries: Sequence[Rotary]) -> None:
-        if not all(core.fusable for core in cores):
-            raise ValueError("The kernels are for plain weights and layers as Llama's.")
+    def __init__(self, store: Store, rotaries: Sequence[Rotary]) -> None:
         self._store, self._rotaries = store, rotaries  # of each layer
         self._counts = torch.zeros(_COUNTS, dtype=torch.int32, device=rotaries[0].cos.device)
 

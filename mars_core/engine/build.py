@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # engines are for lengths in multiples of this, so that texts of similar length share them
 _WIDTHS = 256
+_SPLIT = {"cpu"}  # devices on which a step of many rows may be several passes
 
 
 class Kind(NamedTuple):
@@ -37,12 +38,13 @@ class Kind(NamedTuple):
 
 def kind_of(pair: Pair, config: RunConfig, tokens: int, slots: int = 1) -> Kind:
     """Return the kind for texts of at most ``tokens`` tokens, the prompt included. Steps of more
-    rows than kernels of CUDA are for are not exact."""
+    rows than kernels are for are not exact on CUDA, where they are one pass by other layers."""
     nodes = config.drafter.tree.tokens if config.drafter.tree else config.drafter.k
     shared = pair.graphs or slots > 1
     longest = min(round_up(tokens, _WIDTHS), context_limit(pair, config.drafter).tokens)
     rows = slots * (nodes + 1)
-    many = pair.graphs and pair.shapes.kernels and rows > pair.shapes.most_rows
+    split = pair.device.type in _SPLIT
+    many = pair.shapes.kernels and not split and rows > pair.shapes.most_rows
     size = CacheSize(
         longest if shared else tokens,
         nodes + 1,

@@ -56,12 +56,10 @@ def _is_gelu(core: Core) -> bool:
 
 
 class CompiledLayers:
-    """The layers of a cache whose keys and values are in ``store``; as ``decoder.fused.Fused``,
-    for a CPU. Raises ValueError where one of them is not what ``layers.c`` computes."""
+    """The layers of a cache whose keys and values are in ``store``; all are ``compilable``. As
+    ``decoder.fused.Fused``, for a CPU."""
 
-    def __init__(self, cores: Sequence[Core], store: Store, rotaries: Sequence[Rotary]) -> None:
-        if not all(map(compilable, cores)):
-            raise ValueError("Layers are compiled for packed weights and layers as Llama's.")
+    def __init__(self, store: Store, rotaries: Sequence[Rotary]) -> None:
         self._store, self._rotaries, self._library = store, rotaries, library()
         self._layers: dict[int, LayerStruct] = {}
         self._outputs: dict[int, tuple[ProductStruct, NormStruct]] = {}

@@ -19,6 +19,7 @@ from mars_core.decoder.layer import Norm
 from mars_core.decoder.positions import Rows
 from mars_core.eagle3.cache import HeadCache, prepare_head
 from mars_core.models import ModelPool, Pair, PairSpec, custom_pair
+from mars_core.models.checks.exactness import try_kernels
 from mars_core.models.idle import Engines
 from mars_core.session import Session
 from mars_core.types import DrafterConfig, ModelRef, Sampling, Trace, TreeShape
@@ -109,12 +110,12 @@ def test_a_token_has_the_same_logits_alone_beside_others_and_in_a_tree(
 
 @pytest.mark.usefixtures("cpu")
 @pytest.mark.parametrize("kind", ["gemma", "gemma2", "gemma3", "granite", "olmo2"])
-def test_layers_that_the_kernels_do_not_compute_are_refused(kind: str) -> None:
+def test_layers_that_the_kernels_do_not_compute_are_read_by_plain_ones(kind: str) -> None:
     model = tiny_model(kind, dtype=HALF)
     prepare(model)
     assert is_fast(model)
-    with pytest.raises(ValueError, match="The kernels are for"):
-        open_cache(model, CacheSize(40, 8, KERNELS))
+    assert open_cache(model, CacheSize(40, 8, KERNELS)).path == "fast layers"
+    assert try_kernels(model, random_ids(120)) is None
 
 
 @pytest.mark.usefixtures("cpu")
@@ -265,6 +266,7 @@ def test_steps_of_many_rows_and_models_that_kernels_do_not_compute_are_read_by_p
     pair: Pair, spec: PairSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = config_for(pair, DRAFTERS["draft model"], prompt="once", new=4)
+    monkeypatch.setattr("mars_core.engine.build._SPLIT", ())  # as on CUDA
     ((_, run),) = Session(pair).together([config], 40)
     assert run.config.environment["path"] == "fast layers, eager"
     assert run.config.environment["exact"] == "no: its steps have more than 128 rows"
