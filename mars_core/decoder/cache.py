@@ -115,9 +115,12 @@ class ModelCache(ABC):
         between: Callable[[], None] = lambda: None,
     ) -> Tensor:
         """Cache ids [n] of one text at the positions from ``start`` on, as a prompt or, ``in_steps``,
-        with as few rows a pass as ``chains`` may have. Return their features [n, layers · H].
-        ``between`` is called between two passes; what it raises ends the reading."""
-        most = self.size.shapes.most_rows if in_steps else CHUNK
+        with as few rows a pass as ``chains`` may have; so a short prompt too where kernels of a CPU
+        read it. Return their features [n, layers · H]. ``between`` is called between two passes;
+        what it raises ends the reading."""
+        shapes = self.size.shapes
+        in_steps |= shapes.kernels and self.device.type == "cpu" and len(ids) <= shapes.most_rows
+        most = shapes.most_rows if in_steps else CHUNK
         features = [self.features[0, :0]]
         for chunk in self._chunks(len(ids), start, most, aligned=True):
             if chunk.start:

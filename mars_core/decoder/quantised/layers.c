@@ -6,10 +6,6 @@ Shapes: n rows, H width, d head size, d' <= d turned dimensions of it, F width o
 
 #include "products.c"
 
-typedef float Vector __attribute__((vector_size(64)));
-typedef int32_t Whole __attribute__((vector_size(64)));
-#define LANES 16
-
 typedef struct {
     const float *gain; /* 0: there is no norm */
     float eps;
@@ -29,21 +25,6 @@ typedef struct {
     const int64_t *positions, *entries, *roots, *bases; /* [n] */
     const int64_t *places; /* [n, ahead] entries of the positions from the root on, counted from it */
 } Pass;
-
-ALWAYS Vector load(const float *at) {
-    Vector x;
-    memcpy(&x, at, sizeof x);
-    return x;
-}
-ALWAYS void put(float *at, Vector x) { memcpy(at, &x, sizeof x); }
-ALWAYS float total(Vector x) {
-    float each[LANES];
-    put(each, x);
-    for (int half = LANES / 2; half; half /= 2)
-        for (int i = 0; i < half; i++) each[i] += each[i + half];
-    return each[0];
-}
-ALWAYS Vector chosen(Whole where, Vector x, Vector y) { return (Vector)((where & (Whole)x) | (~where & (Whole)y)); }
 
 /* e^x within 2 units of the last place, for x from -87 on; below as for -87, above 88 as for 88. */
 ALWAYS Vector exponential(Vector x) {

@@ -34,6 +34,36 @@ typedef struct {
     long in, groups;
 } Input;
 
+typedef float Vector __attribute__((vector_size(64)));
+typedef int32_t Whole __attribute__((vector_size(64)));
+typedef int16_t Shorts __attribute__((vector_size(32)));
+#define LANES 16
+
+ALWAYS Vector load(const float *at) {
+    Vector x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+ALWAYS void put(float *at, Vector x) { memcpy(at, &x, sizeof x); }
+ALWAYS Vector chosen(Whole where, Vector x, Vector y) { return (Vector)((where & (Whole)x) | (~where & (Whole)y)); }
+
+/* One value of all lanes, in one order: their sum, the largest of some that are not negative, whether any is not 0. */
+#define REDUCED(name, Kind, Lanes, joined)                                  \
+    ALWAYS Kind name(Lanes x) {                                             \
+        Kind each[LANES];                                                   \
+        memcpy(each, &x, sizeof x);                                         \
+        for (int half = LANES / 2; half; half /= 2)                         \
+            for (int i = 0; i < half; i++) {                                \
+                Kind a = each[i], b = each[i + half];                       \
+                each[i] = joined;                                           \
+            }                                                               \
+        return each[0];                                                     \
+    }
+REDUCED(total, float, Vector, a + b)
+REDUCED(whole_total, int32_t, Whole, a + b)
+REDUCED(largest, float, Vector, a > b ? a : b)
+REDUCED(any, int32_t, Whole, a | b)
+
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
 typedef __m512i Integers; /* 16 of 32 bits, or 32 of 16 */
 typedef __m512 Floats;
@@ -163,21 +193,29 @@ ALWAYS void products(int bits, int group, Form form, const uint8_t *packed, Inpu
 /* Rounds row ``r`` of the chunk of ``n`` rows that begins at ``row``. */
 static void rounded(const float *x, Form form, Input to, long row, long n, long r) {
     for (long g = 0; g < to.groups; g++, x += form.group) {
-        int16_t *levels = to.levels + row * to.in + 2 * (n * form.group / 2 * g + r);
-        long at = row * to.groups + n * g + r;
-        float top = 0;
-        int32_t sum = 0, finite = 1;
-        for (int i = 0; i < form.group; i++) {
-            float size = fabsf(x[i]);
+        int16_t levels[2 * LANES], *at = to.levels + row * to.in + 2 * (n * form.group / 2 * g + r);
+        long place = row * to.groups + n * g + r;
+        Vector most = {0};
+        Whole finite = ~(Whole){0}, sum = {0};
+        for (int i = 0; i < form.group; i += LANES) {
+            Vector size = (Vector)((Whole)load(x + i) & 0x7fffffff);
             finite &= size < INFINITY;
-            top = size > top ? size : top;
+            most = chosen(size > most, size, most);
         }
-        float factor = finite && top > 1e-30f ? TOP / top : 0;
-        for (int i = 0; i < form.group; i++)
-            sum += levels[i / 2 * 2 * n + i % 2] = (int16_t)(factor ? lrintf(x[i] * factor) : 0);
-        to.scales[at] = finite ? top / TOP : NAN;
-        to.sums[at] = to.scales[at] * (float)sum;
-        to.offsets[at] = -form.offset * sum;
+        float top = largest(most);
+        int whole = !any(~finite);
+        float factor = whole && top > 1e-30f ? TOP / top : 0;
+        for (int i = 0; i < form.group; i += LANES) {
+            Vector scaled = whole ? load(x + i) * factor : (Vector){0};
+            Whole level = __builtin_convertvector((scaled + 12582912.0f) - 12582912.0f, Whole);
+            Shorts some = __builtin_convertvector(level, Shorts);
+            memcpy(levels + i, &some, sizeof some);
+            sum += level;
+        }
+        for (int pair = 0; pair < form.group / 2; pair++) memcpy(at + 2 * n * pair, levels + 2 * pair, 2 * sizeof *at);
+        to.scales[place] = whole ? top / TOP : NAN;
+        to.sums[place] = to.scales[place] * (float)whole_total(sum);
+        to.offsets[place] = -form.offset * whole_total(sum);
     }
 }
 
@@ -197,32 +235,41 @@ typedef struct {
 /* The bytes that an input needs while it is multiplied. */
 static long input_size(long rows, long in) { return rows * in * sizeof(int16_t) + 3 * (rows * in / 16) * sizeof(float); }
 
+ALWAYS long blocks_of(Part part) { return (part.out + COLUMNS - 1) / COLUMNS; }
+
 /* x [rows, in] times the parts -> y [rows, out]. All threads of a region call it; they leave it together. */
 static void multiply(const float *x, long rows, Product by, char *memory, float *y) {
-    for (long p = 0; p < by.count; y += by.parts[p++].out) {
-        Part part = by.parts[p];
-        Form form = part.form, *before = p ? (Form *)&by.parts[p - 1].form : 0;
-        long groups = by.in / form.group, blocks = (part.out + COLUMNS - 1) / COLUMNS;
+    for (long first = 0, end = 0; first < by.count; first = end) {
+        Form form = by.parts[first].form;
+        long groups = by.in / form.group, blocks = 0;
+        for (; end < by.count; blocks += blocks_of(by.parts[end++])) { /* parts for which x is rounded alike */
+            Form other = by.parts[end].form;
+            if (other.group != form.group || other.offset != form.offset) break;
+        }
         float *scales = (float *)memory, *sums = scales + rows * groups;
         int32_t *offsets = (int32_t *)(sums + rows * groups);
         Input input = {(int16_t *)(offsets + rows * groups), scales, sums, offsets, by.in, groups};
-        if (!before || before->group != form.group || before->offset != form.offset) {
 #pragma omp for
-            for (long row = 0; row < rows; row++) {
-                long first = row - row % ROWS;
-                rounded(x + row * by.in, form, input, first, chunk(first, rows), row - first);
-            }
+        for (long row = 0; row < rows; row++) {
+            long start = row - row % ROWS;
+            rounded(x + row * by.in, form, input, start, chunk(start, rows), row - start);
         }
 #pragma omp for
-        for (long block = 0; block < blocks; block++) {
-            const uint8_t *at = part.packed + block * groups * block_size(form);
-            float *to = y + block * COLUMNS;
-            long columns = part.out - block * COLUMNS < COLUMNS ? part.out - block * COLUMNS : COLUMNS;
-            if (form.bits == 4) products(4, 32, form, at, input, rows, to, by.out, columns);
-            if (form.bits == 5) products(5, 32, form, at, input, rows, to, by.out, columns);
-            if (form.bits == 6) products(6, 16, form, at, input, rows, to, by.out, columns);
-            if (form.bits == 8) products(8, 32, form, at, input, rows, to, by.out, columns);
+        for (long number = 0; number < blocks; number++) {
+            const Part *part = by.parts + first;
+            float *to = y;
+            long block = number;
+            for (; block >= blocks_of(*part); to += part++->out) block -= blocks_of(*part);
+            const uint8_t *at = part->packed + block * groups * block_size(part->form);
+            long columns = part->out - block * COLUMNS < COLUMNS ? part->out - block * COLUMNS : COLUMNS;
+            to += block * COLUMNS;
+            int bits = part->form.bits;
+            if (bits == 4) products(4, 32, part->form, at, input, rows, to, by.out, columns);
+            if (bits == 5) products(5, 32, part->form, at, input, rows, to, by.out, columns);
+            if (bits == 6) products(6, 16, part->form, at, input, rows, to, by.out, columns);
+            if (bits == 8) products(8, 32, part->form, at, input, rows, to, by.out, columns);
         }
+        for (; first < end; first++) y += by.parts[first].out;
     }
 }
 
