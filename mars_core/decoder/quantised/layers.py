@@ -77,6 +77,7 @@ class CompiledLayers:
     ) -> Tensor:
         """Return what ``Core`` computes of x [A, n, R], normed by ``norm``, at the positions of the
         store's layout, which has a trail. residual [A, n, H] is overwritten."""
+        assert x.is_contiguous() and residual.is_contiguous(), "C reads them row by row"
         if layer not in self._layers:
             self._layers[layer] = self._structure(core, layer, norm, window)
         if self._step is None or self._step.layout is not self._store.layout:
